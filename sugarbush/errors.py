@@ -1,0 +1,76 @@
+"""What can go wrong, as types.
+
+    SugarbushError             shown to the operator as one message, never as a traceback
+      UsageError               exit code 2: the caller can mend it by editing what they wrote
+        ParamsError            params.yaml
+        SchemaError            the schema file
+        InputError             the user's data file
+        MissingInputError      a file that an earlier stage should have left
+      FailureError             exit code 1: the run could not go on
+        GeneratorError         a generator of candidates failed or returned too little
+        StorageError           the disk refused
+        PrivacyError           a promise would have been broken
+          BudgetExceededError  a charge would pass the cap
+          LedgerError          the ledger cannot be read, written or trusted
+    InvariantError             a fault of ours, not of the caller; not a SugarbushError
+
+A message says what was expected, what arrived, where it came from and what to change. It may
+hold a file name, a row number and a setting; it never holds a text or any other value from the
+private data.
+"""
+
+
+class SugarbushError(Exception):
+    """A failure that is told to the operator in one message."""
+
+    exit_code = 1
+
+
+class UsageError(SugarbushError):
+    """What the caller wrote or supplied cannot be used."""
+
+    exit_code = 2
+
+
+class ParamsError(UsageError):
+    """A setting is missing, unknown or out of range."""
+
+
+class SchemaError(UsageError):
+    """The schema file does not describe attributes with public values."""
+
+
+class InputError(UsageError):
+    """The user's data file cannot be used. Names file, row and setting, never a text."""
+
+
+class MissingInputError(UsageError):
+    """A file that an earlier stage leaves is not there."""
+
+
+class FailureError(SugarbushError):
+    """The run could not go on."""
+
+
+class GeneratorError(FailureError):
+    """A generator failed, or returned fewer texts than the method needs."""
+
+
+class StorageError(FailureError):
+    """A file could not be written (no space, no permission)."""
+
+
+class PrivacyError(FailureError):
+    """Going on would break a promise."""
+
+
+class BudgetExceededError(PrivacyError):
+    """A charge would bring the dataset's total past its cap."""
+
+
+class LedgerError(PrivacyError):
+    """The ledger cannot be read, written or trusted, so nothing may be drawn."""
+
+
+class InvariantError(AssertionError):
+    """A fault in Sugarbush itself."""

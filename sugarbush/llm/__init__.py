@@ -1,0 +1,1 @@
+"""Where candidates come from: requests in, texts out, with token counts."""

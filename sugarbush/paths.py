@@ -1,0 +1,155 @@
+"""The three data roots, the reports, the state folder, and how a folder is written whole.
+
+data/private/     mode 0700; never a DVC output, never pushed
+data/released/    DP output; every folder holds its release.json
+data/public/      schema, donated examples, the embedded example
+data/stamps/      what private stages hand to DVC: keyed digests
+reports/internal/ computed on real texts: private
+reports/public/   safe to hand out
+<state>           ledger, key, finished draws, caches: outside the checkout
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from sugarbush.errors import MissingInputError, StorageError
+
+STATE_VARIABLE = "SUGARBUSH_STATE"
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Where things lie, relative to the folder that holds params.yaml."""
+
+    base: Path
+
+    @property
+    def private(self) -> Path:
+        return self.base / "data" / "private"
+
+    @property
+    def released(self) -> Path:
+        return self.base / "data" / "released"
+
+    @property
+    def public(self) -> Path:
+        return self.base / "data" / "public"
+
+    @property
+    def stamps(self) -> Path:
+        return self.base / "data" / "stamps"
+
+    @property
+    def internal(self) -> Path:
+        return self.base / "reports" / "internal"
+
+    @property
+    def published(self) -> Path:
+        return self.base / "reports" / "public"
+
+
+def state_root(base: Path, *, example: bool = False) -> Path:
+    """The folder of everything that must outlive a run.
+
+    SUGARBUSH_STATE where it is set; else the user's state folder. The embedded example is public
+    data, and any number of clones of it may run: its state lies in the checkout, and a DVC
+    experiment's temporary copy (under .dvc/tmp/exps) uses the one of the checkout around it.
+    """
+    named = os.environ.get(STATE_VARIABLE)
+    if named:
+        return Path(named).expanduser().absolute()
+    if example:
+        return checkout_root(base) / ".state"
+    return Path(platformdirs.user_state_dir("sugarbush"))
+
+
+def checkout_root(base: Path) -> Path:
+    """`base`, or the checkout around it when `base` is a DVC experiment's temporary copy."""
+    base = base.absolute()
+    for parent in base.parents:
+        if parent.name == "exps" and parent.parent.name == "tmp":
+            return parent.parents[2]
+    return base
+
+
+def require(path: Path, *, left_by: str) -> Path:
+    """`path`, if it is there. Raises MissingInputError naming the stage that leaves it."""
+    if not path.exists():
+        raise MissingInputError(f"{path}: not found; stage '{left_by}' leaves it. Run it first.")
+    return path
+
+
+def make_private(folder: Path) -> Path:
+    """A folder that only its owner can enter, and so its parents up to data/private."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in (folder, *folder.parents):
+            if part.name in {"private", "internal"} or part == folder:
+                part.chmod(0o700)
+            if part.name in {"private", "internal"}:
+                break
+    except OSError as error:
+        raise StorageError(f"{folder}: {error.strerror}") from None
+    return folder
+
+
+@contextmanager
+def whole_folder(target: Path, *, private: bool = False) -> Iterator[Path]:
+    """A temporary folder beside `target` that takes its place when the block ends well.
+
+    A failure at any line leaves `target` as it was and nothing half-written beside it; a kill
+    leaves at most a folder whose name starts with a dot. Raises StorageError when the disk refuses.
+    """
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if private:
+            make_private(target.parent)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        if not private:
+            temporary.chmod(0o755)
+        yield temporary
+        for path in sorted(temporary.rglob("*")):
+            if path.is_file():
+                _sync(path)
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(temporary, target)
+        _sync(target.parent)
+    except OSError as error:
+        raise StorageError(f"{target}: could not be written: {error.strerror or error}") from None
+    finally:
+        if temporary is not None and temporary.exists():
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target` that takes its place when the block ends well."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise StorageError(f"{target}: could not be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

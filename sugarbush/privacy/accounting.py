@@ -1,0 +1,86 @@
+"""From events to epsilon, by privacy loss distributions.
+
+Epsilon is an upper bound: PLDs are discretised pessimistically (google/differential-privacy's
+dp_accounting, "connect the dots"). Only events under one privacy unit may be added up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+from sugarbush.errors import InvariantError
+from sugarbush.privacy.events import (
+    DiscreteGaussian,
+    Event,
+    GaussianDp,
+    NonPrivate,
+    PoissonGaussian,
+)
+
+# Distributions compose only at one interval. At 2e-5 the published settings of AugPE come out
+# within 1e-4 of the exact Gaussian value; thousands of DP-SGD steps need a coarser grid.
+_FINE_INTERVAL = 2e-5
+_COARSE_INTERVAL = 1e-4
+
+
+def epsilon(events: Iterable[Event], *, delta: float) -> float:
+    """The smallest epsilon at which the composition of `events` is (epsilon, delta)-DP.
+
+    Infinity as soon as one event is not private; 0 for no event.
+    """
+    if not 0 < delta < 1:
+        raise InvariantError(f"delta={delta!r} is not between 0 and 1")
+    runs: Counter[Event] = Counter()
+    for event in events:
+        if isinstance(event, NonPrivate):
+            return math.inf
+        runs[_one(event)] += getattr(event, "count", 1)
+    sampled = any(isinstance(event, PoissonGaussian) for event in runs)
+    interval = _COARSE_INTERVAL if sampled else _FINE_INTERVAL
+    total: Any = None
+    for event, count in runs.items():
+        part = _distribution(event, count, interval)
+        total = part if total is None else total.compose(part)
+    return 0.0 if total is None else max(0.0, float(total.get_epsilon_for_delta(delta)))
+
+
+def _one(event: Event) -> Event:
+    match event:
+        case DiscreteGaussian():
+            return DiscreteGaussian(stddev=event.stddev, sensitivity=event.sensitivity)
+        case GaussianDp():
+            return GaussianDp(mu=event.mu)
+        case PoissonGaussian():
+            return PoissonGaussian(
+                noise_multiplier=event.noise_multiplier, rate=event.rate, count=1
+            )
+    raise InvariantError(f"no accounting for {event.kind}")
+
+
+@lru_cache(maxsize=256)
+def _distribution(event: Event, count: int, interval: float) -> Any:
+    match event:
+        case DiscreteGaussian():
+            one = pld.from_discrete_gaussian_mechanism(
+                event.stddev, event.sensitivity, value_discretization_interval=interval
+            )
+        case GaussianDp():
+            # mu-GDP composes as one Gaussian of sqrt(count)*mu, without discretising count times.
+            return pld.from_gaussian_mechanism(
+                1.0 / (event.mu * math.sqrt(count)), value_discretization_interval=interval
+            )
+        case PoissonGaussian():
+            one = pld.from_gaussian_mechanism(
+                event.noise_multiplier,
+                sampling_prob=event.rate,
+                value_discretization_interval=interval,
+            )
+        case _:
+            raise InvariantError(f"no accounting for {event.kind}")
+    return one if count == 1 else one.self_compose(count)

@@ -1,0 +1,71 @@
+"""A mechanism, as inert data: what the ledger stores and the accountant interprets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from sugarbush.errors import InvariantError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One mechanism that drew on the budget, `count` times with equal settings."""
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not (math.isfinite(value) and value > 0):
+                raise InvariantError(f"{self.kind}: {name}={value!r} is not positive and finite")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteGaussian(Event):
+    """Integer counts plus N_Z(0, stddev^2) each; one unit moves one count by `sensitivity`."""
+
+    kind: ClassVar[str] = "discrete_gaussian"
+    stddev: float
+    sensitivity: int = 1
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianDp(Event):
+    """Anything proved to be mu-Gaussian DP (Dong, Roth, Su 2022, Definition 4)."""
+
+    kind: ClassVar[str] = "gaussian_dp"
+    mu: float
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonGaussian(Event):
+    """`count` steps of the Gaussian mechanism on a Poisson sample of rate `rate`."""
+
+    kind: ClassVar[str] = "poisson_gaussian"
+    noise_multiplier: float
+    rate: float
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonPrivate(Event):
+    """A result without DP. Its epsilon is infinity, so that it shows."""
+
+    kind: ClassVar[str] = "non_private"
+
+
+_KINDS: dict[str, type[Event]] = {
+    cls.kind: cls for cls in (DiscreteGaussian, GaussianDp, PoissonGaussian, NonPrivate)
+}
+
+
+def event_from_dict(fields: dict[str, Any]) -> Event:
+    """The inverse of `Event.as_dict`. Raises KeyError or TypeError on what it does not know."""
+    rest = {name: value for name, value in fields.items() if name != "kind"}
+    return _KINDS[fields["kind"]](**rest)

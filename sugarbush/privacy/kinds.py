@@ -1,0 +1,90 @@
+"""Private and released data are different types.
+
+`Private[T]` holds one element per privacy unit. It shows nothing of its content in `repr`,
+refuses pickling, comparison, iteration and `len` (the number of records is private too), and is
+opened only by the modules on the audit list: the per-file exceptions to ruff's SLF001 in
+pyproject.toml name each module that may touch `._per_unit`.
+
+`Released[T]` is what a mechanism returned, or what was public to begin with; it carries the ids
+of the ledger entries that paid for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Private(Generic[T]):
+    """One element per privacy unit, closed to everyone who is not on the audit list.
+
+    `map_units` and `map_batch` are for functions whose output for a unit depends on that unit
+    alone; that is what keeps the sensitivity of what follows at one unit.
+    """
+
+    __slots__ = ("_per_unit",)
+
+    def __init__(self, per_unit: Sequence[T] | NDArray[Any]) -> None:
+        self._per_unit = per_unit
+
+    def map_units(self, function: Callable[[T], U]) -> Private[U]:
+        """Apply `function` to one unit at a time."""
+        return Private([function(element) for element in self._per_unit])
+
+    def map_batch(self, function: Callable[[Any], Sequence[U] | NDArray[Any]]) -> Private[U]:
+        """Apply a vectorised function. Element i of its result must depend on element i alone.
+
+        For embedding and nearest neighbours. The result must hold one element per unit.
+        """
+        mapped = function(self._per_unit)
+        if len(mapped) != len(self._per_unit):
+            raise ValueError("map_batch: the function did not return one element per unit")
+        return Private(mapped)
+
+    def __repr__(self) -> str:
+        return "Private(...)"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError("Private data cannot be counted, iterated, compared, copied or pickled")
+
+    __len__ = __iter__ = __getitem__ = __contains__ = __bool__ = __hash__ = _refuse
+    __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
+
+    def __eq__(self, other: object) -> bool:
+        self._refuse()
+
+
+@dataclass(frozen=True, slots=True)
+class Released(Generic[T]):
+    """A value that may leave, with the ledger entries that paid for it (none: it was public)."""
+
+    value: T
+    ledger_ids: tuple[str, ...] = ()
+
+    def map(self, function: Callable[[T], U]) -> Released[U]:
+        """Post-processing: free, and paid for by the same entries."""
+        return Released(function(self.value), self.ledger_ids)
+
+
+def merge_ids(*released: Released[Any]) -> tuple[str, ...]:
+    """The ledger entries behind several values, without repeats, in order."""
+    return tuple(dict.fromkeys(i for r in released for i in r.ledger_ids))
+
+
+def as_released_array(values: NDArray[Any], ledger_ids: tuple[str, ...]) -> Released[NDArray[Any]]:
+    """A read-only copy, so that nobody can alter what was released."""
+    copy = np.array(values)
+    copy.setflags(write=False)
+    return Released(copy, ledger_ids)

@@ -1,0 +1,277 @@
+"""The ledger: what has been spent on a dataset, charged before each draw.
+
+    <state>/key                         32 random bytes that key every fingerprint and stamp
+    <state>/ledgers/<purpose>/<dataset>.jsonl     one entry a line, appended and never rewritten
+
+It lies outside the checkout, because DVC deletes a stage's outputs, experiments run in copies and
+clones are thrown away. `charge` takes the lock, reads the file again, checks the cap, appends and
+waits for the disk; only then may a mechanism draw. A process that dies in between has paid for
+nothing, never drawn for nothing. Entries hold events, ids and keyed fingerprints: no text, no
+count, no record number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError, StorageError
+from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.events import Event, event_from_dict
+from sugarbush.privacy.unit import Unit
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_LOCK_TIMEOUT_S = 120
+_SKETCH = 64
+# Two corpora under two names that share more than about this part of their records are one dataset.
+_SAME_DATASET = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One charge. `run` is the digest of the settings and inputs of the stage that drew."""
+
+    id: str
+    time: str
+    unit: Unit
+    stage: str
+    run: str
+    event: Event
+    sketch: tuple[str, ...]
+
+    def as_line(self) -> bytes:
+        fields = {
+            "id": self.id,
+            "time": self.time,
+            "unit": self.unit.value,
+            "stage": self.stage,
+            "run": self.run,
+            "event": self.event.as_dict(),
+            "sketch": list(self.sketch),
+        }
+        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def state_key(state: Path) -> bytes:
+    """The installation's secret key, made on first use, readable by its owner alone."""
+    path = state / "key"
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with FileLock(state / "key.lock", timeout=_LOCK_TIMEOUT_S):
+            if not path.exists():
+                temporary = state / f"key.{os.getpid()}"
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(secrets.token_bytes(32))
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, path)
+            key = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{state}: the state folder cannot be used: {error.strerror}") from None
+    if len(key) != 32:
+        raise LedgerError(f"{path}: the key is damaged; restore it from a backup")
+    return key
+
+
+def keyed_sketch(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
+    """A keyed MinHash of a corpus: 64 minima whose agreement estimates the shared part.
+
+    It lets a corpus be known again under another name, also with some records added or removed,
+    without holding a hash that somebody without the key could test a text against.
+    """
+    minima = [b"\xff" * 16] * _SKETCH
+    for text in texts:
+        digest = hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")
+        for block in range(_SKETCH // 4):
+            wide = hashlib.sha512(digest + bytes([block])).digest()
+            for part in range(4):
+                value, place = wide[16 * part : 16 * part + 16], 4 * block + part
+                minima[place] = min(minima[place], value)
+    return tuple(value[:8].hex() for value in minima)
+
+
+class Ledger:
+    """The charges on one dataset, under one cap."""
+
+    def __init__(
+        self, state: Path, *, dataset: str, purpose: str, unit: Unit, cap: float, delta: float
+    ) -> None:
+        if not _NAME.fullmatch(dataset):
+            raise ParamsError(
+                "params.yaml: privacy.dataset must be a short name of a-z, 0-9, '.', '_' and '-'"
+            )
+        self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
+        self.folder = state / "ledgers" / purpose
+        self.path = self.folder / f"{dataset}.jsonl"
+        self._lock_path = self.folder / "lock"
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every charge so far, oldest first."""
+        return _read(self.path)
+
+    def total(self, *more: Event) -> float:
+        """Epsilon at the ledger's delta of everything charged so far, and of `more`."""
+        return self._total(self.entries(), more)
+
+    def check(self, events: Iterable[Event], *, sketch: tuple[str, ...] = ()) -> None:
+        """Raise what `charge` would raise for `events` together, and charge nothing."""
+        with self._locked():
+            self._admit(self.entries(), tuple(events), "this run", sketch)
+
+    def charge(self, event: Event, *, stage: str, run: str, sketch: tuple[str, ...] = ()) -> str:
+        """Append `event` if the cap allows it and return the entry's id. Draw only after this.
+
+        Raises BudgetExceededError, or LedgerError when the corpus is known under another dataset
+        name; both leave the ledger as it was.
+        """
+        with self._locked():
+            self._admit(self.entries(), (event,), f"stage '{stage}'", sketch)
+            entry = Entry(
+                id=secrets.token_hex(8),
+                time=datetime.now(UTC).isoformat(timespec="seconds"),
+                unit=self.unit,
+                stage=stage,
+                run=run,
+                event=event,
+                sketch=sketch,
+            )
+            self._append(entry.as_line())
+        return entry.id
+
+    def of(self, ids: Iterable[str]) -> tuple[Entry, ...]:
+        """The entries with these ids. Raises LedgerError when one is missing."""
+        known = {entry.id: entry for entry in self.entries()}
+        try:
+            return tuple(known[i] for i in dict.fromkeys(ids))
+        except KeyError as error:
+            raise LedgerError(
+                f"{self.path}: holds no entry {error.args[0]!r} that a released result names. "
+                "Is SUGARBUSH_STATE the folder that this release was made with?"
+            ) from None
+
+    def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
+        entries = tuple(entries)
+        if any(entry.unit is not self.unit for entry in entries):
+            raise LedgerError(
+                f"{self.path}: holds charges per {'/'.join(sorted({e.unit for e in entries}))}, "
+                f"which cannot be added to charges per {self.unit}. "
+                "Set privacy.unit back, or name another privacy.dataset."
+            )
+        return epsilon([*(entry.event for entry in entries), *more], delta=self.delta)
+
+    def _admit(
+        self,
+        entries: tuple[Entry, ...],
+        events: tuple[Event, ...],
+        who: str,
+        sketch: tuple[str, ...],
+    ) -> None:
+        if sketch:
+            self._refuse_other_names(sketch)
+        after = self._total(entries, events)
+        if after > self.cap:
+            raise BudgetExceededError(
+                f"{who} would bring epsilon of dataset '{self.dataset}' to {after:.4g} at "
+                f"delta={self.delta:g}; spent so far {self._total(entries, ()):.4g}, "
+                f"cap {self.cap:g}.\n"
+                "  Lower privacy.epsilon, or raise privacy.cap if you may."
+            )
+
+    def _refuse_other_names(self, sketch: tuple[str, ...]) -> None:
+        for path in sorted(self.folder.glob("*.jsonl")):
+            if path == self.path:
+                continue
+            for known in {entry.sketch for entry in _read(path)}:
+                if known and _agreement(known, sketch) > _SAME_DATASET:
+                    raise LedgerError(
+                        f"the corpus of dataset '{self.dataset}' is known to the ledger as "
+                        f"'{path.stem}': one dataset has one budget.\n"
+                        f"  Set privacy.dataset: {path.stem}"
+                    )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with FileLock(self._lock_path, timeout=_LOCK_TIMEOUT_S):
+                yield
+        except Timeout:
+            raise LedgerError(f"{self._lock_path}: held by another run for too long") from None
+        except OSError as error:
+            raise LedgerError(f"{self.path}: cannot be used: {error.strerror}") from None
+
+    def _append(self, line: bytes) -> None:
+        """Append one line and wait for the disk; a line torn by a death before is closed first."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line
+            if os.write(descriptor, line) != len(line):
+                raise LedgerError(f"{self.path}: the disk took only a part of the entry")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
+    return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
+
+
+def _read(path: Path) -> tuple[Entry, ...]:
+    """The entries of a file. A line without its end was never finished, so nothing was drawn on
+    it; any other line that does not parse means that somebody edited the file."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return ()
+    entries = []
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        try:
+            entries.append(_parse(json.loads(line)))
+        except (ValueError, KeyError, TypeError, AssertionError):
+            if _torn(lines, number):
+                continue
+            raise LedgerError(
+                f"{path}, line {number}: not an entry. Restore the file from a backup; "
+                "nothing is drawn while the ledger cannot be trusted."
+            ) from None
+    return tuple(entries)
+
+
+def _torn(lines: list[bytes], number: int) -> bool:
+    """An unfinished write is a proper prefix of an entry: it starts as one and does not end so."""
+    line = lines[number - 1]
+    return line.startswith(b'{"id":"'[: len(line)]) and not line.endswith(b"}")
+
+
+def _parse(fields: dict[str, Any]) -> Entry:
+    return Entry(
+        id=str(fields["id"]),
+        time=str(fields["time"]),
+        unit=Unit(fields["unit"]),
+        stage=str(fields["stage"]),
+        run=str(fields["run"]),
+        event=event_from_dict(fields["event"]),
+        sketch=tuple(map(str, fields["sketch"])),
+    )

@@ -1,0 +1,42 @@
+"""From Private to Released: charge, then draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.errors import InvariantError
+from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.privacy.kinds import Private, Released, as_released_array
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.noise import discrete_gaussian
+
+
+def noisy_histogram(
+    bins: Private[int],
+    *,
+    size: int,
+    stddev: float,
+    ledger: Ledger,
+    stage: str,
+    run: str,
+    sketch: tuple[str, ...] = (),
+) -> Released[NDArray[np.int64]]:
+    """How many units fall into each of `size` bins, with noise: `(size,)` int64, may be negative.
+
+    Guarantee: one unit holds one bin, so adding or removing it moves one count by 1 and the
+    histogram's L2 sensitivity is 1, whatever duplicates and ties there are; each count gets
+    N_Z(0, stddev^2), which is (1/stddev)-GDP up to discreteness and is accounted exactly by its
+    own privacy loss distribution. The charge is on disk before the noise is drawn.
+
+    `bins` holds one integer in [0, size) a unit, which must depend on that unit alone.
+    Raises BudgetExceededError before anything is counted.
+    """
+    charge = ledger.charge(DiscreteGaussian(stddev=stddev), stage=stage, run=run, sketch=sketch)
+    chosen = np.asarray(bins._per_unit, dtype=np.int64)
+    if chosen.ndim != 1 or (len(chosen) and not (chosen.min() >= 0 and chosen.max() < size)):
+        raise InvariantError("every unit must hold one bin between 0 and size-1")
+    counts: NDArray[Any] = np.bincount(chosen, minlength=size)
+    return as_released_array(discrete_gaussian(counts, stddev=stddev), (charge,))

@@ -1,0 +1,13 @@
+"""Whom the promise protects, and which corpora count as neighbours."""
+
+from enum import StrEnum
+
+
+class Unit(StrEnum):
+    """The privacy unit. Neighbouring corpora differ by adding or removing one unit."""
+
+    RECORD = "record"
+    USER = "user"
+
+
+ADJACENCY = "add/remove one unit"

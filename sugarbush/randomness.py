@@ -1,0 +1,21 @@
+"""Named, seeded, public randomness.
+
+For prompts, plots, bootstrap resamples and sampling from what is already released. Never for
+noise and never for choosing private records: both are part of a mechanism and come from
+`sugarbush.privacy.noise`, which takes no seed.
+"""
+
+import hashlib
+
+import numpy as np
+
+
+def seed_of(seed: int, *names: str | int) -> int:
+    """A 64-bit seed that depends on every name, equal on every machine."""
+    text = "\x1f".join([str(seed), *map(str, names)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def public_rng(seed: int, *names: str | int) -> np.random.Generator:
+    """A generator for one named purpose, independent of the ones with other names."""
+    return np.random.Generator(np.random.PCG64(seed_of(seed, *names)))

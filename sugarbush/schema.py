@@ -1,0 +1,207 @@
+"""Attributes and their public values.
+
+A schema is a YAML file that somebody wrote without looking at the private texts:
+
+    subject: customer-service dialogues
+    attributes:
+      - name: product
+        description: what the customer calls about
+        values: [lamp, chair, phone]
+        column: product                     # a column of the data file
+      - name: stars
+        column: stars
+        bins: [2, 4]                        # numeric: below 2, 2 to below 4, 4 and above
+      - name: topic
+        values: [refund, delivery]
+        keywords: {refund: [refund, money back], delivery: [parcel, courier]}
+      - name: mood
+        values: [angry, calm]
+        zero_shot: {angry: [an angry customer], calm: [a calm customer]}
+
+The domain of every attribute is public: its values in order, then one bucket (`other` unless
+named) for anything else. A value outside the schema goes there; it is no error.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sugarbush.errors import SchemaError
+
+_Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class Attribute(BaseModel):
+    """One categorical attribute with its public domain and where its value comes from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    name: _Name
+    description: str = ""
+    values: tuple[str, ...] = ()
+    other: str = "other"
+    column: str | None = None
+    bins: tuple[float, ...] | None = None
+    keywords: dict[str, tuple[str, ...]] | None = None
+    zero_shot: dict[str, tuple[str, ...]] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _texts(cls, fields: Any) -> Any:
+        """YAML reads 5, no and 2020-01-01 as other types; a value is what was written."""
+        if isinstance(fields, dict):
+            fields = dict(fields)
+            if isinstance(fields.get("values"), list | tuple):
+                fields["values"] = [_as_text(v) for v in fields["values"]]
+            for source in ("keywords", "zero_shot"):
+                if isinstance(fields.get(source), dict):
+                    fields[source] = {
+                        _as_text(k): [v] if isinstance(v, str) else v
+                        for k, v in fields[source].items()
+                    }
+        return fields
+
+    @model_validator(mode="after")
+    def _complete(self) -> Attribute:
+        sources = [s for s in ("column", "keywords", "zero_shot") if getattr(self, s) is not None]
+        if len(sources) != 1:
+            raise ValueError("needs exactly one of column, keywords, zero_shot")
+        if self.bins is not None:
+            if self.column is None or self.values:
+                raise ValueError("bins go with a column and without values")
+            if not self.bins or list(self.bins) != sorted(set(self.bins)):
+                raise ValueError("bins must be increasing edges")
+            if not all(math.isfinite(edge) for edge in self.bins):
+                raise ValueError("bins must be finite")
+        elif not self.values:
+            raise ValueError("values is empty; a domain is public and must be written out")
+        if any(not value.strip() for value in self.values):
+            raise ValueError("values holds an empty value")
+        repeated = {v for v in self.values if self.values.count(v) > 1}
+        if repeated or self.other in self.values:
+            raise ValueError("values repeats " + ", ".join(sorted(repeated or {self.other})))
+        described = self.keywords if self.keywords is not None else self.zero_shot
+        if described is not None:
+            if strange := sorted(set(described) - set(self.values)):
+                raise ValueError("describes what is not in values: " + ", ".join(strange))
+            if self.zero_shot is not None and (
+                missing := [v for v in self.values if not self.zero_shot.get(v)]
+            ):
+                raise ValueError("zero_shot lacks a description of " + ", ".join(missing))
+        return self
+
+    @cached_property
+    def domain(self) -> tuple[str, ...]:
+        """Every value that the attribute can take, the bucket for anything else last."""
+        return (*(self.values if self.bins is None else _bin_labels(self.bins)), self.other)
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        return {value: code for code, value in enumerate(self.domain)}
+
+    def code(self, value: object) -> int:
+        """The place of `value` in the domain; the bucket's place for anything else."""
+        bucket = len(self.domain) - 1
+        if value is None:
+            return bucket
+        if self.bins is not None:
+            try:
+                number = float(value)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                return bucket
+            return bucket if math.isnan(number) else bisect.bisect_right(self.bins, number)
+        return self._codes.get(_as_text(value), bucket)
+
+
+class Schema(BaseModel):
+    """What is publicly known of the corpus: its subject and its attributes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    subject: str = Field(min_length=1)
+    attributes: tuple[Attribute, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Schema:
+        names = [a.name for a in self.attributes]
+        if repeated := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError("attribute named twice: " + ", ".join(repeated))
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.attributes)
+
+    @property
+    def domain(self) -> dict[str, int]:
+        """Attribute name to number of values, bucket included, in schema order."""
+        return {a.name: len(a.domain) for a in self.attributes}
+
+    def attribute(self, name: str) -> Attribute:
+        """The attribute of that name. Raises SchemaError."""
+        for attribute in self.attributes:
+            if attribute.name == name:
+                return attribute
+        raise SchemaError(f"the schema has no attribute '{name}'; it has {', '.join(self.names)}")
+
+    def decode(self, codes: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
+        """A row of codes in schema order as (name, value) pairs."""
+        return tuple((a.name, a.domain[c]) for a, c in zip(self.attributes, codes, strict=True))
+
+
+def load_schema(path: Path) -> Schema:
+    """The schema in a YAML file. Raises SchemaError naming the file and the attribute."""
+    try:
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SchemaError(f"{path}: not found (setting prepare.schema)") from None
+    except (OSError, UnicodeDecodeError):
+        raise SchemaError(f"{path}: cannot be read as UTF-8 text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise SchemaError(f"{path}{where}: is not YAML") from None
+    if not isinstance(fields, dict):
+        raise SchemaError(f"{path}: expected 'subject' and 'attributes'")
+    try:
+        return Schema.model_validate(fields)
+    except ValidationError as error:
+        raise SchemaError(_explain(path, fields, error)) from None
+
+
+def _explain(path: Path, fields: dict[str, Any], error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors(include_input=False, include_url=False):
+        place = list(problem["loc"])
+        if len(place) >= 2 and place[0] == "attributes" and isinstance(place[1], int):
+            listed = fields["attributes"][place[1]]
+            name = listed.get("name") if isinstance(listed, dict) else None
+            place[:2] = [f"attribute '{name}'" if name else f"attribute {place[1] + 1}"]
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            message = "is not a known setting"
+        lines.append(f"{path}: {'.'.join(map(str, place))}: {message}".replace(": :", ":"))
+    return "\n".join(lines)
+
+
+def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
+    shown = [f"{edge:g}" for edge in edges]
+    between = [f"{a} to below {b}" for a, b in itertools.pairwise(shown)]
+    return (f"below {shown[0]}", *between, f"{shown[-1]} and above")
+
+
+def _as_text(value: object) -> str:
+    """One spelling a value: 3, 3.0 and '3' are the same, and so are True and 'true'."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
