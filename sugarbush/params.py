@@ -178,7 +178,7 @@ class PoolParams(Section):
 
 
 class OpenAiParams(Section):
-    """Any OpenAI-compatible endpoint. The key is read from the environment variable `key_variable`."""
+    """Any OpenAI-compatible endpoint. `key_variable` names the environment variable of the key."""
 
     base_url: str
     model: str
@@ -213,6 +213,7 @@ class GeneratorParams(Section):
 
     provider: Provider
     seed: int
+    max_dropped_share: Annotated[float, Field(ge=0, lt=1)]
     pool: PoolParams
     openai: OpenAiParams
     huggingface: HuggingFaceParams
@@ -255,7 +256,8 @@ class EvolutionParams(Section):
 
     `candidates` fixes their number; None derives it as `candidates_per_record` of the *DP* record
     count. `variations` is L: each survivor gives L-1 variations and stays itself. `threshold` is
-    in standard deviations of the vote noise.
+    in standard deviations of the vote noise. `expansion` texts of the final set come from each
+    last survivor: itself and variations that are not voted on.
     """
 
     prompt: PromptContent
@@ -271,6 +273,7 @@ class EvolutionParams(Section):
     mask_share: Annotated[float, Field(gt=0, le=1)]
     word_scale: Annotated[float, Field(ge=0)]
     min_words: Annotated[int, Field(ge=1)]
+    expansion: Annotated[int, Field(ge=1)]
 
 
 class InitialiseParams(Section):

@@ -123,7 +123,7 @@ def whole_folder(target: Path, *, private: bool = False) -> Iterator[Path]:
                 _sync(path)
         if target.exists():
             shutil.rmtree(target)
-        os.replace(temporary, target)
+        temporary.replace(target)
         _sync(target.parent)
     except OSError as error:
         raise StorageError(f"{target}: could not be written: {error.strerror or error}") from None
@@ -140,7 +140,7 @@ def whole_file(target: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         _sync(temporary)
-        os.replace(temporary, target)
+        temporary.replace(target)
     except OSError as error:
         raise StorageError(f"{target}: could not be written: {error.strerror or error}") from None
     finally:

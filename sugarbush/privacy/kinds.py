@@ -59,11 +59,13 @@ class Private(Generic[T]):
     def _refuse(self, *_: object) -> NoReturn:
         raise TypeError("Private data cannot be counted, iterated, compared, copied or pickled")
 
-    __len__ = __iter__ = __getitem__ = __contains__ = __bool__ = __hash__ = _refuse
+    __len__ = __iter__ = __getitem__ = __contains__ = __bool__ = _refuse
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
 
     def __eq__(self, other: object) -> bool:
         self._refuse()
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)

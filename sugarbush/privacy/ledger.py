@@ -77,7 +77,7 @@ def state_key(state: Path) -> bytes:
                     file.write(secrets.token_bytes(32))
                     file.flush()
                     os.fsync(file.fileno())
-                os.replace(temporary, path)
+                temporary.replace(path)
             key = path.read_bytes()
     except OSError as error:
         raise StorageError(f"{state}: the state folder cannot be used: {error.strerror}") from None

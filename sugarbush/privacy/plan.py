@@ -100,7 +100,8 @@ def make_plan(parts: Sequence[Part], *, epsilon: float, delta: float) -> Plan:
     plan = _at(parts, mu * low, delta)
     if plan.epsilon > epsilon:
         raise ParamsError(
-            f"privacy.epsilon={epsilon:g} at delta={delta:g} is out of the range that can be planned"
+            f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned: the noise would be "
+            "too small for its distribution to be computed"
         )
     return plan
 

@@ -1,0 +1,1 @@
+"""Private Evolution on text: first candidates, private votes, selection, variation."""

@@ -1,0 +1,257 @@
+"""Private Evolution: vary, vote, select, for a number of rounds that is fixed beforehand.
+
+Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text",
+Algorithm 1. A round takes the survivors and their variations, lets every record vote for the
+candidate nearest to it, adds noise to the votes and keeps the best; nothing else of a round looks
+at private data. Rounds that are finished are restored from `Draws` and neither drawn nor charged
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.errors import GeneratorError
+from sugarbush.evolution.population import Population, load_population, save_population
+from sugarbush.evolution.select import select_by_rank, select_by_sampling, threshold
+from sugarbush.evolution.vary import variation_requests, with_variations
+from sugarbush.evolution.votes import nearest, nearest_within_label
+from sugarbush.llm.client import Answer, Generator, Usage, usage_of
+from sugarbush.params import EvolutionParams, Selection
+from sugarbush.privacy.draws import Draws
+from sugarbush.privacy.kinds import Private, Released
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.randomness import public_rng
+from sugarbush.schema import Schema
+
+# Raise it when a change makes equal settings and inputs give other results: finished rounds of an
+# older version are then drawn, and charged, anew.
+METHOD_VERSION = 1
+
+Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Voters:
+    """One record a row: `embeddings` (n, dim) float32 of unit length, `labels` (n,) int64."""
+
+    embeddings: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ballot:
+    """What every vote of a run needs: the mechanism's settings and where they are charged."""
+
+    voters: Private[Voters]
+    stddev: float
+    ledger: Ledger
+    stage: str
+    sketch: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """A finished round: noisy `votes` (n,) for `population`, and the `survivors`' places in it."""
+
+    number: int
+    population: Population
+    votes: Released[NDArray[np.int64]]
+    survivors: NDArray[np.int64]
+    usage: Usage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evolution:
+    """All rounds, and the final set: the last survivors with `expansion` - 1 variations each."""
+
+    rounds: tuple[Round, ...]
+    final: Population
+    usage: Usage
+    ledger_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writer:
+    """Who writes candidates, and how many unusable answers are borne."""
+
+    generator: Generator
+    max_dropped_share: float
+
+    def write(self, requests: Released[tuple[object, ...]], *, what: str) -> tuple[Answer, ...]:
+        """The answers in order. Raises GeneratorError when too many cannot be used."""
+        if not requests.value:
+            return ()
+        answers = self.generator.generate(requests).value  # type: ignore[arg-type]
+        dropped = sum(answer.text is None for answer in answers)
+        if len(answers) != len(requests.value) or dropped > self.max_dropped_share * len(answers):
+            kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
+            raise GeneratorError(
+                f"{what}: {len(requests.value)} texts asked for, {len(answers) - dropped} usable"
+                f"{' (' + kinds + ')' if kinds else ''}; more than "
+                f"generator.max_dropped_share={self.max_dropped_share:g} is missing. Nothing that "
+                "was received is lost; run again to go on."
+            )
+        return answers
+
+
+def evolve(
+    first: Population,
+    *,
+    ledger_ids: tuple[str, ...],
+    params: EvolutionParams,
+    schema: Schema,
+    writer: Writer,
+    encode: Encode,
+    ballot: Ballot | None,
+    draws: Draws,
+    seed: int,
+    say: Callable[[str], None],
+) -> Evolution:
+    """The final set after `params.rounds` rounds from the candidates `first`.
+
+    Guarantee: each round is one `noisy_histogram` of `ballot.stddev` (L2 sensitivity 1 a record);
+    all else is post-processing of it, of `first` (paid for by `ledger_ids`) and of public seeds.
+    `ballot` may be None only when there are no rounds.
+    Raises BudgetExceededError before a vote that the cap does not allow, GeneratorError when the
+    generator returns too little.
+    """
+    quota = {int(k): int(n) for k, n in zip(*np.unique(first.labels, return_counts=True), strict=True)}
+    survivors, rounds, next_id, ids = first, [], len(first), ledger_ids
+    for number in range(1, params.rounds + 1):
+        assert ballot is not None
+        population, usage = _varied(
+            survivors, f"population-{number:03d}", ids=ids, params=params, schema=schema,
+            writer=writer, draws=draws, number=number, next_id=next_id, seed=seed,
+        )  # fmt: skip
+        next_id = int(population.ids.max()) + 1
+        votes = _voted(population, number, params=params, encode=encode, ballot=ballot, draws=draws)
+        ids = tuple(dict.fromkeys((*ids, *votes.ledger_ids)))
+        places = _selected(votes.value, population, quota, params=params, stddev=ballot.stddev,
+                           rng=public_rng(seed, "select", number))  # fmt: skip
+        survivors = population.take(places)
+        rounds.append(
+            Round(number=number, population=population, votes=votes, survivors=places, usage=usage)
+        )
+        say(f"round {number} of {params.rounds}: {len(population)} candidates, "
+            f"{len(places)} survive")  # fmt: skip
+    final, usage = _expanded(survivors, ids=ids, params=params, schema=schema, writer=writer,
+                             draws=draws, next_id=next_id, seed=seed)  # fmt: skip
+    return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=ids)
+
+
+def _varied(
+    survivors: Population, name: str, *, ids: tuple[str, ...], params: EvolutionParams,
+    schema: Schema, writer: Writer, draws: Draws, number: int, next_id: int, seed: int,
+) -> tuple[Population, Usage]:  # fmt: skip
+    """The survivors with their variations, restored where they were written before."""
+    done = draws.finished(name)
+    if done is not None:
+        return load_population(done / "candidates.parquet", schema.names), _load_usage(done)
+    requests = variation_requests(
+        survivors, schema=schema, params=params, round_=number, seed=seed
+    )
+    answers = writer.write(Released(requests, ids), what=name)
+    population = with_variations(
+        survivors, answers, params=params, round_=number, next_id=next_id
+    )
+    with draws.writing(name) as folder:
+        save_population(population, schema.names, folder / "candidates.parquet")
+        usage = usage_of(answers)
+        (folder / "usage.json").write_text(json.dumps(asdict(usage)))
+    return population, usage
+
+
+def _voted(
+    population: Population, number: int, *, params: EvolutionParams, encode: Encode,
+    ballot: Ballot, draws: Draws,
+) -> Released[NDArray[np.int64]]:  # fmt: skip
+    """The noisy votes of a round, restored, or charged and drawn and on disk before they return."""
+    name = f"votes-{number:03d}"
+    done = draws.finished(name)
+    if done is not None:
+        ids = tuple(json.loads((done / "ledger_ids.json").read_text()))
+        return Released(np.load(done / "votes.npy"), ids)
+    embeddings = encode(population.texts)
+    votes = count_votes(
+        ballot, embeddings, population.labels, by_label=params.by_label, run=draws.run
+    )
+    with draws.writing(name) as folder:
+        np.save(folder / "votes.npy", votes.value)
+        (folder / "ledger_ids.json").write_text(json.dumps(votes.ledger_ids))
+    return votes
+
+
+def count_votes(
+    ballot: Ballot,
+    embeddings: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    *,
+    by_label: bool,
+    run: str,
+) -> Released[NDArray[np.int64]]:
+    """Noisy number of records nearest to each candidate, `(m,)` int64.
+
+    With `by_label` a record votes among the candidates of its own label alone; where there are
+    none its vote falls into one more bin, which is thrown away. Either way a record holds one bin,
+    so the guarantee is `noisy_histogram`'s.
+    """
+    size = len(embeddings)
+
+    def bins(voters: Voters) -> NDArray[np.int64]:
+        if not by_label:
+            return nearest(voters.embeddings, embeddings)
+        return nearest_within_label(
+            voters.embeddings, embeddings, query_labels=voters.labels, candidate_labels=labels
+        )
+
+    counts = noisy_histogram(
+        ballot.voters.map_batch(bins),
+        size=size + 1,
+        stddev=ballot.stddev,
+        ledger=ballot.ledger,
+        stage=ballot.stage,
+        run=run,
+        sketch=ballot.sketch,
+    )
+    return counts.map(lambda all_bins: all_bins[:size])
+
+
+def _selected(
+    votes: NDArray[np.int64], population: Population, quota: dict[int, int], *,
+    params: EvolutionParams, stddev: float, rng: np.random.Generator,
+) -> NDArray[np.int64]:  # fmt: skip
+    """The places of the survivors: each label keeps the number it started with."""
+    kept = threshold(votes, stddev=stddev, multiple=params.threshold)
+    chosen = []
+    for label, count in sorted(quota.items()):
+        places = np.flatnonzero(population.labels == label)
+        select = select_by_rank if params.selection is Selection.RANK else select_by_sampling
+        chosen.append(places[select(kept[places], count=min(count, len(places)), rng=rng)])
+    return np.concatenate(chosen)
+
+
+def _expanded(
+    survivors: Population, *, ids: tuple[str, ...], params: EvolutionParams, schema: Schema,
+    writer: Writer, draws: Draws, next_id: int, seed: int,
+) -> tuple[Population, Usage]:  # fmt: skip
+    """The final set. Variations that nobody voted on make it larger, not nearer."""
+    last = params.model_copy(update={"variations": params.expansion})
+    return _varied(
+        survivors, "final", ids=ids, params=last, schema=schema, writer=writer, draws=draws,
+        number=params.rounds + 1, next_id=next_id, seed=seed,
+    )  # fmt: skip
+
+
+def _load_usage(folder: Path) -> Usage:
+    return Usage(**json.loads((folder / "usage.json").read_text()))

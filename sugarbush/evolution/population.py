@@ -1,0 +1,100 @@
+"""Candidates with where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sugarbush.errors import InvariantError
+
+NO_PARENT = -1
+NO_CODE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """n candidates.
+
+    `ids` (n,) are unique within a run; `codes` (n, d) are metadata in schema order, NO_CODE where
+    none was asked for; `labels` (n,) the label whose records may vote, 0 where all may; `parents`
+    (n,) ids or NO_PARENT; `rounds` (n,) the round a text was written for.
+    """
+
+    ids: NDArray[np.int64]
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    rounds: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        n = len(self.texts)
+        parts = (self.ids, self.labels, self.parents, self.rounds)
+        if any(part.shape != (n,) for part in parts) or self.codes.shape[:1] != (n,):
+            raise InvariantError("a population's columns differ in length")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, places: NDArray[np.integer[Any]]) -> Population:
+        """The candidates at `places`, in that order."""
+        return Population(
+            ids=self.ids[places],
+            texts=tuple(self.texts[i] for i in places),
+            codes=self.codes[places],
+            labels=self.labels[places],
+            parents=self.parents[places],
+            rounds=self.rounds[places],
+        )
+
+    def join(self, other: Population) -> Population:
+        """These candidates, then the others."""
+        return Population(
+            ids=np.concatenate([self.ids, other.ids]),
+            texts=self.texts + other.texts,
+            codes=np.concatenate([self.codes, other.codes]),
+            labels=np.concatenate([self.labels, other.labels]),
+            parents=np.concatenate([self.parents, other.parents]),
+            rounds=np.concatenate([self.rounds, other.rounds]),
+        )
+
+    def frame(self, names: Sequence[str]) -> pd.DataFrame:
+        """One row a candidate, one `code_<name>` column an attribute."""
+        columns: dict[str, Any] = {
+            "id": self.ids,
+            "text": list(self.texts),
+            "label": self.labels,
+            "parent": self.parents,
+            "round": self.rounds,
+        }
+        columns |= {f"code_{name}": self.codes[:, j] for j, name in enumerate(names)}
+        return pd.DataFrame(columns)
+
+
+def from_frame(frame: pd.DataFrame, names: Sequence[str]) -> Population:
+    """The inverse of `Population.frame`."""
+    codes = frame[[f"code_{name}" for name in names]].to_numpy(dtype=np.int64)
+    return Population(
+        ids=frame["id"].to_numpy(dtype=np.int64),
+        texts=tuple(frame["text"]),
+        codes=codes.reshape(len(frame), len(names)),
+        labels=frame["label"].to_numpy(dtype=np.int64),
+        parents=frame["parent"].to_numpy(dtype=np.int64),
+        rounds=frame["round"].to_numpy(dtype=np.int64),
+    )
+
+
+def save_population(population: Population, names: Sequence[str], path: Path) -> None:
+    """Write `population` as parquet."""
+    population.frame(names).to_parquet(path, index=False)
+
+
+def load_population(path: Path, names: Sequence[str]) -> Population:
+    """Read what `save_population` wrote."""
+    return from_frame(pd.read_parquet(path), names)

@@ -1,0 +1,74 @@
+"""What a run will spend, from its settings alone, and the ledger it will charge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sugarbush.errors import ParamsError
+from sugarbush.params import Method, Params, Purpose
+from sugarbush.paths import state_root
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.plan import Part, Plan, make_plan
+
+METADATA = "metadata"
+LABELS = "labels"
+
+# A vote whose noise is this many records cannot be seen in any corpus that fits on one machine.
+_HOPELESS_STDDEV = 1000.0
+
+
+def votes_of(method: Method) -> str:
+    """The name of a method's votes in the plan."""
+    return f"votes:{method.value}"
+
+
+def plan_for(params: Params) -> Plan:
+    """Every mechanism of the run with its noise, fixed before the first draw.
+
+    The metadata share goes to AIM, to augpe's label counts, or in equal parts to both; the
+    synthesis share in equal parts to the methods that vote. A share that nobody claims goes to
+    the other. Raises ParamsError when the rounds asked for would leave nothing but noise.
+    """
+    metadata = [METADATA] if any(m.uses_metadata for m in params.methods) else []
+    if any(m.uses_labels and params.evolve.of(m).by_label for m in params.methods):
+        metadata.append(LABELS)
+    voting = [m for m in params.methods if m.votes and params.evolve.of(m).rounds > 0]
+    weights = dict.fromkeys(metadata, params.privacy.shares.metadata / max(len(metadata), 1))
+    weights |= {votes_of(m): params.privacy.shares.synthesis / len(voting) for m in voting}
+    claimed = sum(weights.values())
+    draws = {METADATA: 0, LABELS: 1} | {votes_of(m): params.evolve.of(m).rounds for m in voting}
+    plan = make_plan(
+        [
+            Part(name=name, share=weight / claimed, draws=draws[name])
+            for name, weight in weights.items()
+        ],
+        epsilon=params.privacy.epsilon,
+        delta=params.privacy.delta,
+    )
+    for method in voting:
+        stddev = plan.of(votes_of(method)).stddev
+        if stddev > _HOPELESS_STDDEV:
+            raise ParamsError(
+                f"params.yaml: evolve.{method}.rounds={params.evolve.of(method).rounds} at "
+                f"privacy.epsilon={params.privacy.epsilon:g} leaves every vote a noise of "
+                f"{stddev:.0f} records (at most {_HOPELESS_STDDEV:.0f} make sense). Lower the "
+                "rounds or raise epsilon."
+            )
+    return plan
+
+
+def open_ledger(params: Params, base: Path) -> Ledger:
+    """The ledger of `privacy.dataset`. A benchmark's is its own."""
+    return Ledger(
+        state_of(params, base),
+        dataset=params.privacy.dataset,
+        purpose=params.privacy.purpose.value,
+        unit=params.privacy.unit,
+        cap=params.privacy.cap,
+        delta=params.privacy.delta,
+    )
+
+
+def state_of(params: Params, base: Path) -> Path:
+    """The state folder of a run in `base`."""
+    return state_root(base, example=params.privacy.purpose is Purpose.EXAMPLE)
