@@ -34,6 +34,7 @@ from sugarbush.privacy.unit import Unit
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
+RELEASE = "release"
 _SKETCH = 64
 # Two corpora under two names that share more than about this part of their records are one dataset.
 _SAME_DATASET = 0.25
@@ -191,15 +192,17 @@ class Ledger:
             )
 
     def _refuse_other_names(self, sketch: tuple[str, ...]) -> None:
-        for path in sorted(self.folder.glob("*.jsonl")):
-            if path == self.path:
-                continue
+        """One corpus has one name; and what was ever a release is no benchmark."""
+        released = self.folder.parent / RELEASE
+        paths = {*self.folder.glob("*.jsonl"), *released.glob("*.jsonl")} - {self.path}
+        for path in sorted(paths):
             for known in {entry.sketch for entry in _read(path)}:
                 if known and _agreement(known, sketch) > _SAME_DATASET:
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
-                        f"'{path.stem}': one dataset has one budget.\n"
-                        f"  Set privacy.dataset: {path.stem}"
+                        f"'{path.stem}' ({path.parent.name}): one dataset has one budget.\n"
+                        f"  Set privacy.dataset: {path.stem} and "
+                        f"privacy.purpose: {path.parent.name}"
                     )
 
     @contextmanager

@@ -1,0 +1,92 @@
+"""The sensitivity of a histogram of units, seen through the mechanism that releases it."""
+
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sugarbush.errors import BudgetExceededError, InvariantError
+from sugarbush.privacy import mechanisms
+from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.privacy.kinds import Private
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.unit import Unit
+
+
+def a_ledger(state: Path, cap: float = 50.0) -> Ledger:
+    return Ledger(
+        state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6
+    )  # fmt: skip
+
+
+def counts_behind(bins: list[int], size: int) -> np.ndarray:
+    """What the mechanism would have counted, with the noise taken out and nothing charged."""
+    ledger = mock.create_autospec(Ledger, instance=True)
+    ledger.charge.return_value = "id"
+    with mock.patch.object(mechanisms, "discrete_gaussian", lambda counts, stddev: counts):
+        released = noisy_histogram(
+            Private(np.array(bins, dtype=np.int64)), size=size, stddev=1.0, ledger=ledger,
+            stage="s", run="r",
+        )  # fmt: skip
+    return released.value
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 6), max_size=30), st.integers(0, 6))
+def test_one_unit_more_moves_the_histogram_by_one_in_l2(bins: list[int], more: int) -> None:
+    difference = counts_behind([*bins, more], 7) - counts_behind(bins, 7)
+    assert np.linalg.norm(difference) == 1
+
+
+def test_the_charge_is_on_disk_before_the_noise_is_drawn(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path)
+
+    def die(*_: object, **__: object) -> None:
+        assert [e.event for e in a_ledger(tmp_path).entries()] == [DiscreteGaussian(stddev=5.0)]
+        raise KeyboardInterrupt
+
+    with (
+        mock.patch.object(mechanisms, "discrete_gaussian", die),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        noisy_histogram(
+            Private(np.array([0, 1])), size=2, stddev=5.0, ledger=ledger, stage="s", run="r"
+        )
+    assert len(ledger.entries()) == 1
+
+
+def test_nothing_is_drawn_when_the_cap_refuses(tmp_path: Path) -> None:
+    with (
+        mock.patch.object(mechanisms, "discrete_gaussian") as draw,
+        pytest.raises(BudgetExceededError),
+    ):
+        noisy_histogram(
+            Private(np.array([0])), size=1, stddev=0.5, ledger=a_ledger(tmp_path, cap=1.0),
+            stage="s", run="r",
+        )  # fmt: skip
+    draw.assert_not_called()
+
+
+@pytest.mark.parametrize("bins", [[-1], [2], [[0]]])
+def test_a_unit_outside_every_bin_is_our_fault_and_shows_no_value(
+    tmp_path: Path, bins: list[object]
+) -> None:
+    with pytest.raises(InvariantError) as fault:
+        noisy_histogram(
+            Private(np.array(bins)), size=2, stddev=5.0, ledger=a_ledger(tmp_path), stage="s",
+            run="r",
+        )  # fmt: skip
+    assert "every unit must hold one bin" in str(fault.value)
+
+
+def test_an_empty_corpus_gives_noise_around_zero(tmp_path: Path) -> None:
+    released = noisy_histogram(
+        Private(np.array([], dtype=np.int64)), size=3, stddev=5.0, ledger=a_ledger(tmp_path),
+        stage="s", run="r",
+    )  # fmt: skip
+    assert released.value.shape == (3,)
+    assert len(released.ledger_ids) == 1

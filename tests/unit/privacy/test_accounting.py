@@ -1,0 +1,120 @@
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.events import (
+    DiscreteGaussian,
+    GaussianDp,
+    NonPrivate,
+    PoissonGaussian,
+    event_from_dict,
+)
+from sugarbush.privacy.plan import Part, make_plan, mu_of
+
+YELP_RECORDS = 1_939_290
+YELP_DELTA = 1 / (YELP_RECORDS * math.log(YELP_RECORDS))
+
+
+@pytest.mark.parametrize(("target", "published"), [(1, 15.34), (2, 8.03), (4, 4.24)])
+def test_ten_votes_on_yelp_get_the_published_noise_without_its_overspending(
+    target: float, published: float
+) -> None:
+    plan = make_plan([Part(name="votes", share=1, draws=10)], epsilon=target, delta=YELP_DELTA)
+    assert plan.of("votes").stddev == pytest.approx(published, rel=0.005)
+    assert plan.epsilon <= target
+    spent = epsilon([DiscreteGaussian(stddev=published, count=10)], delta=YELP_DELTA)
+    assert target < spent < target * 1.006
+
+
+def test_a_discrete_gaussian_costs_more_than_gaussian_dp_says_when_noise_is_small() -> None:
+    exact = epsilon([DiscreteGaussian(stddev=0.6)], delta=1e-6)
+    as_gaussian = epsilon([GaussianDp(mu=1 / 0.6)], delta=1e-6)
+    assert exact > as_gaussian + 0.2
+
+
+def test_gaussian_dp_agrees_with_the_closed_form() -> None:
+    for target in (0.1, 1.0, 6.0):
+        mu = mu_of(epsilon=target, delta=1e-6)
+        assert epsilon([GaussianDp(mu=mu)], delta=1e-6) == pytest.approx(target, abs=2e-3)
+        assert epsilon([GaussianDp(mu=mu)], delta=1e-6) >= target - 1e-6
+
+
+def test_dp_sgd_on_yelp_agrees_with_the_published_accounting() -> None:
+    steps = round(50 * YELP_RECORDS / 4096)
+    event = PoissonGaussian(noise_multiplier=0.774, rate=4096 / YELP_RECORDS, count=steps)
+    assert epsilon([event], delta=YELP_DELTA) == pytest.approx(4.0, rel=0.02)
+
+
+def test_sampled_and_full_mechanisms_compose() -> None:
+    sampled = PoissonGaussian(noise_multiplier=1.0, rate=0.01, count=100)
+    both = epsilon([sampled, GaussianDp(mu=0.2)], delta=1e-6)
+    assert both > max(epsilon([sampled], delta=1e-6), epsilon([GaussianDp(mu=0.2)], delta=1e-6))
+
+
+def test_count_means_as_many_equal_events() -> None:
+    one = DiscreteGaussian(stddev=5.0)
+    assert epsilon([one] * 3, delta=1e-6) == epsilon(
+        [DiscreteGaussian(stddev=5.0, count=3)], delta=1e-6
+    )
+
+
+def test_no_event_is_free_and_no_dp_is_infinite() -> None:
+    assert epsilon([], delta=1e-6) == 0
+    assert epsilon([NonPrivate(), GaussianDp(mu=0.1)], delta=1e-6) == math.inf
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(st.lists(st.floats(0.05, 0.5), min_size=1, max_size=3), st.floats(0.05, 0.5))
+def test_epsilon_never_falls_when_something_is_added(mus: list[float], more: float) -> None:
+    events = [GaussianDp(mu=mu) for mu in mus]
+    assert epsilon([*events, GaussianDp(mu=more)], delta=1e-6) >= epsilon(events, delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DiscreteGaussian(stddev=2.5, count=3), GaussianDp(mu=0.3), NonPrivate(),
+        PoissonGaussian(noise_multiplier=1.0, rate=0.1, count=5),
+    ],
+)  # fmt: skip
+def test_an_event_survives_the_ledger(event) -> None:
+    assert event_from_dict(event.as_dict()) == event
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
+def test_an_event_without_noise_cannot_be_made(bad: float) -> None:
+    with pytest.raises(InvariantError):
+        DiscreteGaussian(stddev=bad)
+
+
+def test_shares_are_shares_of_mu_squared() -> None:
+    parts = [Part(name="metadata", share=0.1, draws=0), Part(name="votes", share=0.9, draws=2)]
+    plan = make_plan(parts, epsilon=1.0, delta=1e-6)
+    metadata, votes = plan.of("metadata").mu, plan.of("votes").mu
+    assert metadata**2 / (metadata**2 + votes**2) == pytest.approx(0.1)
+    assert math.sqrt(2) / plan.of("votes").stddev == pytest.approx(votes)
+    assert 0.995 <= plan.epsilon <= 1.0
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(st.floats(0.05, 4.0), st.integers(1, 10), st.floats(0.02, 0.9))
+def test_no_plan_exceeds_its_target(target: float, rounds: int, share: float) -> None:
+    parts = [
+        Part(name="metadata", share=share, draws=0),
+        Part(name="votes", share=1 - share, draws=rounds),
+    ]
+    plan = make_plan(parts, epsilon=target, delta=1e-6)
+    assert 0.98 * target <= plan.epsilon <= target
+
+
+def test_shares_that_do_not_add_up_are_refused() -> None:
+    with pytest.raises(ParamsError, match=r"privacy\.shares"):
+        make_plan([Part(name="votes", share=0.7, draws=1)], epsilon=1.0, delta=1e-6)
+
+
+def test_a_run_without_private_methods_spends_nothing() -> None:
+    assert make_plan([], epsilon=1.0, delta=1e-6).epsilon == 0

@@ -1,0 +1,191 @@
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError, StorageError
+from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, NonPrivate
+from sugarbush.privacy.ledger import Ledger, keyed_sketch, state_key
+from sugarbush.privacy.unit import Unit
+
+VOTE = DiscreteGaussian(stddev=8.0)
+
+
+def ledger_at(state: Path, **changes: object) -> Ledger:
+    settings = {
+        "dataset": "letters", "purpose": "release", "unit": Unit.RECORD, "cap": 1.0, "delta": 1e-6,
+    }  # fmt: skip
+    return Ledger(state, **(settings | changes))  # type: ignore[arg-type]
+
+
+def charge(ledger: Ledger, event=VOTE, sketch: tuple[str, ...] = ()) -> str:
+    return ledger.charge(event, stage="evolve", run="r", sketch=sketch)
+
+
+def test_a_charge_is_on_disk_when_it_returns(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path)
+    first = charge(ledger)
+    entries = ledger_at(tmp_path).entries()
+    assert [entry.id for entry in entries] == [first]
+    assert entries[0].event == VOTE
+
+
+def test_a_refused_charge_leaves_the_ledger_as_it_was(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path)
+    charge(ledger)
+    before = ledger.path.read_bytes()
+    with pytest.raises(BudgetExceededError, match="cap 1"):
+        charge(ledger, GaussianDp(mu=2.0))
+    assert ledger.path.read_bytes() == before
+
+
+def test_the_message_of_a_refusal_shows_delta_and_what_to_change(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceededError) as refusal:
+        charge(ledger_at(tmp_path), GaussianDp(mu=2.0))
+    assert "delta=1e-06" in str(refusal.value)
+    assert "privacy.epsilon" in str(refusal.value)
+
+
+def test_charges_add_up_across_runs_until_the_cap_refuses(tmp_path: Path) -> None:
+    totals = []
+    with pytest.raises(BudgetExceededError):
+        for _ in range(50):
+            charge(ledger_at(tmp_path))
+            totals.append(ledger_at(tmp_path).total())
+    assert totals == sorted(totals)
+    assert 1 < len(totals) < 50
+    assert totals[-1] <= 1.0
+
+
+def test_a_check_refuses_what_a_charge_would_and_charges_nothing(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path)
+    ledger.check([VOTE])
+    assert ledger.entries() == ()
+    with pytest.raises(BudgetExceededError):
+        ledger.check([VOTE] * 60)
+
+
+def test_a_line_torn_by_a_death_counts_for_nothing_and_stops_nothing(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path)
+    first = charge(ledger)
+    whole = ledger.path.read_bytes()
+    for cut in (1, 7, 40, len(whole) - 2):
+        ledger.path.write_bytes(whole + whole[:cut])
+        assert [e.id for e in ledger.entries()] == [first]
+        second = charge(ledger)
+        assert [e.id for e in ledger.entries()] == [first, second]
+
+
+def test_an_edited_ledger_stops_every_draw(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path)
+    charge(ledger)
+    ledger.path.write_text('{"id":"x","spent":"nothing"}\n')
+    with pytest.raises(LedgerError, match="line 1"):
+        charge(ledger)
+
+
+def test_an_event_with_an_unknown_kind_stops_every_draw(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path)
+    charge(ledger)
+    fields = json.loads(ledger.path.read_text())
+    fields["event"]["kind"] = "harmless"
+    ledger.path.write_text(json.dumps(fields) + "\n")
+    with pytest.raises(LedgerError):
+        ledger.total()
+
+
+def test_charges_per_user_are_not_added_to_charges_per_record(tmp_path: Path) -> None:
+    charge(ledger_at(tmp_path))
+    with pytest.raises(LedgerError, match="cannot be added"):
+        charge(ledger_at(tmp_path, unit=Unit.USER))
+
+
+def test_a_result_without_dp_has_an_infinite_epsilon(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceededError, match="inf"):
+        charge(ledger_at(tmp_path), NonPrivate())
+
+
+@pytest.mark.parametrize("name", ["", "../other", "A", "a/b", "x" * 65])
+def test_a_dataset_name_cannot_leave_the_ledger_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ParamsError, match=r"privacy\.dataset"):
+        ledger_at(tmp_path, dataset=name)
+
+
+def test_a_known_corpus_under_a_new_name_is_refused(tmp_path: Path) -> None:
+    key = state_key(tmp_path)
+    texts = [f"letter number {i}" for i in range(300)]
+    charge(ledger_at(tmp_path), sketch=keyed_sketch(texts, key=key))
+    changed = keyed_sketch([*texts[10:], "one more", "and another"], key=key)
+    with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
+        charge(ledger_at(tmp_path, dataset="fresh"), sketch=changed)
+    with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
+        charge(ledger_at(tmp_path, dataset="fresh", purpose="benchmark"), sketch=changed)
+    other = keyed_sketch([f"another corpus, line {i}" for i in range(300)], key=key)
+    charge(ledger_at(tmp_path, dataset="fresh"), sketch=other)
+
+
+def test_snapshots_of_a_dataset_share_its_cap(tmp_path: Path) -> None:
+    key = state_key(tmp_path)
+    charge(ledger_at(tmp_path), sketch=keyed_sketch(["a", "b"], key=key))
+    before = ledger_at(tmp_path).total()
+    charge(ledger_at(tmp_path), sketch=keyed_sketch(["c", "d"], key=key))
+    assert ledger_at(tmp_path).total() > before
+
+
+def test_a_sketch_depends_on_the_key_and_on_no_order(tmp_path: Path) -> None:
+    key, other = state_key(tmp_path / "one"), state_key(tmp_path / "two")
+    assert keyed_sketch(["a", "b", "a"], key=key) == keyed_sketch(["b", "a"], key=key)
+    assert not set(keyed_sketch(["a"], key=key)) & set(keyed_sketch(["a"], key=other))
+
+
+def test_the_state_is_closed_to_others(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path / "state")
+    state_key(tmp_path / "state")
+    charge(ledger)
+    for path in (tmp_path / "state" / "key", ledger.path):
+        assert path.stat().st_mode & 0o077 == 0
+    assert ledger.folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="state folder"):
+        state_key(tmp_path / "file" / "state")
+    with pytest.raises(LedgerError):
+        charge(ledger_at(tmp_path / "file"))
+
+
+def test_an_id_that_the_ledger_does_not_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="SUGARBUSH_STATE"):
+        ledger_at(tmp_path).of(["0123456789abcdef"])
+
+
+def _charge_many(state: str, count: int) -> None:
+    for _ in range(count):
+        charge(ledger_at(Path(state), cap=100.0))
+
+
+def test_concurrent_charges_are_all_there(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_charge_many, args=(str(tmp_path), 5)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    entries = ledger_at(tmp_path).entries()
+    assert len({entry.id for entry in entries}) == 15
+
+
+def test_a_full_disk_refuses_the_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = ledger_at(tmp_path)
+    charge(ledger)
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(LedgerError, match="No space left"):
+        charge(ledger)
