@@ -208,6 +208,13 @@ class HuggingFaceParams(Section):
     batch_tokens: Annotated[int, Field(ge=64)]
 
 
+# Settings of a provider that change how an answer is got, and not which.
+_MANNER = frozenset(
+    "key_variable trusted concurrency requests_per_minute tokens_per_minute timeout_s max_retries "
+    "max_calls max_cost prices mode device batch_tokens".split()
+)
+
+
 class GeneratorParams(Section):
     """The provider in use, and each provider's own settings."""
 
@@ -217,6 +224,13 @@ class GeneratorParams(Section):
     pool: PoolParams
     openai: OpenAiParams
     huggingface: HuggingFaceParams
+
+    def identity(self) -> dict[str, Any]:
+        """What decides which texts come: not how fast, how often retried, or under which cap."""
+        own = getattr(self, self.provider.value, None)
+        fields = {} if own is None else own.model_dump(mode="json")
+        texts = {name: value for name, value in fields.items() if name not in _MANNER}
+        return {"provider": self.provider.value, "seed": self.seed, **texts}
 
 
 class EmbeddingParams(Section):

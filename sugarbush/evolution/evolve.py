@@ -202,29 +202,27 @@ def count_votes(
 ) -> Released[NDArray[np.int64]]:
     """Noisy number of records nearest to each candidate, `(m,)` int64.
 
-    With `by_label` a record votes among the candidates of its own label alone; where there are
-    none its vote falls into one more bin, which is thrown away. Either way a record holds one bin,
-    so the guarantee is `noisy_histogram`'s.
+    With `by_label` a record votes among the candidates of its own label. Either way a record
+    holds one bin, which depends on it alone, so the guarantee is `noisy_histogram`'s, over all
+    labels together.
     """
-    size = len(embeddings)
 
     def bins(voters: Voters) -> NDArray[np.int64]:
         if not by_label:
-            return nearest(voters.embeddings, embeddings)
+            return nearest(voters.embeddings, embeddings)[:, 0]
         return nearest_within_label(
             voters.embeddings, embeddings, query_labels=voters.labels, candidate_labels=labels
         )
 
-    counts = noisy_histogram(
+    return noisy_histogram(
         ballot.voters.map_batch(bins),
-        size=size + 1,
+        size=len(embeddings),
         stddev=ballot.stddev,
         ledger=ballot.ledger,
         stage=ballot.stage,
         run=run,
         sketch=ballot.sketch,
     )
-    return counts.map(lambda all_bins: all_bins[:size])
 
 
 def _selected(

@@ -48,6 +48,12 @@ class Private(Generic[T]):
             raise ValueError("map_batch: the function did not return one element per unit")
         return Private(mapped)
 
+    def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
+        """`map_batch` over two private values of the same units, in the same order."""
+        if len(other._per_unit) != len(self._per_unit):
+            raise ValueError("zip_batch: the two do not hold the same units")
+        return self.map_batch(lambda own: function(own, other._per_unit))
+
     def __repr__(self) -> str:
         return "Private(...)"
 

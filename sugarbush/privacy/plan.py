@@ -66,6 +66,10 @@ class Plan:
     delta: float
     allotments: tuple[Allotment, ...]
 
+    def holds(self, name: str) -> bool:
+        """Whether a part of that name draws at all."""
+        return any(allotment.name == name for allotment in self.allotments)
+
     def of(self, name: str) -> Allotment:
         """The allotment of one part. Raises InvariantError when the plan does not hold it."""
         for allotment in self.allotments:

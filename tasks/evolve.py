@@ -1,0 +1,171 @@
+"""Rounds of private votes and public variation, from the first candidates to the final set.
+
+Reads    data/released/initial/<method>/, data/private/prepared/train.parquet,
+         data/private/metadata/train.parquet (labels, where votes are by label)
+Writes   data/released/evolve/<method>/  synthetic.jsonl, final.parquet, round_NNN/, usage.json,
+                                         release.json
+Spends   its share: one discrete-Gaussian histogram a round, L2 sensitivity 1, add/remove one record
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sugarbush.evolution.evolve import METHOD_VERSION, Ballot, Evolution, Voters, evolve
+from sugarbush.evolution.population import (
+    NO_CODE,
+    Population,
+    load_population,
+    save_population,
+)
+from sugarbush.params import Method, Params
+from sugarbush.paths import Roots, require, whole_folder
+from sugarbush.privacy.draws import digest_of, open_draws
+from sugarbush.privacy.kinds import Private
+from sugarbush.randomness import seed_of
+from sugarbush.schema import Schema, load_schema
+from tasks import stage
+from tasks.budget import open_ledger, plan_for, state_of, votes_of
+from tasks.encoder import open_encoder
+from tasks.forced import was_forced
+from tasks.generator import open_writer
+from tasks.private_files import Records, load_codes, load_records, load_sketch, read_stamp
+from tasks.release import read_release, write_release
+from tasks.synthesize_metadata import label_attribute
+
+NAME = "evolve"
+
+
+def ballot_of(
+    base: Path,
+    params: Params,
+    method: Method,
+    schema: Schema,
+    encode: Callable[[tuple[str, ...]], NDArray[np.float32]],
+) -> Ballot | None:
+    """The private records as voters, and what each vote may spend; None without votes."""
+    plan, part = plan_for(params), votes_of(method)
+    if not plan.holds(part):
+        return None
+    private = Roots(base).private
+    records: Private[Records] = load_records(private / "prepared" / "train.parquet")
+    if params.evolve.of(method).by_label:
+        place = schema.names.index(label_attribute(params, schema))
+        codes = load_codes(private / "metadata" / "train.parquet", schema.names)
+        voters = records.zip_batch(
+            codes, lambda r, table: Voters(encode(r.texts), table[:, place])
+        )
+    else:
+        voters = records.map_batch(
+            lambda r: Voters(encode(r.texts), np.zeros(len(r), dtype=np.int64))
+        )
+    return Ballot(
+        voters=voters,
+        stddev=plan.of(part).stddev,
+        ledger=open_ledger(params, base),
+        stage=f"{NAME}@{method}",
+        sketch=load_sketch(private / "prepared" / "sketch.json"),
+    )
+
+
+def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> str:
+    """What a round's result depends on: nothing else makes it be drawn again."""
+    plan, part = plan_for(params), votes_of(method)
+    initial = Roots(base).released / "initial" / method.value
+    first = load_population(
+        require(initial / "candidates.parquet", left_by=f"initialise@{method}"), schema.names
+    )
+    return digest_of(
+        version=METHOD_VERSION,
+        method=method.value,
+        corpus=read_stamp(
+            Roots(base).stamps / "extract_metadata.json", left_by="extract_metadata"
+        ),
+        first=first.frame(schema.names).to_json(orient="split"),
+        schema=schema.model_dump(mode="json"),
+        settings=params.evolve.of(method).model_dump(mode="json"),
+        seed=params.evolve.seed,
+        generator=params.generator.identity(),
+        embedding=params.embedding.model_dump(mode="json"),
+        label=label_attribute(params, schema),
+        privacy=[params.privacy.unit.value, params.privacy.delta],
+        stddev=plan.of(part).stddev if plan.holds(part) else None,
+    )
+
+
+def run(base: Path, params: Params, method: Method) -> None:
+    """Evolve, restoring every round that was finished before, and release the result."""
+    roots, schema = Roots(base), load_schema(base / params.prepare.schema_)
+    name = f"{NAME}-{method}"
+    initial = roots.released / "initial" / method.value
+    digest = digest_for(base, params, method, schema)
+    first = load_population(initial / "candidates.parquet", schema.names)
+    with (
+        open_draws(
+            state_of(params, base), dataset=params.privacy.dataset, stage=name, digest=digest,
+            forced=was_forced(f"{NAME}@{method}"),
+        ) as draws,
+        open_encoder(params, roots, private=True) as private_encoder,
+        open_encoder(params, roots, private=False) as encoder,
+    ):  # fmt: skip
+        evolution = evolve(
+            first,
+            ledger_ids=tuple(read_release(initial)["ledger_ids"]),
+            params=params.evolve.of(method),
+            schema=schema,
+            writer=open_writer(params, base, encoder),
+            encode=encoder.encode,
+            ballot=ballot_of(base, params, method, schema, private_encoder.encode),
+            draws=draws,
+            seed=seed_of(params.evolve.seed, method.value),
+            say=lambda line: print(f"{NAME}@{method}: {line}", flush=True),
+        )
+        with whole_folder(roots.released / NAME / method.value) as folder:
+            write_evolution(evolution, schema, folder)
+            write_release(
+                folder, stage=f"{NAME}@{method}", params=params,
+                ledger_ids=evolution.ledger_ids, run=draws.run,
+            )  # fmt: skip
+
+
+def write_evolution(evolution: Evolution, schema: Schema, folder: Path) -> None:
+    """The final set as people read it, and every round as the report does."""
+    usage: dict[str, Any] = {}
+    for round_ in evolution.rounds:
+        own = folder / f"round_{round_.number:03d}"
+        own.mkdir()
+        save_population(round_.population, schema.names, own / "candidates.parquet")
+        np.save(own / "votes.npy", round_.votes.value)
+        np.save(own / "survivors.npy", round_.survivors)
+        usage[own.name] = asdict(round_.usage)
+    usage["final"] = asdict(evolution.usage)
+    (folder / "usage.json").write_text(json.dumps(usage, indent=1))
+    save_population(evolution.final, schema.names, folder / "final.parquet")
+    readable(evolution.final, schema).to_json(
+        folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False
+    )
+
+
+def readable(population: Population, schema: Schema) -> pd.DataFrame:
+    """One row a text: id, text, the values that it was asked to have, parent and round."""
+    columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
+    for place, attribute in enumerate(schema.attributes):
+        codes = population.codes[:, place]
+        if (codes != NO_CODE).any():
+            columns[attribute.name] = [
+                attribute.domain[code] if code != NO_CODE else None for code in codes
+            ]
+    columns |= {"parent": population.parents, "round": population.rounds}
+    return pd.DataFrame(columns)
+
+
+if __name__ == "__main__":
+    stage.main_of_method(NAME, run)

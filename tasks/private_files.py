@@ -1,0 +1,83 @@
+"""Files under data/private: read straight into `Private`, written from it, stamped for DVC.
+
+On the audit list. What a private stage tells DVC is a stamp: a digest keyed by the installation's
+secret, which changes when the content does and tells nobody anything else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sugarbush.paths import require, whole_file
+from sugarbush.privacy.kinds import Private
+
+RAW = "raw_"
+
+
+@dataclass(frozen=True)
+class Records:
+    """Texts with the raw values of the schema's columns, one record a place."""
+
+    texts: tuple[str, ...]
+    columns: dict[str, tuple[Any, ...]]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def load_records(path: Path) -> Private[Records]:
+    """What `prepare` left. Raises MissingInputError when it has not run here."""
+    return Private(records_of(pd.read_parquet(require(path, left_by="prepare"))))  # type: ignore[arg-type]
+
+
+def records_of(frame: pd.DataFrame) -> Records:
+    """The records of a frame with columns `text` and `raw_<attribute>`."""
+    names = [c for c in frame.columns if c.startswith(RAW)]
+    return Records(
+        texts=tuple(frame["text"]),
+        columns={c.removeprefix(RAW): tuple(frame[c].tolist()) for c in names},
+    )
+
+
+def load_codes(path: Path, names: Sequence[str]) -> Private[tuple[int, ...]]:
+    """What `extract_metadata` left: one row of codes a record, columns in schema order."""
+    frame = pd.read_parquet(require(path, left_by="extract_metadata"))
+    return Private(frame[list(names)].to_numpy(dtype=np.int64))
+
+
+def save_codes(codes: Private[tuple[int, ...]], names: Sequence[str], path: Path) -> None:
+    """Write codes under the private root."""
+    table: NDArray[np.int64] = np.asarray(codes._per_unit, dtype=np.int64)
+    with whole_file(path) as temporary:
+        pd.DataFrame(table.reshape(-1, len(names)), columns=list(names)).to_parquet(
+            temporary, index=False
+        )
+
+
+def load_sketch(path: Path) -> tuple[str, ...]:
+    """The corpus's keyed sketch, by which the ledger knows it again."""
+    return tuple(json.loads(require(path, left_by="prepare").read_text())["sketch"])
+
+
+def write_stamp(stamp: Path, files: Sequence[Path], *, key: bytes) -> None:
+    """Write a keyed digest of the content of `files`, in order."""
+    digest = hmac.new(key, digestmod="sha256")
+    for file in files:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    with whole_file(stamp) as temporary:
+        temporary.write_text(json.dumps({"stamp": digest.hexdigest()}) + "\n")
+
+
+def read_stamp(stamp: Path, *, left_by: str) -> str:
+    """The keyed digest in a stamp."""
+    return str(json.loads(require(stamp, left_by=left_by).read_text())["stamp"])

@@ -1,0 +1,130 @@
+"""DP metadata: a synthetic table by AIM, and DP counts of one label.
+
+Reads    data/private/metadata/train.parquet
+Writes   data/released/metadata/     rows.parquet, labels.npy, metadata.json, release.json
+Spends   its share: AIM as one Gaussian-DP mechanism where a method starts from the table, one
+         discrete-Gaussian histogram (L2 sensitivity 1) where a method starts from label counts
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sugarbush.metadata.engines import METHOD_VERSION, synthesize
+from sugarbush.params import Params
+from sugarbush.paths import Roots, whole_folder
+from sugarbush.privacy.draws import digest_of, open_draws
+from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.plan import Plan
+from sugarbush.randomness import public_rng
+from sugarbush.schema import Schema, load_schema
+from tasks import stage
+from tasks.budget import LABELS, METADATA, open_ledger, plan_for, state_of
+from tasks.forced import was_forced
+from tasks.private_files import load_codes, load_sketch, read_stamp
+from tasks.release import copy_release, write_release
+
+NAME = "synthesize_metadata"
+
+
+def label_attribute(params: Params, schema: Schema) -> str:
+    """The attribute whose counts `augpe` starts from: the first one unless named."""
+    named = params.synthesize_metadata.label
+    return schema.attribute(named).name if named is not None else schema.names[0]
+
+
+def run(base: Path, params: Params) -> None:
+    """Draw what the plan holds for metadata, or restore what was drawn before."""
+    roots, plan = Roots(base), plan_for(params)
+    schema = load_schema(base / params.prepare.schema_)
+    parts = {part: plan.of(part).mu for part in (METADATA, LABELS) if plan.holds(part)}
+    digest = digest_of(
+        version=METHOD_VERSION,
+        corpus=read_stamp(roots.stamps / "extract_metadata.json", left_by="extract_metadata"),
+        schema=schema.model_dump(mode="json"),
+        settings=params.synthesize_metadata.model_dump(mode="json"),
+        privacy=[params.privacy.unit.value, params.privacy.delta],
+        plan=parts,
+    )
+    with open_draws(
+        state_of(params, base), dataset=params.privacy.dataset, stage=NAME, digest=digest,
+        forced=was_forced(NAME),
+    ) as draws:  # fmt: skip
+        results = {
+            METADATA: lambda folder: _draw_table(folder, base, params, schema, plan, draws.run),
+            LABELS: lambda folder: _draw_labels(folder, base, params, schema, plan, draws.run),
+        }
+        found = {}
+        for part in parts:
+            if draws.finished(part) is None:
+                with draws.writing(part) as folder:
+                    results[part](folder)
+            found[part] = draws.finished(part)
+        with whole_folder(roots.released / "metadata") as folder:
+            ids: list[str] = []
+            for path in found.values():
+                assert path is not None
+                ids += copy_release(path, folder)
+            _describe(folder, params, schema, plan)
+            write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=draws.run)
+
+
+def _draw_table(
+    folder: Path, base: Path, params: Params, schema: Schema, plan: Plan, run_id: str
+) -> None:
+    roots = Roots(base)
+    table = synthesize(
+        load_codes(roots.private / "metadata" / "train.parquet", schema.names),
+        schema.domain,
+        mu=plan.of(METADATA).mu,
+        params=params.synthesize_metadata,
+        ledger=open_ledger(params, base),
+        stage=NAME,
+        run=run_id,
+        sketch=load_sketch(roots.private / "prepared" / "sketch.json"),
+        rng=public_rng(params.synthesize_metadata.seed, "table"),
+    )
+    pd.DataFrame(table.rows.value, columns=list(schema.names)).to_parquet(
+        folder / "rows.parquet", index=False
+    )
+    (folder / "table.json").write_text(json.dumps(table.to_json()))
+    (folder / "ledger_ids.json").write_text(json.dumps(table.rows.ledger_ids))
+
+
+def _draw_labels(
+    folder: Path, base: Path, params: Params, schema: Schema, plan: Plan, run_id: str
+) -> None:
+    roots, name = Roots(base), label_attribute(params, schema)
+    place = schema.names.index(name)
+    codes = load_codes(roots.private / "metadata" / "train.parquet", schema.names)
+    counts = noisy_histogram(
+        codes.map_batch(lambda table: table[:, place]),
+        size=len(schema.attribute(name).domain),
+        stddev=plan.of(LABELS).stddev,
+        ledger=open_ledger(params, base),
+        stage=NAME,
+        run=run_id,
+        sketch=load_sketch(roots.private / "prepared" / "sketch.json"),
+    )
+    np.save(folder / "labels.npy", counts.value)
+    (folder / "ledger_ids.json").write_text(json.dumps(counts.ledger_ids))
+
+
+def _describe(folder: Path, params: Params, schema: Schema, plan: Plan) -> None:
+    described: dict[str, Any] = {
+        "engine": params.synthesize_metadata.engine.value if plan.holds(METADATA) else None,
+        "label": label_attribute(params, schema) if plan.holds(LABELS) else None,
+        "label_stddev": plan.of(LABELS).stddev if plan.holds(LABELS) else None,
+        "attributes": {a.name: list(a.domain) for a in schema.attributes},
+    }
+    (folder / "metadata.json").write_text(json.dumps(described, indent=1))
+
+
+
+if __name__ == "__main__":
+    stage.main(NAME, run)
