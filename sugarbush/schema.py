@@ -11,6 +11,9 @@ A schema is a YAML file that somebody wrote without looking at the private texts
       - name: stars
         column: stars
         bins: [2, 4]                        # numeric: below 2, 2 to below 4, 4 and above
+      - name: region
+        column: state
+        groups: {west: [CA, OR, WA], east: [NY, MA]}      # several raw values under one name
       - name: topic
         values: [refund, delivery]
         keywords: {refund: [refund, money back], delivery: [parcel, courier]}
@@ -50,6 +53,7 @@ class Attribute(BaseModel):
     other: str = "other"
     column: str | None = None
     bins: tuple[float, ...] | None = None
+    groups: dict[str, tuple[str, ...]] | None = None
     keywords: dict[str, tuple[str, ...]] | None = None
     zero_shot: dict[str, tuple[str, ...]] | None = None
 
@@ -61,12 +65,14 @@ class Attribute(BaseModel):
             fields = dict(fields)
             if isinstance(fields.get("values"), list | tuple):
                 fields["values"] = [_as_text(v) for v in fields["values"]]
-            for source in ("keywords", "zero_shot"):
+            for source in ("keywords", "zero_shot", "groups"):
                 if isinstance(fields.get(source), dict):
                     fields[source] = {
-                        _as_text(k): [v] if isinstance(v, str) else v
+                        _as_text(k): [_as_text(w) for w in v] if isinstance(v, list) else [v]
                         for k, v in fields[source].items()
                     }
+            if isinstance(fields.get("groups"), dict) and not fields.get("values"):
+                fields["values"] = list(fields["groups"])
         return fields
 
     @model_validator(mode="after")
@@ -88,6 +94,8 @@ class Attribute(BaseModel):
         repeated = {v for v in self.values if self.values.count(v) > 1}
         if repeated or self.other in self.values:
             raise ValueError("values repeats " + ", ".join(sorted(repeated or {self.other})))
+        if self.groups is not None:
+            self._check_groups(self.groups)
         described = self.keywords if self.keywords is not None else self.zero_shot
         if described is not None:
             if strange := sorted(set(described) - set(self.values)):
@@ -98,6 +106,13 @@ class Attribute(BaseModel):
                 raise ValueError("zero_shot lacks a description of " + ", ".join(missing))
         return self
 
+    def _check_groups(self, groups: dict[str, tuple[str, ...]]) -> None:
+        if self.column is None or self.bins is not None or set(groups) != set(self.values):
+            raise ValueError("groups go with a column, without bins, and name every value")
+        raw = [value for values in groups.values() for value in values]
+        if not all(groups.values()) or len(set(raw)) != len(raw):
+            raise ValueError("groups must not be empty or share a raw value")
+
     @cached_property
     def domain(self) -> tuple[str, ...]:
         """Every value that the attribute can take, the bucket for anything else last."""
@@ -105,6 +120,10 @@ class Attribute(BaseModel):
 
     @cached_property
     def _codes(self) -> dict[str, int]:
+        if self.groups is not None:
+            return {
+                raw: code for code, value in enumerate(self.values) for raw in self.groups[value]
+            }
         return {value: code for code, value in enumerate(self.domain)}
 
     def code(self, value: object) -> int:
