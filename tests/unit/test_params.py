@@ -1,0 +1,98 @@
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sugarbush.errors import ParamsError
+from sugarbush.params import load_params, parse_params
+
+ROOT = Path(__file__).parents[2]
+COMMITTED: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+def changed(setting: str, value: object) -> dict[str, Any]:
+    fields = copy.deepcopy(COMMITTED)
+    *path, last = setting.split(".")
+    section = fields
+    for part in path:
+        section = section[part]
+    section[last] = value
+    return fields
+
+
+def message_of(fields: object) -> str:
+    with pytest.raises(ParamsError) as refusal:
+        parse_params(fields)
+    return str(refusal.value)
+
+
+def test_the_committed_settings_are_complete() -> None:
+    assert load_params(ROOT / "params.yaml").privacy.dataset == "example"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "complaint"),
+    [
+        ("privacy.epsilon", 0, "greater than 0"),
+        ("privacy.epsilon", -1, "greater than 0"),
+        ("privacy.epsilon", float("inf"), "finite"),
+        ("privacy.epsilon", float("nan"), "finite"),
+        ("privacy.delta", 1, "less than 1"),
+        ("privacy.delta", 0, "greater than 0"),
+        ("privacy.shares.metadata", 0.5, "add up to 1"),
+        ("privacy.unit", "user", "not built"),
+        ("evolve.maple.rounds", -1, "greater than or equal to 0"),
+        ("evolve.maple.noise_multipler", 4.0, "not a known setting"),
+        ("synthesize_metadata.engine", "magic", "engine"),
+        ("methods", [], "methods"),
+        ("methods", ["maple", "maple"], "twice"),
+        ("prepare", None, "prepare"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_by_name(
+    setting: str, value: object, complaint: str
+) -> None:
+    message = message_of(changed(setting, value))
+    assert complaint in message
+    assert setting.split(".")[0] in message
+    assert message.startswith("params.yaml")
+
+
+def test_an_unknown_key_gets_a_suggestion() -> None:
+    message = message_of(changed("privacy.epsilom", 1.0))
+    assert "privacy.epsilom is not a known setting; did you mean epsilon?" in message
+
+
+def test_a_missing_setting_is_named() -> None:
+    fields = copy.deepcopy(COMMITTED)
+    del fields["privacy"]["cap"]
+    assert "privacy.cap is missing" in message_of(fields)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    fields = changed("privacy.epsilon", 0)
+    fields["privacy"]["delta"] = 2
+    message = message_of(fields)
+    assert "privacy.epsilon" in message
+    assert "privacy.delta" in message
+
+
+@pytest.mark.parametrize("content", ["", "- 1", "methods: [", "methods: maple"])
+def test_a_file_that_holds_no_settings_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(content)
+    with pytest.raises(ParamsError, match=r"params\.yaml"):
+        load_params(path)
+    with pytest.raises(ParamsError, match="not found"):
+        load_params(tmp_path / "missing.yaml")
+
+
+def test_how_answers_are_got_does_not_change_which() -> None:
+    fields = changed("generator.provider", "openai")
+    before = parse_params(fields).generator.identity()
+    fields["generator"]["openai"] |= {"concurrency": 1, "timeout_s": 1.0, "max_retries": 0}
+    assert parse_params(fields).generator.identity() == before
+    fields["generator"]["openai"]["model"] = "another"
+    assert parse_params(fields).generator.identity() != before
