@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sugarbush.paths import require, whole_file
 from sugarbush.privacy.kinds import Private
+from sugarbush.randomness import public_rng
 
 RAW = "raw_"
 
@@ -86,3 +87,28 @@ def write_stamp(stamp: Path, files: Sequence[Path], *, key: bytes) -> None:
 def read_stamp(stamp: Path, *, left_by: str) -> str:
     """The keyed digest in a stamp."""
     return str(json.loads(require(stamp, left_by=left_by).read_text())["stamp"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealTexts:
+    """Real texts (n,) with their codes (n, d), opened for metrics and attacks: internal."""
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+
+def load_real_texts(
+    private: Path, part: str, names: Sequence[str], limit: int, seed: int
+) -> RealTexts:
+    """At most `limit` records of a part, opened. What is computed on them stays internal."""
+    texts = pd.read_parquet(require(private / "prepared" / f"{part}.parquet", left_by="prepare"))
+    codes = pd.read_parquet(
+        require(private / "metadata" / f"{part}.parquet", left_by="extract_metadata")
+    )
+    places = np.arange(len(texts))
+    if len(places) > limit:
+        places = np.sort(public_rng(seed, part).choice(len(texts), size=limit, replace=False))
+    return RealTexts(
+        texts=tuple(texts["text"].iloc[places]),
+        codes=codes[list(names)].to_numpy(dtype=np.int64)[places],
+    )
