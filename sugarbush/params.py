@@ -6,14 +6,16 @@ An unknown key is refused by name.
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.unit import Unit
@@ -177,23 +179,78 @@ class PoolParams(Section):
     neighbours: Annotated[int, Field(ge=1)]
 
 
+class CallMode(StrEnum):
+    """One HTTP call a text, or files of calls that the endpoint answers within a day."""
+
+    DIRECT = "direct"
+    BATCH = "batch"
+
+
+class Price(Section):
+    """What a million tokens cost, and when that was so. Any one currency."""
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+    date: datetime.date
+
+
 class OpenAiParams(Section):
-    """Any OpenAI-compatible endpoint. `key_variable` names the environment variable of the key."""
+    """Any OpenAI-compatible endpoint.
+
+    `key_variable` names the environment variable of the key; None: the endpoint asks for none.
+    `temperature`, `top_p` and `reasoning_effort` are not sent when None; `token_limit` is the
+    field that carries `max_tokens`. `timeout_s` bounds one attempt, `deadline_s` a request with
+    its retries (waiting for the rate limits apart). `max_calls` and `max_cost` bound what all runs
+    on one `privacy.dataset` pay for together; a model without a price has tokens and no cost.
+    """
 
     base_url: str
-    model: str
-    key_variable: str
+    model: Annotated[str, Field(min_length=1)]
+    key_variable: str | None
     trusted: bool
-    temperature: Annotated[float, Field(ge=0, le=2)]
-    top_p: Annotated[float, Field(gt=0, le=1)]
+    mode: CallMode
+    temperature: Annotated[float, Field(ge=0, le=2)] | None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None
     max_tokens: Annotated[int, Field(ge=1)]
+    token_limit: Literal["max_tokens", "max_completion_tokens"]
+    send_seed: bool
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
     concurrency: Annotated[int, Field(ge=1)]
     requests_per_minute: Annotated[float, Field(gt=0)]
     tokens_per_minute: Annotated[float, Field(gt=0)]
     timeout_s: Annotated[float, Field(gt=0)]
+    deadline_s: Annotated[float, Field(gt=0)]
     max_retries: Annotated[int, Field(ge=0)]
+    batch_poll_s: Annotated[float, Field(gt=0)]
     context_tokens: Annotated[int, Field(ge=64)]
     max_calls: Annotated[int, Field(ge=1)] | None
+    max_cost: Annotated[float, Field(gt=0)] | None
+    prices: dict[str, Price]
+
+    @field_validator("base_url")
+    @classmethod
+    def _address(cls, base_url: str) -> str:
+        parts = urlsplit(base_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("must be an http(s) address such as http://localhost:8000/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("holds a user, a query or a fragment; a key comes from key_variable")
+        return base_url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> OpenAiParams:
+        if self.max_tokens >= self.context_tokens:
+            raise ValueError(
+                f"max_tokens={self.max_tokens} leaves no room for a prompt in "
+                f"context_tokens={self.context_tokens}"
+            )
+        if self.max_cost is not None and self.model not in self.prices:
+            raise ValueError(
+                f"max_cost needs a price: prices has none for model '{self.model}'. Add "
+                "prices: {<model>: {input: .., output: .., date: ..}} per million tokens, or set "
+                "max_cost: null and max_calls instead"
+            )
+        return self
 
 
 class HuggingFaceParams(Section):
