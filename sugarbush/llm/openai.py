@@ -1,0 +1,288 @@
+"""Candidates from any OpenAI-compatible endpoint, paid for once.
+
+One choice a call and one call a text, so that every answer stands alone in the cache. An answer is
+written to the cache the moment it arrives; whatever ends a run afterwards (a kill, a cap, a refused
+key), the next one asks only for what is missing. An answer that fails the checks is asked for once
+more with another seed, and then dropped.
+
+Guarantee: takes `Released` requests and nothing else; text that is still private cannot get here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from sugarbush.errors import PrivacyError, SugarbushError
+from sugarbush.llm.batch import ask_in_batches
+from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
+from sugarbush.llm.checks import check
+from sugarbush.llm.client import Answer, Problem, Request, Usage, usage_of
+from sugarbush.llm.cost import CapReachedError, Meter
+from sugarbush.llm.endpoint import Call, CallError, Endpoint, StopError, open_client
+from sugarbush.llm.probe import probe
+from sugarbush.llm.progress import progress
+from sugarbush.llm.prompts import Message, render
+from sugarbush.params import CallMode, OpenAiParams
+from sugarbush.privacy.kinds import Released
+from sugarbush.randomness import seed_of
+
+PROVIDER = "openai"
+
+# An answer that fails the checks is asked for again, this often in all.
+_ATTEMPTS = 2
+# So many calls failing one after the other, each after its own retries: the rest would too.
+_FAILURES_IN_A_ROW = 20
+_SEED_LIMIT = 2**31  # several servers refuse a larger seed
+
+Receive = Callable[[Call, Completion], None]
+
+
+class OpenAiGenerator:
+    """The `openai` provider. `usages` names each batch of requests and what it used, in order."""
+
+    def __init__(
+        self,
+        params: OpenAiParams,
+        *,
+        seed: int,
+        state: Path,
+        account: str,
+        stage: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self.usages: list[tuple[str, Usage]] = []
+        self._params, self._seed, self._state, self._say = params, seed, state, say
+        self._meter = Meter(state, account=account, stage=stage, params=params)
+
+    def check(self) -> None:
+        """See that the endpoint answers with these settings, for a few tokens.
+
+        Raises ParamsError or GeneratorError saying what to change: no key, an unknown model, a
+        host that cannot be reached, a wrong path, a field that is refused, a cap that is reached.
+        """
+        self._meter.admit(0.0)
+        completion = asyncio.run(self._probe())
+        self._paid(0.0, completion, what="check")
+
+    def generate(
+        self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
+    ) -> Released[tuple[Answer, ...]]:
+        """One answer a request, in order; an answer without a text says why.
+
+        `what` names the batch in the journal of paid calls and beside the progress bar.
+        Raises PrivacyError for anything that is not released, and GeneratorError when the endpoint
+        refuses every call or a cap is reached; what was received by then is kept.
+        """
+        wanted = _released(requests)
+        with open_cache(self._state) as cache:
+            answers = self._answers(wanted, cache, what)
+        self.usages.append((what, usage_of(answers)))
+        return Released(answers, requests.ledger_ids)
+
+    def _answers(
+        self, wanted: tuple[Request, ...], cache: AnswerCache, what: str
+    ) -> tuple[Answer, ...]:
+        messages = [self._messages(request) for request in wanted]
+        answers = [_NOT_HAD] * len(wanted)
+        places = list(range(len(wanted)))
+        for attempt in range(_ATTEMPTS):
+            calls = {i: self._call(messages[i], wanted[i].sample, attempt) for i in places}
+            had, fresh = self._had(list(calls.values()), cache, what)
+            for i, call in calls.items():
+                paid = call.key in fresh
+                fresh.discard(call.key)  # of equal requests, one was paid for
+                answers[i] = _answer(had.get(call.key), wanted[i], before=answers[i], paid=paid)
+            places = [i for i in places if answers[i].problem not in {None, Problem.FAILED}]
+        return tuple(answers)
+
+    def _had(
+        self, calls: list[Call], cache: AnswerCache, what: str
+    ) -> tuple[dict[str, Completion], set[str]]:
+        """Answers by key, from the cache or asked for now, and the keys that were paid for now."""
+        had = {c.key: kept for c in calls if (kept := cache.get(c.key)) is not None}
+        missing = {c.key: c for c in calls if c.key not in had}
+        fresh: set[str] = set()
+        if not missing:
+            return had, fresh
+        with progress(len(missing), what=what) as advance:
+
+            def receive(call: Call, completion: Completion) -> None:
+                cache.put(call.key, completion)  # first of all: now no kill can take it away
+                self._paid(call.worst_cost, completion, what=what)
+                had[call.key] = completion
+                fresh.add(call.key)
+                advance(1, self._meter.shown())
+
+            calls_missing = list(missing.values())
+            if self._params.mode is CallMode.BATCH:
+                asyncio.run(self._ask_in_batches(calls_missing, cache, receive))
+            else:
+                asyncio.run(self._ask(calls_missing, receive, what))
+        return had, fresh
+
+    async def _ask(self, calls: list[Call], receive: Receive, what: str) -> None:
+        async with open_client(self._params) as client:
+            crew = _Crew(Endpoint(client, self._params), self._meter, receive)
+            try:
+                await crew.ask(calls, concurrency=self._params.concurrency)
+            finally:
+                if crew.failed:
+                    self._say(f"{what}: {crew.failed} calls failed, the last one so: {crew.why}")
+
+    async def _ask_in_batches(
+        self, calls: list[Call], cache: AnswerCache, receive: Receive
+    ) -> None:
+        async with open_client(self._params) as client:
+            await ask_in_batches(
+                calls,
+                client=client,
+                params=self._params,
+                meter=self._meter,
+                known=lambda key: cache.get(key) is not None,
+                receive=receive,
+                state=self._state,
+                say=self._say,
+            )
+
+    async def _probe(self) -> Completion:
+        async with open_client(self._params) as client:
+            return await probe(client, self._params)
+
+    def _paid(self, worst_cost: float, completion: Completion, *, what: str) -> None:
+        self._meter.settle(
+            worst_cost,
+            what=what,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+        )
+
+    def _messages(self, request: Request) -> tuple[Message, ...]:
+        return render(
+            request,
+            context_tokens=self._params.context_tokens,
+            max_tokens=self._params.max_tokens,
+        )
+
+    def _call(self, messages: tuple[Message, ...], sample: int, attempt: int) -> Call:
+        params = self._params
+        return Call(
+            key=call_key(
+                provider=PROVIDER,
+                base_url=params.base_url,
+                model=params.model,
+                temperature=params.temperature,
+                top_p=params.top_p,
+                max_tokens=params.max_tokens,
+                reasoning_effort=params.reasoning_effort,
+                messages=[(m.role, m.content) for m in messages],
+                seed=self._seed,
+                sample=sample,
+                attempt=attempt,
+            ),
+            messages=messages,
+            seed=seed_of(self._seed, "openai", sample, attempt) % _SEED_LIMIT,
+            worst_cost=self._meter.worst_cost(m.content for m in messages),
+        )
+
+
+class _Crew:
+    """Workers that make calls until none is waiting, a cap is reached or no call can succeed.
+
+    Calls that are under way when the run ends are awaited: they will be billed.
+    """
+
+    def __init__(self, endpoint: Endpoint, meter: Meter, receive: Receive) -> None:
+        self.failed, self.why = 0, ""
+        self._endpoint, self._meter, self._receive = endpoint, meter, receive
+        self._waiting: deque[Call] = deque()
+        self._in_a_row = 0
+        self._end: SugarbushError | None = None
+
+    async def ask(self, calls: Iterable[Call], *, concurrency: int) -> None:
+        """Make all `calls`. A call that failed is left out; raises what ended the run early."""
+        self._waiting.extend(calls)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, len(self._waiting))):
+                group.create_task(self._work())
+        if self._end is not None:
+            raise self._end
+
+    async def _work(self) -> None:
+        while self._waiting and self._end is None:
+            call = self._waiting.popleft()
+            try:
+                self._meter.admit(call.worst_cost)
+            except CapReachedError as error:
+                self._waiting.appendleft(call)
+                # While others are under way they may settle for less than was set aside.
+                if not self._meter.in_flight:
+                    self._stop(error)
+                return
+            await self._make(call)
+
+    async def _make(self, call: Call) -> None:
+        try:
+            completion = await self._endpoint.complete(call)
+            self._receive(call, completion)
+            self._in_a_row = 0
+        except CallError as error:
+            self._meter.release(call.worst_cost)
+            self._failed(str(error))
+        except SugarbushError as error:
+            self._meter.release(call.worst_cost)
+            self._stop(error)
+
+    def _failed(self, why: str) -> None:
+        self.failed, self.why = self.failed + 1, why
+        self._in_a_row += 1
+        if self._in_a_row >= _FAILURES_IN_A_ROW:
+            self._stop(
+                StopError(
+                    f"{self._in_a_row} calls failed one after the other, the last one so: {why} "
+                    "Every answer received is kept; run again and only the rest is asked for."
+                )
+            )
+
+    def _stop(self, error: SugarbushError) -> None:
+        self._end = self._end or error
+        self._endpoint.close()
+
+
+# Where every answer starts: nothing had, nothing paid.
+_NOT_HAD = Answer(text=None, problem=Problem.FAILED, cached=True)
+
+
+def _released(requests: object) -> tuple[Request, ...]:
+    """The requests, if they are released: mypy may not have seen the caller."""
+    if not isinstance(requests, Released) or not all(
+        isinstance(request, Request) for request in requests.value
+    ):
+        raise PrivacyError(
+            "only released requests may be sent to an endpoint; got "
+            f"{type(requests).__name__}. Nothing was sent."
+        )
+    return tuple(requests.value)
+
+
+def _answer(
+    completion: Completion | None, request: Request, *, before: Answer, paid: bool
+) -> Answer:
+    """The answer to one request, with the tokens that this run has paid for, retries included."""
+    if completion is None:
+        return before if before.problem is not Problem.FAILED else replace(before, cached=False)
+    problem = (
+        Problem.REFUSAL
+        if completion.refused
+        else check(completion.text or "", request, completion.finish_reason)
+    )
+    return Answer(
+        text=None if problem else completion.text,
+        problem=problem,
+        prompt_tokens=before.prompt_tokens + completion.prompt_tokens * paid,
+        completion_tokens=before.completion_tokens + completion.completion_tokens * paid,
+        cached=before.cached and not paid,
+    )

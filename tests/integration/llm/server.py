@@ -1,0 +1,330 @@
+"""A real OpenAI-compatible HTTP server on loopback that fails as it is told to.
+
+`behave(number, body)` decides how the `number`-th chat request (from 0) is answered. What was asked
+and what was sent back whole is recorded, so that a test can say "asked once, lost nothing".
+Run as a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S]`) it answers every
+request and appends each body it has answered to PORT_FILE.asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import email.parser
+import email.policy
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MODEL = "tiny"
+KEY = "sk-test-0123456789abcdef"
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """One HTTP answer: `dropped` closes the connection after half of it."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    delay_s: float = 0.0
+    dropped: bool = False
+
+
+def completion(
+    text: str | None = None, *, finish_reason: str = "stop", delay_s: float = 0.0, **message: Any
+) -> Reply:
+    """A good answer holding `text`."""
+    body = {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [
+            {"index": 0, "finish_reason": finish_reason,
+             "message": {"role": "assistant", "content": text} | message}
+        ],
+        "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
+    }  # fmt: skip
+    return Reply(content=json.dumps(body).encode(), delay_s=delay_s)
+
+
+def no_choices() -> Reply:
+    """200, but the list of choices is empty."""
+    body = json.loads(completion("x").content) | {"choices": []}
+    return Reply(content=json.dumps(body).encode())
+
+
+def malformed() -> Reply:
+    """200, but half a JSON document."""
+    return Reply(content=completion("x").content[:40])
+
+
+def dropped() -> Reply:
+    """The connection is closed in the middle of a good answer."""
+    return Reply(content=completion("x").content, dropped=True)
+
+
+def failure(status: int, message: str, *, code: str | None = None, **headers: str) -> Reply:
+    """An error as OpenAI words it; header names with '_' for '-'."""
+    body = {"error": {"message": message, "code": code, "type": "error", "param": None}}
+    return Reply(
+        status=status,
+        content=json.dumps(body).encode(),
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
+
+
+def good_text(body: Body) -> str:
+    """A different, harmless text for each request."""
+    return (
+        "The customer called about a late delivery and the agent found the parcel at the depot, "
+        f"reference {abs(hash(json.dumps(body, sort_keys=True))) % 10**9}."
+    )
+
+
+def always_good(number: int, body: Body) -> Reply:
+    return completion(good_text(body))
+
+
+@dataclass
+class FaultServer:
+    """The server's state, readable by the test that drives it."""
+
+    behave: Callable[[int, Body], Reply] = always_good
+    models: Reply = field(
+        default_factory=lambda: Reply(
+            content=json.dumps({"object": "list", "data": [{"id": MODEL, "object": "model"}]}).encode()
+        )
+    )
+    key: str | None = KEY
+    port: int = 0
+    asked: list[Body] = field(default_factory=list)
+    answered: list[Body] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    raw: bytearray = field(default_factory=bytearray)
+    on_answered: Callable[[Body], None] = lambda body: None
+    batches: Batches = field(default_factory=lambda: Batches())
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def serve(self, ready: Callable[[], None]) -> None:
+        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port)
+        self.port = server.sockets[0].getsockname()[1]
+        async with server:
+            ready()
+            await server.serve_forever()
+
+    async def _connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                method, path, headers = _parse_head(head)
+                content = await reader.readexactly(int(headers.get("content-length", 0)))
+                self.raw += head + content
+                if not await self._answer(writer, method, path, headers, content):
+                    break
+        writer.close()
+
+    async def _answer(
+        self,
+        writer: asyncio.StreamWriter,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        content: bytes,
+    ) -> bool:
+        reply, body = self._reply(method, path, headers, content)
+        if reply.delay_s:
+            await asyncio.sleep(reply.delay_s)
+        head = f"HTTP/1.1 {reply.status} X\r\ncontent-type: application/json\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
+        whole = f"{head}content-length: {len(reply.content)}\r\n\r\n".encode() + reply.content
+        if reply.dropped:
+            writer.write(whole[: -len(reply.content) // 2])
+            await writer.drain()
+            return False
+        if body is not None and reply.status == 200:
+            # Before the bytes leave: what a test finds received must also be found here.
+            self.answered.append(body)
+            self.on_answered(body)
+        writer.write(whole)
+        await writer.drain()
+        return True
+
+    def _reply(
+        self, method: str, path: str, headers: dict[str, str], content: bytes
+    ) -> tuple[Reply, Body | None]:
+        if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
+            sent = headers.get("authorization", "")
+            return failure(401, f"Incorrect API key provided: {sent}", code="invalid_api_key"), None
+        if (method, path) == ("GET", "/v1/models"):
+            return self.models, None
+        if (method, path) == ("POST", "/v1/chat/completions"):
+            return self.chat(json.loads(content))
+        if path.startswith(("/v1/files", "/v1/batches")):
+            return self.batches.reply(self, method, path, headers, content), None
+        return failure(404, f"no route {path}"), None
+
+    def chat(self, body: Body) -> tuple[Reply, Body]:
+        number = len(self.asked)
+        self.asked.append(body)
+        self.times.append(time.monotonic())
+        return self.behave(number, body), body
+
+
+@dataclass
+class Batches:
+    """The Files and Batch endpoints: a batch is complete after `polls` looks at it."""
+
+    polls: int = 1
+    limit: int | None = None
+    files: dict[str, bytes] = field(default_factory=dict)
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    looks: dict[str, int] = field(default_factory=dict)
+    ending: str = "completed"
+    create: Reply | None = None
+
+    def reply(
+        self, server: FaultServer, method: str, path: str, headers: dict[str, str], content: bytes
+    ) -> Reply:
+        match method, path.split("?")[0].removeprefix("/v1/").split("/"):
+            case "POST", ["files"]:
+                name = f"file-{len(self.files)}"
+                self.files[name] = _uploaded(headers, content)
+                return _json({"id": name, "object": "file", "bytes": 1, "created_at": 1,
+                              "filename": "b.jsonl", "purpose": "batch", "status": "processed"})
+            case "GET", ["files", name, "content"]:
+                return Reply(content=self.files[name])
+            case "POST", ["batches"]:
+                if self.create is not None:
+                    return self.create
+                return _json(self._new(json.loads(content)))
+            case "GET", ["batches"]:
+                return _json({"object": "list", "data": list(self.jobs.values()),
+                              "has_more": False})
+            case "GET", ["batches", name]:
+                return _json(self._look(server, name))
+        return failure(404, f"no route {path}")
+
+    def _new(self, body: Body) -> dict[str, Any]:
+        name = f"batch-{len(self.jobs)}"
+        self.jobs[name] = {
+            "id": name, "object": "batch", "endpoint": body["endpoint"], "created_at": 1,
+            "input_file_id": body["input_file_id"], "completion_window": "24h",
+            "status": "validating", "metadata": body.get("metadata"),
+        }  # fmt: skip
+        return self.jobs[name]
+
+    def _look(self, server: FaultServer, name: str) -> dict[str, Any]:
+        job = self.jobs[name]
+        self.looks[name] = self.looks.get(name, 0) + 1
+        if job["status"] in {"validating", "in_progress"}:
+            job["status"] = "in_progress"
+            if self.looks[name] > self.polls:
+                self._finish(server, job)
+        return job
+
+    def _finish(self, server: FaultServer, job: dict[str, Any]) -> None:
+        good, bad = [], []
+        lines = self.files[job["input_file_id"]].splitlines()[: self.limit]
+        for line in reversed(lines):  # out of order
+            fields = json.loads(line)
+            reply, body = server.chat(fields["body"])
+            try:
+                content = json.loads(reply.content)
+            except ValueError:
+                content = {"what": "no completion"}
+            whole = {
+                "id": "r", "custom_id": fields["custom_id"], "error": None,
+                "response": {"status_code": reply.status, "request_id": "r", "body": content},
+            }  # fmt: skip
+            (good if reply.status == 200 else bad).append(json.dumps(whole))
+            if reply.status == 200:
+                server.answered.append(body)
+        for kind, found in (("output_file_id", good), ("error_file_id", bad)):
+            if found:
+                self.files[f"{kind}-{job['id']}"] = "\n".join(found).encode()
+                job[kind] = f"{kind}-{job['id']}"
+        job["status"] = self.ending
+
+
+def _json(fields: dict[str, Any]) -> Reply:
+    return Reply(content=json.dumps(fields).encode())
+
+
+def _uploaded(headers: dict[str, str], content: bytes) -> bytes:
+    """The part called 'file' of a multipart form."""
+    head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
+    form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + content)
+    for part in form.iter_parts():  # type: ignore[attr-defined]
+        if part.get_param("name", header="content-disposition") == "file":
+            return bytes(part.get_payload(decode=True)).replace(b"\r\n", b"\n")
+    raise AssertionError("no file in the form")
+
+
+def _parse_head(head: bytes) -> tuple[str, str, dict[str, str]]:
+    first, *rest = head.decode("latin-1").split("\r\n")
+    method, path, _ = first.split(" ")
+    pairs = (line.partition(":") for line in rest if line)
+    return method, path, {name.lower(): value.strip() for name, _, value in pairs}
+
+
+@contextlib.contextmanager
+def running(server: FaultServer) -> Iterator[FaultServer]:
+    """The server, answering from a thread until the block ends."""
+    ready = threading.Event()
+    loop = asyncio.new_event_loop()
+    task: asyncio.Task[None] | None = None
+
+    def run() -> None:
+        nonlocal task
+        task = loop.create_task(server.serve(ready.set))
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        for left in asyncio.all_tasks(loop):
+            left.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                loop.run_until_complete(left)
+        loop.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield server
+    finally:
+        assert task is not None
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join(10)
+
+
+def main(port_file: str, delay_s: float = 0.0) -> None:
+    log = Path(f"{port_file}.asked")
+
+    def note(body: Body) -> None:
+        with log.open("a") as file:
+            file.write(json.dumps(body) + "\n")
+
+    server = FaultServer(
+        behave=lambda number, body: completion(good_text(body), delay_s=delay_s), on_answered=note
+    )
+    asyncio.run(server.serve(lambda: _announce(Path(port_file), server.port)))
+
+
+def _announce(path: Path, port: int) -> None:
+    temporary = path.with_suffix(".part")
+    temporary.write_text(str(port))
+    temporary.replace(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(float, sys.argv[2:]))
