@@ -122,6 +122,7 @@ class PrepareParams(Section):
     donated: str | None
     schema_: str = Field(alias="schema")
     heldout_share: Annotated[float, Field(gt=0, lt=1)]
+    exclude_share: Annotated[float, Field(ge=0, lt=1)]
     max_characters: Annotated[int, Field(ge=1)]
     min_records: Annotated[int, Field(ge=2)]
     bad_rows: BadRows

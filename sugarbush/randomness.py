@@ -9,6 +9,8 @@ import hashlib
 
 import numpy as np
 
+Rng = np.random.Generator  # the type, for modules that draw from one but must not make one
+
 
 def seed_of(seed: int, *names: str | int) -> int:
     """A 64-bit seed that depends on every name, equal on every machine."""
@@ -19,3 +21,12 @@ def seed_of(seed: int, *names: str | int) -> int:
 def public_rng(seed: int, *names: str | int) -> np.random.Generator:
     """A generator for one named purpose, independent of the ones with other names."""
     return np.random.Generator(np.random.PCG64(seed_of(seed, *names)))
+
+
+def hash_share(text: str) -> float:
+    """A place in [0, 1) that depends on `text` alone: the same here and in every other file.
+
+    It tells which texts of a set belong to a public slice and which record is held out, so that
+    one more record moves no other.
+    """
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) / 2**64

@@ -111,7 +111,7 @@ def run(base: Path, params: Params, method: Method) -> None:
     with (
         open_draws(
             state_of(params, base), dataset=params.privacy.dataset, stage=name, digest=digest,
-            forced=was_forced(f"{NAME}@{method}"),
+            forced=was_forced(),
         ) as draws,
         open_encoder(params, roots, private=True) as private_encoder,
         open_encoder(params, roots, private=False) as encoder,

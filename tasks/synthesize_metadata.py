@@ -53,7 +53,7 @@ def run(base: Path, params: Params) -> None:
     )
     with open_draws(
         state_of(params, base), dataset=params.privacy.dataset, stage=NAME, digest=digest,
-        forced=was_forced(NAME),
+        forced=was_forced(),
     ) as draws:  # fmt: skip
         results = {
             METADATA: lambda folder: _draw_table(folder, base, params, schema, plan, draws.run),

@@ -1,0 +1,252 @@
+"""The user's file, checked, and split into a private train part and a held-out part.
+
+Reads    prepare.file, prepare.donated, the schema
+Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, raw_<attribute>),
+                                     sketch.json, tally.json
+         data/stamps/prepare.json
+Spends   nothing; where a record goes depends on its own id alone
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sugarbush.errors import InputError
+from sugarbush.params import BadRows, Params, PrepareParams
+from sugarbush.paths import Roots, make_private, whole_folder
+from sugarbush.privacy.ledger import keyed_sketch, state_key
+from sugarbush.randomness import hash_share
+from sugarbush.schema import Schema, load_schema
+from tasks import stage
+from tasks.budget import state_of
+from tasks.private_files import RAW, write_stamp
+from tasks.reading import Row, is_missing, read_rows
+
+NAME = "prepare"
+_SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One usable row: its id, its text and the raw values of the schema's columns."""
+
+    number: int
+    id: str
+    text: str
+    raw: tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Both parts, and how many rows became what: exact tallies, internal."""
+
+    train: tuple[Record, ...]
+    heldout: tuple[Record, ...]
+    tally: dict[str, int]
+
+
+def columns_of(schema: Schema) -> dict[str, str]:
+    """Attribute name to the column that it is read from."""
+    return {a.name: a.column for a in schema.attributes if a.column is not None}
+
+
+def usable(
+    rows: Sequence[Row], params: PrepareParams, schema: Schema, *, source: str, setting: str
+) -> tuple[tuple[Record, ...], dict[str, int]]:
+    """The rows that hold a text, in order, and a tally of those that do not.
+
+    Raises InputError naming the first few bad rows unless `bad_rows: drop`.
+    """
+    records, bad = [], {}
+    raw_columns = tuple(columns_of(schema).values())
+    for row in rows:
+        text = row.fields.get(params.text_column)
+        if (problem := _problem(text, params)) is not None:
+            bad.setdefault(problem, []).append(row.number)
+            continue
+        assert isinstance(text, str)
+        records.append(
+            Record(
+                number=row.number,
+                id=_id_of(row, params, text, source, setting),
+                text=text,
+                raw=tuple(_plain(row.fields.get(column)) for column in raw_columns),
+            )
+        )
+    if bad and params.bad_rows is BadRows.REFUSE:
+        problem, numbers = next(iter(bad.items()))
+        raise InputError(
+            f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Mend the file, or set "
+            "prepare.bad_rows: drop."
+        )
+    return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
+
+
+def _problem(text: object, params: PrepareParams) -> str | None:
+    if is_missing(text):
+        return f"has no text in column '{params.text_column}'"
+    if not isinstance(text, str):
+        return f"column '{params.text_column}' is no text"
+    if not text.strip():
+        return "the text is empty"
+    if "\0" in text:
+        return "the text holds a NUL byte"
+    if len(text) > params.max_characters:
+        return f"the text is longer than prepare.max_characters={params.max_characters}"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "the text holds half a character (a lone surrogate)"
+    return None
+
+
+def _rows(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
+    more = f" and {len(numbers) - _SHOWN_ROWS} more" if len(numbers) > _SHOWN_ROWS else ""
+    return f"row{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+def _id_of(row: Row, params: PrepareParams, text: str, source: str, setting: str) -> str:
+    if params.id_column is None:
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+    value = row.fields.get(params.id_column)
+    if is_missing(value) or not str(value).strip():
+        raise InputError(
+            f"{source}, row {row.number}: has no id (settings {setting} and prepare.id_column)"
+        )
+    return str(value)
+
+
+def _plain(value: Any) -> str | None:
+    """A cell as text: one spelling a value is the schema's affair."""
+    if is_missing(value):
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def normalised(text: str) -> str:
+    """What two copies of one text have in common, whatever their case and spacing."""
+    return " ".join(text.lower().split())
+
+
+def split(
+    records: Sequence[Record], params: PrepareParams, *, donated: Sequence[str], source: str
+) -> Prepared:
+    """The private parts: every record goes by a hash of its own id, whoever else is there.
+
+    Donated texts are taken out wherever they occur, and so is the share of texts that
+    `exclude_share` leaves to a public pool.
+    Raises InputError on repeated ids, too few records, or texts that are all alike.
+    """
+    _refuse_repeated(records, params, source)
+    given = {normalised(text) for text in donated}
+    own = [r for r in records if normalised(r.text) not in given]
+    kept = [r for r in own if params.exclude_share <= hash_share(r.text)]
+    parts: dict[bool, list[Record]] = {True: [], False: []}
+    for record in kept:
+        parts[hash_share(f"heldout\x1f{record.id}") < params.heldout_share].append(record)
+    if len(parts[False]) < params.min_records:
+        raise InputError(
+            f"{source}: holds {len(parts[False])} private record(s) beside the held-out part, "
+            f"fewer than prepare.min_records={params.min_records} (setting prepare.file)"
+        )
+    if len({r.text for r in kept}) == 1:
+        raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
+    return Prepared(
+        train=tuple(parts[False]),
+        heldout=tuple(parts[True]),
+        tally={
+            "train": len(parts[False]),
+            "heldout": len(parts[True]),
+            "donated": len(records) - len(own),
+            "left to the pool": len(own) - len(kept),
+        },
+    )
+
+
+def _refuse_repeated(records: Sequence[Record], params: PrepareParams, source: str) -> None:
+    if params.id_column is None:
+        return
+    first: dict[str, int] = {}
+    for record in records:
+        if record.id in first:
+            raise InputError(
+                f"{source}, rows {first[record.id]} and {record.number}: have the same id "
+                "(setting prepare.id_column)"
+            )
+        first[record.id] = record.number
+
+
+def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
+    """Columns id, text and raw_<attribute>; missing raw values are None."""
+    names = list(columns_of(schema))
+    columns: dict[str, Any] = {
+        "id": pd.Series([r.id for r in records], dtype="str"),
+        "text": pd.Series([r.text for r in records], dtype="str"),
+    }
+    for place, name in enumerate(names):
+        columns[RAW + name] = pd.Series([r.raw[place] for r in records], dtype="object")
+    return pd.DataFrame(columns)
+
+
+def _wanted(params: PrepareParams, schema: Schema, *, with_id: bool) -> tuple[str, ...]:
+    ids = [params.id_column] if with_id and params.id_column else []
+    return tuple(dict.fromkeys([params.text_column, *ids, *columns_of(schema).values()]))
+
+
+def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
+    """The donated examples, in the same columns; an empty frame where there are none."""
+    settings = params.prepare
+    if settings.donated is None:
+        return frame_of([], schema)
+    path = base / settings.donated
+    rows = read_rows(
+        path, setting="prepare.donated", wanted=_wanted(settings, schema, with_id=False)
+    )
+    without_id = settings.model_copy(update={"id_column": None})
+    records, _ = usable(
+        rows, without_id, schema, source=str(path), setting="prepare.donated"
+    )
+    return frame_of(records, schema)
+
+
+def prepared(base: Path, params: Params, schema: Schema) -> Prepared:
+    """Read, check and split, and write nothing."""
+    settings = params.prepare
+    path = base / settings.file
+    rows = read_rows(path, setting="prepare.file", wanted=_wanted(settings, schema, with_id=True))
+    records, bad = usable(rows, settings, schema, source=str(path), setting="prepare.file")
+    donated = read_donated(base, params, schema)
+    parts = split(records, settings, donated=tuple(donated["text"]), source=str(path))
+    return Prepared(train=parts.train, heldout=parts.heldout, tally={**parts.tally, **bad})
+
+
+def run(base: Path, params: Params) -> None:
+    """Leave both parts, the corpus's keyed sketch and the stamp that DVC sees."""
+    roots, schema = Roots(base), load_schema(base / params.prepare.schema_)
+    parts = prepared(base, params, schema)
+    key = state_key(state_of(params, base))
+    make_private(roots.private)
+    with whole_folder(roots.private / "prepared", private=True) as folder:
+        frame_of(parts.train, schema).to_parquet(folder / "train.parquet", index=False)
+        frame_of(parts.heldout, schema).to_parquet(folder / "heldout.parquet", index=False)
+        sketch = keyed_sketch((record.text for record in parts.train), key=key)
+        (folder / "sketch.json").write_text(json.dumps({"sketch": sketch}))
+        (folder / "tally.json").write_text(json.dumps(parts.tally))
+    files = [roots.private / "prepared" / f"{part}.parquet" for part in ("train", "heldout")]
+    write_stamp(roots.stamps / "prepare.json", files, key=key)
+
+
+if __name__ == "__main__":
+    stage.main(NAME, run)
