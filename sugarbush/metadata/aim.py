@@ -1,0 +1,197 @@
+"""AIM: an adaptive and iterative mechanism for synthetic data, in Gaussian DP.
+
+    measure   every one-way marginal
+    repeat    select the marginal that the model gets most wrong
+              measure it
+              generate: fit the model to every measurement so far
+
+Every private answer comes from the curator, whose filter ends the loop: what stands here is
+post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), Algorithms 1
+to 4; its rho is here mu^2, which docs/decisions/0100-aim-in-gaussian-dp.md proves and compares.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sugarbush.metadata.curator import Candidate, Curator
+from sugarbush.metadata.pgm import MarkovRandomField, Model, model_megabytes
+from sugarbush.metadata.synthesis import (
+    Synthesis,
+    all_of,
+    find_rare,
+    finish,
+    finish_singles,
+    fit,
+    measure_singles,
+    merge_rare,
+)
+from sugarbush.metadata.table import Attributes, Measurement
+
+# E|N(0, s^2)| = s sqrt(2/pi): what noise alone adds to an L1 distance, by cell.
+_MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How AIM divides its mu^2. All are fixed before the first draw."""
+
+    # One part in `rounds_per_attribute * d` is what a round may spend at first; rounds that teach
+    # the model nothing make the later ones dearer and fewer (the paper's T = 16 d).
+    rounds_per_attribute: float = 16
+    # Of all: the one-way marginals at the start. The paper's 0.9/16 leaves them noisy; measured,
+    # 0.3 costs nothing on 5,000 records at epsilon 1 and helps wherever less can be learned.
+    singles: float = 0.3
+    # Of a round: the measurement; the rest selects (the paper's alpha).
+    measurement: float = 0.9
+    # How much dearer a round gets after one that taught nothing (Algorithm 3: epsilon doubles and
+    # sigma halves).
+    annealing: float = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """The marginals that may be selected, their weights (at most 1), and the model's size limit."""
+
+    weights: Mapping[Attributes, float]
+    max_model_mb: float
+
+    def within(self, model: MarkovRandomField, *, part: float) -> list[Attributes]:
+        """The marginals that keep the junction tree under `part` of the limit (Algorithm 2).
+
+        One that the model's cliques hold already adds nothing to it, so there is always one.
+        """
+        limit_mb = part * self.max_model_mb
+        return [
+            attributes
+            for attributes in self.weights
+            if any(set(attributes) <= set(clique) for clique in model.cliques)
+            or model_megabytes(model.domain, [*model.cliques, attributes]) <= limit_mb
+        ]
+
+
+# Values whose noisy count is under so many sigmas are modelled as one.
+_RARE_SIGMAS: Final = 3.0
+
+
+def aim(
+    curator: Curator,
+    *,
+    degree: int,
+    max_cells: int,
+    max_model_mb: float,
+    shares: Shares | None = None,
+) -> Synthesis:
+    """A model of the curator's table, from marginals of up to `degree` attributes.
+
+    Spends all that the curator's filter holds. Marginals of more than `max_cells` cells (rare
+    values merged) are left out, but for one-way ones; the model stays under `max_model_mb`, growing
+    with what is spent. Where no dependence rises above the noise, what is left goes to the one-way
+    marginals, so that little data gives no worse a table than independent marginals.
+    """
+    shares = shares or Shares()
+    whole = curator.mu_squared_left
+    measurements = measure_singles(curator, mu_squared=shares.singles * whole)
+    rare = find_rare(measurements, sigmas=_RARE_SIGMAS)
+    merge_rare(curator, rare)
+    marginals = _marginals(curator.domain, degree=degree, max_cells=max_cells)
+    if max(map(len, marginals)) == 1:
+        return finish_singles(curator, measurements, rare=rare, round=1)
+
+    workload = Workload(weights=_weights(marginals), max_model_mb=max_model_mb)
+    model = fit(curator.domain, measurements, rare=rare)
+    budget = whole / (shares.rounds_per_attribute * len(curator.domain))
+    dependence = False
+    for number in itertools.count(1):
+        left = curator.mu_squared_left
+        last = left < 2 * budget
+        budget = left if last else budget
+        choices = workload.within(model, part=(whole - left + budget) / whole)
+        measurement = _measure_worst(
+            curator,
+            model,
+            weights={c: workload.weights[c] for c in choices},
+            mu_squared=budget,
+            shares=shares,
+            round=number,
+        )
+        measurements.append(measurement)
+        if last:
+            break
+        before, model = model, fit(curator.domain, measurements, rare=rare, start=model)
+        if _learned(measurement, before, model):
+            dependence |= len(measurement.attributes) > 1
+            continue
+        budget *= shares.annealing
+        if not dependence and curator.mu_squared_left < _rounds_to_try(curator.domain) * budget:
+            return finish_singles(curator, measurements, rare=rare, round=number + 1)
+    return finish(curator.domain, measurements, rare=rare, start=model)
+
+
+def _rounds_to_try(domain: Mapping[str, int]) -> int:
+    """With fewer rounds left and nothing learned, AIM gives up: two for each edge of a tree."""
+    return 2 * (len(domain) - 1)
+
+
+def _measure_worst(
+    curator: Curator,
+    model: Model,
+    *,
+    weights: Mapping[Attributes, float],
+    mu_squared: float,
+    shares: Shares,
+    round: int,
+) -> Measurement:
+    """Select the marginal that the model gets most wrong beyond noise, and measure it (Eq. 1)."""
+    mu_measure = all_of(shares.measurement * mu_squared)
+    noise = _MEAN_ABSOLUTE_NOISE * curator.noise_of(mu_measure)
+    candidates = []
+    for attributes, weight in weights.items():
+        believed = model.marginal(attributes)
+        candidates.append(
+            Candidate(
+                attributes=attributes,
+                estimate=believed,
+                weight=weight,
+                penalty=noise * believed.size,
+            )
+        )
+    mu_select = all_of((1 - shares.measurement) * mu_squared)
+    chosen, selection_mu = curator.select(candidates, mu=mu_select)
+    return curator.measure(
+        candidates[chosen].attributes, mu=mu_measure, round=round, selection_mu=selection_mu
+    )
+
+
+def _learned(measurement: Measurement, before: Model, after: Model) -> bool:
+    """Whether the measured marginal moved by more than noise moves it (Algorithm 3, line 2)."""
+    moved = after.marginal(measurement.attributes) - before.marginal(measurement.attributes)
+    noise = _MEAN_ABSOLUTE_NOISE * measurement.stddev * moved.size
+    return float(np.abs(moved).sum()) > noise
+
+
+def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
+    """Every one-way marginal, and the larger ones up to `degree` that hold at most `max_cells`."""
+    return [
+        attributes
+        for size in range(1, degree + 1)
+        for attributes in itertools.combinations(domain, size)
+        if size == 1 or math.prod(domain[name] for name in attributes) <= max_cells
+    ]
+
+
+def _weights(marginals: Sequence[Attributes]) -> dict[Attributes, float]:
+    """What a marginal shares with the largest ones (Section 4.1: w_r = sum_s c_s |r and s|).
+
+    Scaled to at most 1. One that shares nothing still counts a little: it may be measured again.
+    """
+    largest = max(map(len, marginals))
+    top = [set(marginal) for marginal in marginals if len(marginal) == largest]
+    shared = {m: max(1, sum(len(t & set(m)) for t in top)) for m in marginals}
+    return {m: count / max(shared.values()) for m, count in shared.items()}

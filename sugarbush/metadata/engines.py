@@ -1,0 +1,68 @@
+"""One function, one setting: who synthesizes the DP table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import assert_never
+
+from sugarbush.metadata.aim import aim
+from sugarbush.metadata.baselines import independent, mst
+from sugarbush.metadata.curator import Curator
+from sugarbush.metadata.synthesis import draw_rows
+from sugarbush.metadata.table import DpTable
+from sugarbush.params import Engine, SynthesizeMetadataParams
+from sugarbush.privacy.events import GaussianDp
+from sugarbush.privacy.kinds import Private, Released, as_released_array
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.randomness import Rng
+
+
+def synthesize(
+    table: Private[tuple[int, ...]],
+    schema_domain: Mapping[str, int],
+    *,
+    mu: float,
+    params: SynthesizeMetadataParams,
+    ledger: Ledger,
+    stage: str,
+    run: str,
+    sketch: tuple[str, ...],
+    rng: Rng,
+    records_per_unit: int = 1,
+) -> DpTable:
+    """A synthetic table like the private one, over the schema's public domain.
+
+    Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most `records_per_unit`
+    records, charged to the ledger as one event before the table is opened; the curator's filter
+    keeps every engine within it.
+    Shapes: `table` holds one row of codes a record, columns in the order of `schema_domain`.
+    Raises BudgetExceededError before anything is looked at.
+    Source: the engines' own; docs/decisions/0100-aim-in-gaussian-dp.md.
+    """
+    charge = ledger.charge(GaussianDp(mu=mu), stage=stage, run=run, sketch=sketch)
+    curator = Curator(table, schema_domain, mu=mu, records_per_unit=records_per_unit)
+    match params.engine:
+        case Engine.SUGARBUSH:
+            synthesis = aim(
+                curator,
+                degree=params.degree,
+                max_cells=params.max_cells,
+                max_model_mb=params.max_model_mb,
+            )
+        case Engine.MST:
+            synthesis = mst(curator, max_cells=params.max_cells)
+        case Engine.INDEPENDENT:
+            synthesis = independent(curator)
+        case Engine.SMARTNOISE:
+            raise NotImplementedError
+        case _:
+            assert_never(params.engine)
+    return DpTable(
+        rows=as_released_array(draw_rows(synthesis, rng), (charge,)),
+        record_count=Released(synthesis.record_count, (charge,)),
+        measurements=synthesis.measurements,
+        merged={name: rare.cells for name, rare in synthesis.rare.items()},
+        engine=params.engine.value,
+        mu_spent=math.sqrt(curator.mu_squared_spent),
+    )

@@ -1,0 +1,217 @@
+"""What every engine works with: its plan, its result, and steps that all of them share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.metadata.curator import Curator
+from sugarbush.metadata.pgm import (
+    Floats,
+    MarkovRandomField,
+    Model,
+    Observation,
+    estimate,
+)
+from sugarbush.metadata.table import Measurement
+from sugarbush.randomness import Rng
+
+# Part of what is left that a step may take at most, so that rounding never asks for more.
+_ALL = 1 - 1e-12
+# A synthetic table holds at most this many rows, however large the noise on their number is.
+MAX_ROWS = 5_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """Steps of an estimation at most, and the tolerance that ends it sooner."""
+
+    iterations: int
+    tolerance: float
+
+
+ROUND = Effort(iterations=60, tolerance=1e-4)
+FINAL = Effort(iterations=1000, tolerance=1e-6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesis:
+    """What an engine made of the curator's answers.
+
+    `rare` are the values that were merged in measurements, and in the model if `model_merged`.
+    """
+
+    model: Model
+    measurements: tuple[Measurement, ...]
+    record_count: float
+    rare: Mapping[str, RareValues]
+    model_merged: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RareValues:
+    """Values of one attribute that were merged into one cell because of their noisy counts.
+
+    `cells` maps every code to its cell, the merged ones to the last; `counts` are the noisy counts
+    of all codes.
+    """
+
+    cells: tuple[int, ...]
+    counts: NDArray[np.int64]
+
+    def shares(self, total: float) -> Floats:
+        """How the merged cell's `total` records fall onto the codes: the nearest counts >= 0."""
+        merged = np.asarray(self.cells) == max(self.cells)
+        shares = np.zeros(len(self.cells))
+        shares[merged] = _onto_simplex(self.counts[merged].astype(np.float64), max(total, 1.0))
+        return np.asarray(shares / shares.sum())
+
+
+def all_of(mu_squared: float) -> float:
+    """The mu that spends `mu_squared`, to within a part in 10^12."""
+    return math.sqrt(mu_squared * _ALL)
+
+
+def measure_singles(curator: Curator, *, mu_squared: float, round: int = 0) -> list[Measurement]:
+    """Every one-way marginal, whatever its size, at an equal part of `mu_squared` each."""
+    mu = all_of(mu_squared / len(curator.domain))
+    return [curator.measure((name,), mu=mu, round=round) for name in curator.domain]
+
+
+def count_records(measurements: Sequence[Measurement]) -> float:
+    """The number of records: each marginal's sum, weighted by its inverse variance."""
+    weights = np.array([1 / (m.stddev**2 * m.counts.size) for m in measurements])
+    sums = np.array([float(m.counts.sum()) for m in measurements])
+    return float(weights @ sums / weights.sum())
+
+
+def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, RareValues]:
+    """The values whose noisy count is under `sigmas` standard deviations, by attribute.
+
+    Post-processing: what is merged depends on released counts alone. An attribute with less than
+    two such values is left out.
+    """
+    rare = {}
+    for single in singles:
+        (name,) = single.attributes
+        kept = single.counts >= sigmas * single.stddev
+        if np.count_nonzero(~kept) >= 2:
+            cells = np.where(kept, np.cumsum(kept) - 1, np.count_nonzero(kept))
+            rare[name] = RareValues(cells=tuple(cells.tolist()), counts=single.counts)
+    return rare
+
+
+def merge_rare(curator: Curator, rare: Mapping[str, RareValues]) -> None:
+    """From now on the curator counts rare values together."""
+    for name, values in rare.items():
+        curator.merge(name, values.cells)
+
+
+def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
+    """A measurement as the model sees it, its axes brought to the merged cells."""
+    counts = measurement.counts.astype(np.float64)
+    variance = np.full(counts.shape, measurement.stddev**2)
+    if not measurement.merged:
+        for axis, name in enumerate(measurement.attributes):
+            if name in rare:
+                cells = np.asarray(rare[name].cells)
+                counts, variance = _add_up(counts, cells, axis), _add_up(variance, cells, axis)
+    return Observation(attributes=measurement.attributes, counts=counts, variance=variance)
+
+
+def fit(
+    domain: Mapping[str, int],
+    measurements: Sequence[Measurement],
+    *,
+    rare: Mapping[str, RareValues],
+    start: MarkovRandomField | None = None,
+    effort: Effort = ROUND,
+) -> MarkovRandomField:
+    """The model that the measurements so far point to."""
+    return estimate(
+        domain,
+        [observe(measurement, rare) for measurement in measurements],
+        total=max(count_records(measurements), 1.0),
+        iterations=effort.iterations,
+        tolerance=effort.tolerance,
+        start=start,
+    )
+
+
+def finish(
+    domain: Mapping[str, int],
+    measurements: Sequence[Measurement],
+    *,
+    rare: Mapping[str, RareValues],
+    start: MarkovRandomField | None = None,
+) -> Synthesis:
+    """The engine's result: the model, fitted thoroughly."""
+    return Synthesis(
+        model=fit(domain, measurements, rare=rare, start=start, effort=FINAL),
+        measurements=tuple(measurements),
+        record_count=count_records(measurements),
+        rare=rare,
+    )
+
+
+def finish_singles(
+    curator: Curator,
+    measurements: Sequence[Measurement] = (),
+    *,
+    rare: Mapping[str, RareValues] | None = None,
+    round: int = 0,
+) -> Synthesis:
+    """Spend what is left on one-way marginals of all values, and model nothing else."""
+    curator.unmerge()
+    again = measure_singles(curator, mu_squared=curator.mu_squared_left, round=round)
+    singles = [m for m in measurements if len(m.attributes) == 1 and not m.merged] + again
+    return Synthesis(
+        model=fit(curator.domain, singles, rare={}, effort=FINAL),
+        measurements=(*measurements, *again),
+        record_count=count_records([*measurements, *again]),
+        rare=rare or {},
+        model_merged=False,
+    )
+
+
+def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
+    """As many rows as the DP count says (at least 1, at most MAX_ROWS), in the schema's codes."""
+    count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
+    rows = synthesis.model.sample(count, rng)
+    for place, name in enumerate(synthesis.model.domain):
+        if synthesis.model_merged and name in synthesis.rare:
+            rows[:, place] = _unmerge(rows[:, place], synthesis, name, rng)
+    return rows
+
+
+def _unmerge(
+    cells: NDArray[np.int64], synthesis: Synthesis, name: str, rng: Rng
+) -> NDArray[np.int64]:
+    rare = synthesis.rare[name]
+    cell_of_code = np.asarray(rare.cells)
+    last = int(cell_of_code.max())
+    first_code = np.searchsorted(np.sort(cell_of_code), np.arange(last + 1))
+    codes = np.argsort(cell_of_code, kind="stable")[first_code][cells]
+    merged = cells == last
+    shares = rare.shares(float(synthesis.model.marginal((name,))[last]))
+    codes[merged] = rng.choice(len(shares), size=int(merged.sum()), p=shares)
+    return codes
+
+
+def _add_up(values: Floats, cells: NDArray[np.int64], axis: int) -> Floats:
+    moved = np.moveaxis(values, axis, 0)
+    summed = np.zeros((int(cells.max()) + 1, *moved.shape[1:]))
+    np.add.at(summed, cells, moved)
+    return np.moveaxis(summed, 0, axis)
+
+
+def _onto_simplex(values: Floats, total: float) -> Floats:
+    """The nearest point with entries >= 0 that add up to `total` (Duchi et al. 2008, Figure 1)."""
+    descending = np.sort(values)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
+    cut = excess[np.flatnonzero(descending > excess)[-1]]
+    return np.asarray(np.maximum(values - cut, 0.0))

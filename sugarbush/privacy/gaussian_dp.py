@@ -1,0 +1,126 @@
+"""What one step costs in Gaussian DP, and a filter that adaptive steps cannot exceed.
+
+The two costs are exact: each is the smallest mu at which every mechanism of its kind is mu-GDP.
+Proofs of both and of the filter: docs/decisions/0100-aim-in-gaussian-dp.md.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import erfinv, log_ndtr, ndtri_exp
+
+from sugarbush.errors import InvariantError
+
+_SMALL = 1e-3  # under which Phi^-1 is taken around 1/2, where it keeps its precision
+_DIRECT_SUM_BELOW = 1.0  # sigma under which a few terms of the sum carry all of it
+_LARGEST_EPSILON = 1e4
+_MARGIN = 2e-13  # by which an inverse stays on the safe side of its rounding
+
+
+def bounded_range_mu(epsilon: float) -> float:
+    """The mu of a mechanism of bounded range `epsilon` (the exponential mechanism, noisy max).
+
+    2 Phi^-1(1 / (1 + e^(-epsilon/2))): at most sqrt(2 pi)/4 = 0.6267 times epsilon for every
+    epsilon, and close to it where epsilon is small.
+    """
+    _require_positive(epsilon=epsilon)
+    if epsilon < _SMALL:
+        return float(2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 4)))
+    return float(-2 * ndtri_exp(-np.logaddexp(0, epsilon / 2)))  # by the tail that keeps precision
+
+
+def bounded_range_epsilon(mu: float) -> float:
+    """The largest epsilon, to within 1e-12 of it, whose `bounded_range_mu` is at most `mu`.
+
+    At most 10,000, where the choice is the maximum for every purpose.
+    """
+    _require_positive(mu=mu)
+    if mu < _SMALL:
+        epsilon = 4 * math.atanh(math.erf(mu / (2 * math.sqrt(2))))
+    else:
+        epsilon = 2 * (float(log_ndtr(mu / 2)) - float(log_ndtr(-mu / 2)))
+    return min(epsilon * (1 - _MARGIN), _LARGEST_EPSILON)
+
+
+@lru_cache(maxsize=4096)
+def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
+    """The mu of integer counts with N_Z(0, stddev^2) noise each, of L2 sensitivity `sensitivity`.
+
+    At sensitivity 1: the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2), which is
+    1/stddev * (1 + 1/(24 stddev^2) + ...) and twice 1/stddev as stddev goes to 0. A unit that
+    moves the counts by more is at a chain of neighbours (group privacy).
+    """
+    _require_positive(stddev=stddev, sensitivity=sensitivity)
+    return sensitivity * max(1 / stddev, _central_gap(stddev))
+
+
+@lru_cache(maxsize=4096)
+def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
+    """The smallest stddev whose `discrete_gaussian_mu` is at most `mu`, to within 1e-12 of it."""
+    _require_positive(mu=mu, sensitivity=sensitivity)
+    unit = mu / sensitivity
+    found = brentq(
+        lambda stddev: discrete_gaussian_mu(stddev) * stddev - unit * stddev,
+        0.5 / unit,
+        3.0 / unit,
+        xtol=1e-15 / unit,
+        rtol=1e-14,
+    )
+    return float(found) * (1 + _MARGIN)
+
+
+class GaussianDpFilter:
+    """Adaptively chosen steps, each mu_i-GDP given the past, that stay mu-GDP together.
+
+    `spend` is called before each draw and refuses a step that would bring the sum of mu_i^2 past
+    mu^2. Source: Smith & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
+    """
+
+    def __init__(self, mu: float) -> None:
+        _require_positive(mu=mu)
+        self._limit = mu**2
+        self._steps: list[float] = []
+
+    @property
+    def spent(self) -> float:
+        """The sum of mu_i^2 so far."""
+        return math.fsum(self._steps)
+
+    @property
+    def remaining(self) -> float:
+        """What of mu^2 is left."""
+        return max(0.0, self._limit - self.spent)
+
+    def spend(self, mu: float) -> None:
+        """Take mu^2 from what is left. Raises InvariantError when that is too much."""
+        _require_positive(mu=mu)
+        if math.fsum([*self._steps, mu**2]) > self._limit:
+            raise InvariantError(
+                f"a step of mu^2={mu**2:.6g} would pass the filter's {self._limit:.6g}; "
+                f"spent so far {self.spent:.6g}"
+            )
+        self._steps.append(mu**2)
+
+
+def _central_gap(stddev: float) -> float:
+    """2 Phi^-1((1 + p) / 2) with p = P[N_Z(0, stddev^2) = 0]."""
+    if stddev >= _DIRECT_SUM_BELOW:
+        # Poisson summation: sum_j exp(-j^2 / 2 s^2) = s sqrt(2 pi) (1 + 2 exp(-2 pi^2 s^2) + ...).
+        ripple = 2 * math.exp(-2 * (math.pi * stddev) ** 2)
+        normaliser = stddev * math.sqrt(2 * math.pi) * (1 + ripple)
+        return float(2 * math.sqrt(2) * erfinv(1 / normaliser))
+    # (1 - p) / 2 is the mass above zero; its first term is taken out, since it may underflow.
+    first = -1 / (2 * stddev**2)
+    rest = math.fsum(math.exp((1 - j * j) / (2 * stddev**2)) for j in range(1, 40))
+    log_half = first + math.log(rest)
+    return float(-2 * ndtri_exp(log_half - math.log1p(2 * math.exp(log_half))))
+
+
+def _require_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise InvariantError(f"{name}={value!r} is not positive and finite")

@@ -1,0 +1,155 @@
+"""What a step costs in Gaussian DP: the closed forms against every loss pair, and the filter."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit, log_ndtr, ndtri, ndtri_exp
+
+from sugarbush.errors import InvariantError
+from sugarbush.privacy.gaussian_dp import (
+    GaussianDpFilter,
+    bounded_range_epsilon,
+    bounded_range_mu,
+    discrete_gaussian_mu,
+    discrete_gaussian_stddev,
+)
+
+EPSILONS = [1e-6, 1e-4, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+STDDEVS = [0.05, 0.1, 0.2, 0.225, 0.3, 0.5, 0.8, 0.99, 1.0, 1.5, 2.0, 4.0, 12.0, 60.0]
+
+
+def bounded_range_vertices(epsilon, points):
+    """Every worst mechanism whose losses are t and t - epsilon: the place of P's and Q's tail.
+
+    p / q = e^t and (1 - p) / (1 - q) = e^(t - epsilon); in log-odds the two are epsilon apart.
+    """
+    centre = np.linspace(-(epsilon / 2 + 12), epsilon / 2 + 12, points)
+    return log_expit(centre + epsilon / 2), log_expit(centre - epsilon / 2)
+
+
+def log_expit(x):
+    return -np.logaddexp(0, -x)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_no_loss_pair_of_a_bounded_range_mechanism_beats_its_mu(epsilon):
+    """mu is enough for all pairs (t, t - epsilon), 200,001 of them, and for one of them needed."""
+    log_p, log_q = bounded_range_vertices(epsilon, 200_001)
+    losses = log_p - log_q
+    assert losses.min() >= -1e-9 and losses.max() <= epsilon * (1 + 1e-9)
+    needed = ndtri_exp(log_p) - ndtri_exp(log_q)
+    mu = bounded_range_mu(epsilon)
+    assert needed.max() <= mu + 1e-9
+    assert needed.max() >= mu * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_trade_off_of_a_bounded_range_pair_lies_above_the_gaussian_one(epsilon):
+    """Not only at the vertices: every pair's whole trade-off function, 400 pairs x 400 levels."""
+    mu = bounded_range_mu(epsilon)
+    level = np.linspace(1e-9, 1 - 1e-9, 400)
+    gaussian = np.exp(log_ndtr(-ndtri(level) - mu))
+    for centre in np.linspace(-6, 6, 400):
+        p, q = expit(centre + epsilon / 2), expit(centre - epsilon / 2)
+        exact = np.interp(level, [0, q, 1], [1, 1 - p, 0])
+        assert (exact >= gaussian - 1e-12).all()
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_a_selections_mu_is_at_most_0_627_epsilon_and_close_to_it_where_epsilon_is_small(epsilon):
+    ratio = bounded_range_mu(epsilon) / epsilon
+    assert ratio <= math.sqrt(2 * math.pi) / 4 + 1e-12
+    if epsilon <= 0.5:
+        assert ratio >= 0.6255
+
+
+def test_a_fixed_loss_pair_is_not_enough():
+    """The pair (epsilon/2, -epsilon/2) is needed: a mu made for t = 7/8 epsilon falls short."""
+    epsilon = 1.0
+    odds = math.log((math.e - math.exp(7 / 8)) / (math.exp(7 / 8) - 1))
+    lopsided = ndtri(expit(odds + 0.5)) - ndtri(expit(odds - 0.5))
+    assert lopsided < 0.97 * bounded_range_mu(epsilon)
+
+
+@pytest.mark.parametrize("stddev", STDDEVS)
+def test_no_tail_of_the_discrete_gaussian_beats_its_mu(stddev):
+    """mu is enough between all neighbouring tails and needed at the centre.
+
+    The tails past the grid tend to 1/stddev, which mu is at least.
+    """
+    last = int(30 * stddev**2 + 40)
+    log_mass = -(np.arange(last + 400) ** 2) / (2 * stddev**2)
+    mass = np.exp(log_mass)
+    log_tail = np.logaddexp.accumulate(log_mass[::-1])[::-1] - math.log(2 * mass.sum() - 1)
+    quantile = -ndtri_exp(log_tail[: last + 1])
+    gaps = np.diff(quantile[1:])
+    mu = discrete_gaussian_mu(stddev)
+    assert max(gaps.max(), 2 * quantile[1]) <= mu * (1 + 1e-9)
+    assert 2 * quantile[1] == pytest.approx(mu, rel=1e-9)
+    assert mu * stddev >= 1
+
+
+def test_the_discrete_gaussian_costs_more_than_the_continuous_one_by_a_24th_of_its_variance():
+    for stddev in (2.0, 5.0, 40.0):
+        excess = discrete_gaussian_mu(stddev) * stddev - 1
+        assert excess == pytest.approx(1 / (24 * stddev**2), rel=0.05)
+
+
+def test_the_discrete_gaussians_profile_lies_under_the_gaussian_one():
+    """The same claim by its other face: delta(epsilon) at 400 epsilons, against dp_accounting."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    for stddev in (0.6, 1.5, 4.0):
+        discrete = pld.from_discrete_gaussian_mechanism(stddev, 1)
+        mu = discrete_gaussian_mu(stddev)
+        for epsilon in np.linspace(0, 4, 400):
+            gaussian = math.exp(log_ndtr(-epsilon / mu + mu / 2)) - math.exp(
+                epsilon + log_ndtr(-epsilon / mu - mu / 2)
+            )
+            # dp_accounting rounds losses up to its grid of 1e-4.
+            exact = discrete.get_delta_for_epsilon(epsilon + 1e-4)
+            assert exact <= gaussian + 1e-12
+
+
+@pytest.mark.parametrize("mu", [1e-9, 1e-6, 1e-3, 0.01, 0.3, 1.0, 3.0, 30.0, 300.0])
+def test_the_inverses_never_cost_more_than_asked_and_hardly_less(mu):
+    for sensitivity in (1.0, 3.0):
+        stddev = discrete_gaussian_stddev(mu, sensitivity=sensitivity)
+        cost = discrete_gaussian_mu(stddev, sensitivity=sensitivity)
+        assert mu * (1 - 1e-10) <= cost <= mu
+    if mu < 190:
+        cost = bounded_range_mu(bounded_range_epsilon(mu))
+        assert mu * (1 - 1e-10) <= cost <= mu
+
+
+def test_costs_fall_as_noise_grows():
+    stddevs = np.logspace(-1.5, 4, 500)
+    costs = [discrete_gaussian_mu(float(s)) for s in stddevs]
+    assert (np.diff(costs) < 0).all()
+    epsilons = np.logspace(-6, 3, 500)
+    assert (np.diff([bounded_range_mu(float(e)) for e in epsilons]) > 0).all()
+
+
+def test_the_filter_takes_what_fits_and_refuses_the_rest_without_taking_it():
+    budget = GaussianDpFilter(1.0)
+    for _ in range(4):
+        budget.spend(0.5)
+    assert budget.spent == 1.0 and budget.remaining == 0.0
+    with pytest.raises(InvariantError, match="would pass"):
+        budget.spend(1e-6)
+    assert budget.spent == 1.0
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+def test_costs_of_nothing_are_refused(value):
+    for function in (
+        bounded_range_mu,
+        bounded_range_epsilon,
+        discrete_gaussian_mu,
+        discrete_gaussian_stddev,
+        GaussianDpFilter,
+        GaussianDpFilter(1.0).spend,
+    ):
+        with pytest.raises(InvariantError, match="not positive and finite"):
+            function(value)
