@@ -1,0 +1,117 @@
+"""Who survives a round: post-processing of noisy votes, so it costs no privacy.
+
+Every function here sees noisy votes and public values alone. What chance decides comes from the
+public generator it is given: equal votes and an equal generator give equal survivors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.errors import InvariantError
+from sugarbush.randomness import Rng
+
+Votes = NDArray[np.int64] | NDArray[np.float64]
+
+
+class Select(Protocol):
+    """`select_by_rank` or `select_by_sampling`."""
+
+    def __call__(self, votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
+        """Places of `count` survivors."""
+        ...
+
+
+def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.float64]:
+    """Votes above H = multiple * stddev, less H; 0 below: `(m,)` float64, max(votes - H, 0).
+
+    `stddev` is that of the vote noise, in votes. With H = 0 it removes negative votes, which are
+    noise for certain.
+    Source: Lin et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 1:
+    Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
+    """
+    return np.maximum(np.asarray(votes, dtype=np.float64) - multiple * stddev, 0.0)
+
+
+def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
+    """Places of the `count` candidates with most votes, `(count,)` int64, most votes first.
+
+    Equal votes are ordered by `rng`: an order by place would favour candidates that were written
+    earlier, and after a threshold many votes are equal.
+    Raises InvariantError when there are fewer than `count` candidates, or a vote is NaN.
+    Source: Xie et al. 2024, Section 3 ("rank-based selection").
+    """
+    _check(votes, count)
+    return np.lexsort((rng.permutation(len(votes)), -np.asarray(votes)))[:count]
+
+
+def select_by_sampling(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
+    """Places of `count` different candidates drawn in proportion to positive votes, as drawn.
+
+    `(count,)` int64. Candidates without a positive vote are drawn, uniformly, only after all with
+    one; so when no vote is positive the draw is uniform. Unlike Lin et al. 2024, Algorithm 2, the
+    draw is without replacement: a candidate that survived twice would be asked for the same
+    variations twice, and its second copy could not get a vote.
+    Raises InvariantError when there are fewer than `count` candidates, or a vote is NaN.
+    Source: Efraimidis & Spirakis 2006 (weighted sampling without replacement by exponential keys).
+    """
+    _check(votes, count)
+    weights = np.maximum(np.asarray(votes, dtype=np.float64), 0.0)
+    positive = weights > 0
+    keys = rng.exponential(size=len(weights)) / np.where(positive, weights, 1.0)
+    return np.lexsort((keys, ~positive))[:count]
+
+
+def select_within_label(
+    votes: Votes,
+    labels: NDArray[np.int64],
+    *,
+    counts: Mapping[int, int],
+    select: Select,
+    rng: Rng,
+) -> NDArray[np.int64]:
+    """Places of `counts[label]` survivors of every label, label by label in increasing order.
+
+    A label with fewer candidates than its count keeps all of them; one without a count keeps none.
+    `labels` is (m,). Raises InvariantError as `select` does.
+    """
+    if labels.shape != np.shape(votes):
+        raise InvariantError("every candidate needs one label")
+    chosen = [np.empty(0, dtype=np.int64)]
+    for label, count in sorted(counts.items()):
+        places = np.flatnonzero(labels == label)
+        kept = select(votes[places], count=min(count, len(places)), rng=rng)
+        chosen.append(places[kept])
+    return np.concatenate(chosen)
+
+
+def apportion(weights: Sequence[float] | NDArray[Any], total: int) -> NDArray[np.int64]:
+    """`total` seats in proportion to `weights`, `(len(weights),)` int64, summing to `total`.
+
+    The largest-remainder method in exact arithmetic; equal remainders go to the lowest place.
+    Noisy counts may be negative: those get no seat. Where no weight is positive, all weigh the
+    same.
+    Raises InvariantError when there is no weight, one is not finite, or `total` is negative.
+    """
+    if not len(weights) or total < 0 or not np.isfinite(np.asarray(weights, dtype=float)).all():
+        raise InvariantError("seats are given out by finite weights, and not fewer than none")
+    shares = [max(Fraction(float(weight)), Fraction(0)) for weight in weights]
+    if not any(shares):
+        shares = [Fraction(1)] * len(shares)
+    quotas = [total * share / sum(shares) for share in shares]
+    seats = np.array([int(quota) for quota in quotas], dtype=np.int64)
+    by_remainder = sorted(range(len(quotas)), key=lambda i: (int(quotas[i]) - quotas[i], i))
+    seats[by_remainder[: total - int(seats.sum())]] += 1
+    return seats
+
+
+def _check(votes: Votes, count: int) -> None:
+    if votes.ndim != 1 or np.isnan(votes).any():
+        raise InvariantError("votes are one number a candidate")
+    if not 0 <= count <= len(votes):
+        raise InvariantError(f"{count} survivors of {len(votes)} candidates cannot be chosen")
