@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -48,6 +49,9 @@ _NAME_FIELD = "sugarbush"
 # OpenAI's limits on one batch, with room to spare.
 _MOST_CALLS = 50_000
 _MOST_BYTES = 150_000_000
+# A call that met 429 or 5xx inside a batch goes into one more.
+_SUBMISSIONS = 2
+_WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
 
 T = TypeVar("T")
@@ -90,13 +94,15 @@ async def ask_in_batches(
         if not waiting.keys() & set(job.keys):
             continue
         mine = {k: waiting.get(k, _of_another_run(k)) for k in job.keys if not known(k)}
-        meter.hold([call.worst_cost for call in mine.values()])
-        if await desk.go_on(job, mine):
-            waiting = {key: call for key, call in waiting.items() if key not in mine}
+        for key in await desk.go_on(job, mine):
+            waiting.pop(key, None)
+    submissions: Counter[str] = Counter()
     while waiting:
         mine = desk.admitted(waiting)
-        await desk.submit(mine)
-        waiting = {key: call for key, call in waiting.items() if key not in mine}
+        submissions.update(mine.keys())
+        for key in await desk.submit(mine):
+            del waiting[key]
+        waiting = {k: call for k, call in waiting.items() if submissions[k] < _SUBMISSIONS}
 
 
 class _Desk:
@@ -138,8 +144,8 @@ class _Desk:
             chosen[call.key] = call
         return chosen
 
-    async def submit(self, mine: dict[str, Call]) -> None:
-        """A new batch of the calls `mine`, to its end."""
+    async def submit(self, mine: dict[str, Call]) -> set[str]:
+        """A new batch of the calls `mine`, to its end. Returns the keys that are settled."""
         job = _Job(
             name=uuid.uuid4().hex,
             base_url=self._params.base_url,
@@ -169,61 +175,73 @@ class _Desk:
         job = replace(job, id=batch.id)
         self._save(job)
         self._say(f"batch {batch.id}: {len(mine)} calls submitted")
-        await self._finish(job, batch, mine)
+        return await self._finish(job, batch, mine)
 
-    async def go_on(self, job: _Job, mine: dict[str, Call]) -> bool:
-        """A batch of an earlier run, to its end. False when it never got to the endpoint."""
+    async def go_on(self, job: _Job, mine: dict[str, Call]) -> set[str]:
+        """A batch of an earlier run, to its end. Returns the keys that are settled.
+
+        None are when the batch never got to the endpoint.
+        """
         if job.id is not None:
             batch = await self._retried(self._client.batches.retrieve, job.id)
         else:
             found = await self._named(job.name)
             if found is None:
                 self._path(job).unlink(missing_ok=True)
-                for call in mine.values():
-                    self._meter.release(call.worst_cost)
-                return False
+                return set()
             batch = found
+        self._meter.hold(call.worst_cost for call in mine.values())
         self._say(f"batch {batch.id}: going on with what an earlier run submitted")
-        await self._finish(job, batch, mine)
-        return True
+        return await self._finish(job, batch, mine)
 
-    async def _finish(self, job: _Job, batch: Batch, mine: dict[str, Call]) -> None:
+    async def _finish(self, job: _Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
+        """Wait for a batch, receive its answers; the keys of calls that were answered or refused.
+
+        The others met a fault that another submission may not meet.
+        """
         while batch.status not in _ENDED:
             await asyncio.sleep(self._params.batch_poll_s)
             batch = await self._retried(self._client.batches.retrieve, batch.id)
         left = dict(mine)
-        why = ""
+        refused: dict[str, int] = {}
         for file_id in (batch.output_file_id, batch.error_file_id):
             if file_id is not None:
-                why = await self._collect(file_id, left) or why
+                refused |= await self._collect(file_id, left)
         for call in left.values():
             self._meter.release(call.worst_cost)
         self._path(job).unlink(missing_ok=True)
         if batch.status == "failed":
             raise StopError(f"batch {batch.id} was refused: {_errors(batch, self._params)}")
         if left:
+            met = ", ".join(sorted({f"status {status}" for status in refused.values()}))
             self._say(
                 f"batch {batch.id} ({batch.status}): {len(left)} of {len(mine)} calls brought no "
-                f"answer. {why}"
+                f"answer{' (' + met + ')' if met else ''}"
             )
+        return mine.keys() - left.keys() | refused.keys()
 
-    async def _collect(self, file_id: str, left: dict[str, Call]) -> str:
-        """Receive the answers in a file and take them out of `left`; why the last one failed."""
+    async def _collect(self, file_id: str, left: dict[str, Call]) -> dict[str, int]:
+        """Receive the answers in a file and take them out of `left`.
+
+        Returns the calls that would be refused again, with the status that each met.
+        """
         content = await self._retried(self._client.files.content, file_id)
-        why = ""
+        refused = {}
         for line in content.text.splitlines():
             try:
                 fields = json.loads(line)
                 call, response = left[fields["custom_id"]], fields["response"] or {}
-                if response.get("status_code") != 200:
-                    why = f"The last one met status {response.get('status_code')}."
+                status = int(response.get("status_code", 0))
+                if status != 200:
+                    if 400 <= status < 500 and status not in _WORTH_RETRYING:
+                        refused[call.key] = status
                     continue
                 completion = read_completion(ChatCompletion.construct(**response["body"]))
             except (*FAULTS, ValueError, KeyError, TypeError, AttributeError):
-                continue  # not one of ours, or not a completion: it stays in `left`
+                continue  # not one of ours, or no completion: it stays in `left`
             self._receive(call, completion)
             del left[call.key]
-        return why
+        return refused
 
     async def _named(self, name: str) -> Batch | None:
         """The batch that carries `name`, if the endpoint has it."""

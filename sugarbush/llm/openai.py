@@ -222,6 +222,9 @@ class _Crew:
                 if not self._meter.in_flight:
                     self._stop(error)
                 return
+            except SugarbushError as error:
+                self._stop(error)
+                return
             await self._make(call)
 
     async def _make(self, call: Call) -> None:

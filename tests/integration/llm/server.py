@@ -16,6 +16,7 @@ import json
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,13 +30,14 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One HTTP answer: `dropped` closes the connection after half of it."""
+    """One HTTP answer: `good` holds a completion, `dropped` closes the connection after half."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     content: bytes = b""
     delay_s: float = 0.0
     dropped: bool = False
+    good: bool = False
 
 
 def completion(
@@ -50,7 +52,7 @@ def completion(
         ],
         "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
     }  # fmt: skip
-    return Reply(content=json.dumps(body).encode(), delay_s=delay_s)
+    return Reply(content=json.dumps(body).encode(), delay_s=delay_s, good=True)
 
 
 def no_choices() -> Reply:
@@ -83,7 +85,7 @@ def good_text(body: Body) -> str:
     """A different, harmless text for each request."""
     return (
         "The customer called about a late delivery and the agent found the parcel at the depot, "
-        f"reference {abs(hash(json.dumps(body, sort_keys=True))) % 10**9}."
+        f"reference {zlib.crc32(json.dumps(body, sort_keys=True).encode())}."
     )
 
 
@@ -106,6 +108,8 @@ class FaultServer:
     asked: list[Body] = field(default_factory=list)
     answered: list[Body] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    under_way: int = 0
+    most_under_way: int = 0
     raw: bytearray = field(default_factory=bytearray)
     on_answered: Callable[[Body], None] = lambda body: None
     batches: Batches = field(default_factory=lambda: Batches())
@@ -124,15 +128,18 @@ class FaultServer:
     async def _connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                method, path, headers = _parse_head(head)
-                content = await reader.readexactly(int(headers.get("content-length", 0)))
-                self.raw += head + content
-                if not await self._answer(writer, method, path, headers, content):
-                    break
-        writer.close()
+        gone = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
+        try:
+            with contextlib.suppress(*gone):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    method, path, headers = _parse_head(head)
+                    content = await reader.readexactly(int(headers.get("content-length", 0)))
+                    self.raw += head + content
+                    if not await self._answer(writer, method, path, headers, content):
+                        break
+        finally:
+            writer.transport.abort()
 
     async def _answer(
         self,
@@ -143,16 +150,20 @@ class FaultServer:
         content: bytes,
     ) -> bool:
         reply, body = self._reply(method, path, headers, content)
-        if reply.delay_s:
-            await asyncio.sleep(reply.delay_s)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(reply.delay_s)
+        self.under_way -= 1
         head = f"HTTP/1.1 {reply.status} X\r\ncontent-type: application/json\r\n"
         head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
         whole = f"{head}content-length: {len(reply.content)}\r\n\r\n".encode() + reply.content
         if reply.dropped:
             writer.write(whole[: -len(reply.content) // 2])
             await writer.drain()
+            writer.close()
+            await writer.wait_closed()
             return False
-        if body is not None and reply.status == 200:
+        if body is not None and reply.good:
             # Before the bytes leave: what a test finds received must also be found here.
             self.answered.append(body)
             self.on_answered(body)
@@ -248,7 +259,7 @@ class Batches:
                 "response": {"status_code": reply.status, "request_id": "r", "body": content},
             }  # fmt: skip
             (good if reply.status == 200 else bad).append(json.dumps(whole))
-            if reply.status == 200:
+            if reply.good:
                 server.answered.append(body)
         for kind, found in (("output_file_id", good), ("error_file_id", bad)):
             if found:
@@ -283,28 +294,28 @@ def running(server: FaultServer) -> Iterator[FaultServer]:
     """The server, answering from a thread until the block ends."""
     ready = threading.Event()
     loop = asyncio.new_event_loop()
-    task: asyncio.Task[None] | None = None
 
-    def run() -> None:
-        nonlocal task
-        task = loop.create_task(server.serve(ready.set))
-        with contextlib.suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
-        for left in asyncio.all_tasks(loop):
-            left.cancel()
+    async def until_cancelled() -> None:
+        try:
             with contextlib.suppress(asyncio.CancelledError):
-                loop.run_until_complete(left)
-        loop.close()
+                await server.serve(ready.set)
+        finally:
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+            await asyncio.sleep(0)  # aborted transports close in the loop's next turn
 
-    thread = threading.Thread(target=run, daemon=True)
+    task = loop.create_task(until_cancelled())
+    thread = threading.Thread(target=loop.run_until_complete, args=(task,), daemon=True)
     thread.start()
     assert ready.wait(10)
     try:
         yield server
     finally:
-        assert task is not None
         loop.call_soon_threadsafe(task.cancel)
         thread.join(10)
+        loop.close()
 
 
 def main(port_file: str, delay_s: float = 0.0) -> None:

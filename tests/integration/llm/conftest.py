@@ -1,0 +1,81 @@
+"""A server that fails as told, and generators that talk to it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sugarbush.llm.client import RandomRequest
+from sugarbush.llm.openai import OpenAiGenerator
+from sugarbush.params import OpenAiParams, load_params
+from sugarbush.privacy.kinds import Released
+from tests.integration.llm.server import KEY, MODEL, FaultServer, running
+
+ROOT = Path(__file__).parents[3]
+
+
+def endpoint_params(base_url: str, **changes: Any) -> OpenAiParams:
+    """The settings of params.yaml for a local server, without limits that would slow a test."""
+    fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
+    fields |= {
+        "base_url": base_url, "model": MODEL, "requests_per_minute": 1e6,
+        "tokens_per_minute": 1e9, "batch_poll_s": 0.02, "timeout_s": 10,
+    }  # fmt: skip
+    return OpenAiParams.model_validate(fields | changes)
+
+
+def wishes(count: int, *, first: int = 0) -> Released[tuple[RandomRequest, ...]]:
+    """So many requests that differ by their sample alone."""
+    requests = [
+        RandomRequest(subject="customer-service tickets", words=40, sample=i)
+        for i in range(first, first + count)
+    ]
+    return Released(tuple(requests), ("entry-1",))
+
+
+@dataclass
+class Bench:
+    """A server, a state folder, and generators between them."""
+
+    server: FaultServer
+    state: Path
+    said: list[str] = field(default_factory=list)
+
+    def generator(self, **changes: Any) -> OpenAiGenerator:
+        """A new generator, as a new process would make it."""
+        return OpenAiGenerator(
+            endpoint_params(**{"base_url": self.server.base_url} | changes),
+            seed=1,
+            state=self.state,
+            account="tickets",
+            stage="evolve",
+            say=self.said.append,
+        )
+
+    def left_on_disk(self) -> bytes:
+        """Every byte under the state folder."""
+        return b"".join(p.read_bytes() for p in sorted(self.state.rglob("*")) if p.is_file())
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    """`bench(behave=...)` starts a server that lives as long as the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**server: Any) -> Bench:
+            return Bench(stack.enter_context(running(FaultServer(**server))), tmp_path / "state")
+
+        yield start

@@ -1,0 +1,489 @@
+"""The `openai` provider against a real server that fails in every way it can."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sugarbush.errors import GeneratorError, ParamsError, PrivacyError, StorageError
+from sugarbush.llm.client import Problem, VariationRequest
+from sugarbush.llm.cost import journal_path, read_journal
+from sugarbush.privacy.kinds import Private, Released
+from tests.integration.llm.conftest import Bench, wishes
+from tests.integration.llm.server import (
+    KEY,
+    Body,
+    Reply,
+    always_good,
+    completion,
+    dropped,
+    failure,
+    good_text,
+    malformed,
+    no_choices,
+)
+
+Start = Callable[..., Bench]
+
+
+def first_then_good(*replies: Reply) -> Callable[[int, Body], Reply]:
+    return lambda number, body: replies[number] if number < len(replies) else always_good(0, body)
+
+
+def asked_twice(bodies: list[Body]) -> list[Body]:
+    """Bodies that occur more than once."""
+    counts = Counter(json.dumps(body, sort_keys=True) for body in bodies)
+    return [json.loads(body) for body, count in counts.items() if count > 1]
+
+
+def seed_that_is(remainder: int, body: Body, *, of: int = 10) -> bool:
+    return bool(body["seed"] % of == remainder)
+
+
+def test_answers_come_in_the_order_of_the_requests_and_carry_their_ledger_ids(
+    bench: Start,
+) -> None:
+    def slower_first(number: int, body: Body) -> Reply:
+        return completion(good_text(body), delay_s=0.05 if number < 4 else 0.0)
+
+    run = bench(behave=slower_first)
+    got = run.generator(concurrency=4).generate(wishes(12))
+    again = run.generator(concurrency=1).generate(wishes(12))
+    assert got.ledger_ids == ("entry-1",)
+    assert [a.text for a in got.value] == [a.text for a in again.value]
+    assert len({a.text for a in got.value}) == 12
+    assert len(run.server.asked) == 12
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        failure(429, "slow down", retry_after_ms="1"),
+        failure(500, "oops", retry_after_ms="1"),
+        failure(503, "busy", retry_after="0"),
+        failure(408, "timeout", retry_after="0"),
+        dropped(),
+        malformed(),
+        no_choices(),
+        Reply(content=b"<html>a proxy's page</html>"),
+        Reply(content=b'{"choices": [{"index": 0}]}'),
+        Reply(content=b"[]"),
+        completion("too late", delay_s=0.6),
+    ],
+    ids="429 500 503 408 dropped malformed no-choices html no-message list slow".split(),
+)
+def test_a_fault_that_may_pass_is_asked_again_and_answered(bench: Start, fault: Reply) -> None:
+    run = bench(behave=first_then_good(fault))
+    (answer,) = run.generator(timeout_s=0.3).generate(wishes(1)).value
+    assert answer.text is not None
+    assert len(run.server.asked) == 2
+
+
+@pytest.mark.parametrize("status", [400, 403, 413, 422])
+def test_a_request_that_is_refused_is_asked_once_and_costs_no_other_answer(
+    bench: Start, status: int
+) -> None:
+    def refuse_some(number: int, body: Body) -> Reply:
+        bad = seed_that_is(3, body)
+        return failure(status, "not this one") if bad else always_good(number, body)
+
+    run = bench(behave=refuse_some)
+    answers = run.generator().generate(wishes(60)).value
+    failed = [a for a in answers if a.text is None]
+    assert 0 < len(failed) < 20
+    assert {a.problem for a in failed} == {Problem.FAILED}
+    assert not asked_twice(run.server.asked)
+    assert f"status {status}" in run.said[-1]
+    run.server.behave = always_good
+    answers = run.generator().generate(wishes(60)).value
+    assert all(a.text for a in answers)
+    assert len(run.server.asked) == 60 + len(failed)
+
+
+def test_a_thousand_calls_with_a_tenth_of_faults_lose_nothing_and_ask_nothing_twice(
+    bench: Start,
+) -> None:
+    faults = [
+        failure(429, "slow down", retry_after_ms="2"),
+        failure(500, "oops", retry_after_ms="2"),
+        dropped(),
+        malformed(),
+        no_choices(),
+    ]
+
+    def a_tenth(number: int, body: Body) -> Reply:
+        turn, place = divmod(number, 10)
+        return faults[turn % len(faults)] if place == 7 else always_good(number, body)
+
+    run = bench(behave=a_tenth)
+    answers = run.generator(concurrency=64).generate(wishes(1000)).value
+    assert all(a.text for a in answers)
+    assert len(run.server.asked) > 1100
+    assert len(run.server.answered) == 1000
+    assert not asked_twice(run.server.answered)
+    again = run.generator().generate(wishes(1000)).value
+    assert [a.text for a in again] == [a.text for a in answers]
+    assert all(a.cached for a in again)
+    assert len(run.server.answered) == 1000
+
+
+def test_the_time_that_an_endpoint_names_is_waited_by_every_worker(bench: Start) -> None:
+    run = bench(behave=first_then_good(failure(429, "slow down", retry_after_ms="400")))
+    run.generator(concurrency=1).generate(wishes(1))
+    first, second = run.server.times
+    assert second - first >= 0.4
+    run = bench(behave=first_then_good(failure(429, "slow down", retry_after="1")))
+    run.generator(concurrency=2, send_seed=True).generate(wishes(5, first=10))
+    times = run.server.times
+    assert all(t - times[0] >= 0.9 for t in times[2:])
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun(bench: Start) -> None:
+    run = bench(behave=lambda number, body: failure(429, "tomorrow", retry_after="86400"))
+    started = time.monotonic()
+    (answer,) = run.generator(deadline_s=5, concurrency=1).generate(wishes(1)).value
+    assert answer.problem is Problem.FAILED
+    assert len(run.server.asked) == 1
+    assert time.monotonic() - started < 5
+
+
+def test_concurrency_and_requests_per_minute_are_kept(bench: Start) -> None:
+    run = bench(behave=lambda number, body: completion(good_text(body), delay_s=0.01))
+    run.generator(concurrency=3).generate(wishes(30))
+    assert run.server.most_under_way <= 3
+    run = bench()
+    run.generator(requests_per_minute=240, concurrency=16).generate(wishes(12, first=100))
+    # 240 a minute let 8 through at once and then 4 a second.
+    assert run.server.times[-1] - run.server.times[0] >= 0.9
+
+
+def test_tokens_per_minute_are_kept(bench: Start) -> None:
+    run = bench()
+    # A bucket of one full context (1000 + 500) refills in 0.75 s; a request takes over 500.
+    generator = run.generator(
+        tokens_per_minute=120_000, context_tokens=1000, max_tokens=500, concurrency=16
+    )
+    generator.generate(wishes(12))
+    assert run.server.times[-1] - run.server.times[0] >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (completion(None), Problem.EMPTY),
+        (completion("   "), Problem.EMPTY),
+        (completion(None, refusal="I can't help with that."), Problem.REFUSAL),
+        (completion("The customer asked for", finish_reason="length"), Problem.TRUNCATED),
+    ],
+    ids=["null", "blank", "refusal", "length"],
+)
+def test_an_unusable_answer_is_asked_for_once_more_with_another_seed_and_then_dropped(
+    bench: Start, reply: Reply, problem: Problem
+) -> None:
+    run = bench(behave=lambda number, body: reply)
+    generator = run.generator()
+    (answer,) = generator.generate(wishes(1)).value
+    assert (answer.text, answer.problem) == (None, problem)
+    assert (answer.prompt_tokens, answer.completion_tokens) == (22, 14)
+    one, two = run.server.asked
+    assert one["seed"] != two["seed"]
+    assert one["messages"] == two["messages"]
+    assert generator.usages[0][1].problems == {problem.value: 1}
+    run.generator().generate(wishes(1))
+    assert len(run.server.asked) == 2
+
+
+def test_a_second_try_does_not_collide_with_another_sample(bench: Start) -> None:
+    run = bench(behave=lambda number, body: completion("" if number % 2 else good_text(body)))
+    run.generator(concurrency=1).generate(wishes(50))
+    assert not asked_twice(run.server.asked)
+    assert len({body["seed"] for body in run.server.asked}) == len(run.server.asked)
+
+
+def test_a_mended_answer_is_the_second_one(bench: Start) -> None:
+    run = bench(behave=first_then_good(completion("")))
+    (answer,) = run.generator().generate(wishes(1)).value
+    assert answer.problem is None
+    assert answer.text == good_text(run.server.asked[1])
+    assert answer.prompt_tokens == 22
+
+
+def test_equal_requests_are_asked_once(bench: Start) -> None:
+    run = bench()
+    one = wishes(1).value
+    answers = run.generator().generate(Released(one * 3)).value
+    assert len(run.server.asked) == 1
+    assert len({a.text for a in answers}) == 1
+    assert [a.cached for a in answers] == [False, True, True]
+
+
+def test_a_refused_key_ends_the_run_at_once_and_is_never_shown(
+    bench: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    run = bench()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-secret")
+    generator = run.generator(concurrency=4)
+    with pytest.raises(GeneratorError, match="OPENAI_API_KEY") as caught:
+        generator.generate(wishes(500))
+    assert run.server.asked == []
+    shown = "".join(traceback.format_exception(caught.value)) + repr(generator) + caplog.text
+    assert "sk-wrong" not in shown + str(vars(generator)) + "".join(run.said)
+    assert b"sk-wrong" not in run.left_on_disk()
+
+
+def test_the_key_is_sent_and_written_nowhere(
+    bench: Start, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    run = bench(behave=lambda n, body: always_good(n, body) if n % 3 else failure(400, KEY))
+    run.generator().generate(wishes(20))
+    assert KEY.encode() in run.server.raw
+    assert KEY.encode() not in run.left_on_disk()
+    out, err = capfd.readouterr()
+    assert KEY not in caplog.text + out + err + "".join(run.said)
+
+
+def test_no_request_and_no_progress_line_holds_what_the_disk_keeps(
+    bench: Start, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = bench(behave=lambda n, body: completion("The canary sang at the window all day."))
+    run.generator().generate(wishes(5))
+    assert run.server.answered[0]["messages"]
+    prompt = run.server.answered[0]["messages"][-1]["content"]
+    assert prompt[:40].encode() not in run.left_on_disk()
+    out, err = capfd.readouterr()
+    assert "canary" not in out + err + "".join(run.said)
+
+
+@pytest.mark.parametrize("wrong", ["private", "bare", "strings"])
+def test_only_released_requests_are_sent(bench: Start, wrong: str) -> None:
+    run = bench()
+    requests = wishes(3).value
+    given = {
+        "private": Private(requests),
+        "bare": requests,
+        "strings": Released(("write me a ticket",)),
+    }[wrong]
+    with pytest.raises(PrivacyError, match="Nothing was sent"):
+        run.generator().generate(given)  # type: ignore[arg-type]
+    assert not run.server.raw
+
+
+def test_a_redirect_to_another_address_is_not_followed(bench: Start) -> None:
+    other = bench()
+    elsewhere = f"{other.server.base_url}/chat/completions"
+    run = bench(behave=lambda n, body: Reply(status=307, headers={"location": elsewhere}))
+    answers = run.generator(max_retries=0).generate(wishes(2)).value
+    assert all(a.problem is Problem.FAILED for a in answers)
+    assert not other.server.raw
+
+
+def test_max_calls_stops_cleanly_and_the_next_run_goes_on(bench: Start) -> None:
+    run = bench(behave=lambda number, body: completion(good_text(body), delay_s=0.005))
+    with pytest.raises(GeneratorError, match=r"max_calls=70 is reached.*raise the cap"):
+        run.generator(max_calls=70, concurrency=16).generate(wishes(100))
+    assert len(run.server.answered) == 70
+    with pytest.raises(GeneratorError, match="max_calls=70"):
+        run.generator(max_calls=70).generate(wishes(100))
+    assert len(run.server.asked) == 70
+    answers = run.generator(max_calls=100).generate(wishes(100)).value
+    assert all(a.text for a in answers)
+    assert len(run.server.answered) == 100
+    assert not asked_twice(run.server.answered)
+
+
+def test_max_cost_stops_cleanly_before_it_is_passed(bench: Start) -> None:
+    price = {"tiny": {"input": 1000.0, "output": 10000.0, "date": "2026-11-01"}}
+    each = (11 * 1000 + 7 * 10000) / 1e6
+    run = bench(behave=lambda number, body: completion(good_text(body), delay_s=0.002))
+    with pytest.raises(GeneratorError, match=r"max_cost=10 is reached"):
+        run.generator(prices=price, max_cost=10, max_tokens=20).generate(wishes(200))
+    paid = read_journal(journal_path(run.state, "tickets"))
+    assert sum(p.cost or 0 for p in paid) == pytest.approx(each * len(paid))
+    worst = each + 2  # of one more call: about a thousand bytes of prompt and 20 tokens
+    assert 10 - worst < each * len(paid) <= 10
+    assert len(run.server.answered) == len(paid)
+
+
+def test_what_was_paid_is_written_down_by_stage_and_batch(bench: Start) -> None:
+    run = bench()
+    generator = run.generator()
+    generator.generate(wishes(3), what="round 1")
+    generator.generate(wishes(5), what="round 2")
+    paid = read_journal(journal_path(run.state, "tickets"))
+    assert [(p.stage, p.what, p.prompt_tokens) for p in paid] == [
+        *[("evolve", "round 1", 11)] * 3,
+        *[("evolve", "round 2", 11)] * 2,
+    ]
+    (_, one), (_, two) = generator.usages
+    assert (one.calls, one.cached_calls, two.calls, two.cached_calls) == (3, 0, 2, 3)
+
+
+def test_an_endpoint_that_went_away_ends_the_run_and_nothing_received_is_lost(
+    bench: Start,
+) -> None:
+    def goes_away(number: int, body: Body) -> Reply:
+        return always_good(number, body) if number < 30 else failure(500, "gone")
+
+    run = bench(behave=goes_away)
+    with pytest.raises(GeneratorError, match=r"failed one after the other.*run again"):
+        run.generator(max_retries=0, concurrency=4).generate(wishes(300))
+    assert len(run.server.asked) < 60
+    run.server.behave = always_good
+    answers = run.generator().generate(wishes(300)).value
+    assert all(a.text for a in answers)
+    assert len(run.server.answered) == 300
+
+
+def test_a_used_up_quota_ends_the_run_though_it_is_a_429(bench: Start) -> None:
+    gone = failure(429, "You exceeded your current quota", code="insufficient_quota")
+    run = bench(behave=lambda number, body: gone)
+    with pytest.raises(GeneratorError, match="quota"):
+        run.generator(concurrency=2).generate(wishes(50))
+    assert len(run.server.asked) <= 2
+
+
+def test_a_prompt_that_is_too_long_for_the_model_is_told_as_such(bench: Start) -> None:
+    long = failure(400, "maximum length is 512 tokens", code="context_length_exceeded")
+    run = bench(behave=lambda number, body: long)
+    run.generator().generate(wishes(3))
+    assert "generator.openai.context_tokens" in run.said[-1]
+
+
+def test_what_a_trusted_endpoint_says_is_not_repeated(bench: Start) -> None:
+    run = bench(behave=lambda n, body: failure(400, "your prompt 'canary' is odd"))
+    run.generator(trusted=True).generate(wishes(2))
+    assert "canary" not in "".join(run.said)
+    run.generator(trusted=False).generate(wishes(2))
+    assert "canary" in "".join(run.said)
+
+
+def test_optional_fields_are_sent_only_where_set(bench: Start) -> None:
+    run = bench()
+    run.generator().generate(wishes(1))
+    run.generator(
+        temperature=None, top_p=None, send_seed=False, token_limit="max_completion_tokens",
+        reasoning_effort="low",
+    ).generate(wishes(1))  # fmt: skip
+    one, two = run.server.asked
+    assert one.keys() == {"model", "messages", "temperature", "top_p", "max_tokens", "seed"}
+    assert two.keys() == {"model", "messages", "max_completion_tokens", "reasoning_effort"}
+
+
+def test_a_journal_that_cannot_be_kept_ends_the_run(bench: Start) -> None:
+    run = bench()
+    journal_path(run.state, "tickets").mkdir(parents=True)
+    with pytest.raises(StorageError, match="tickets"):
+        run.generator().generate(wishes(3))
+
+
+class TestCheck:
+    """The start-up probe."""
+
+    def test_passes_for_a_few_tokens_when_all_is_well(self, bench: Start) -> None:
+        run = bench()
+        run.generator(max_tokens=300).check()
+        (body,) = run.server.asked
+        assert body["max_tokens"] <= 16
+        assert [p.what for p in read_journal(journal_path(run.state, "tickets"))] == ["check"]
+
+    def test_tells_of_a_missing_key(self, bench: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+        run = bench()
+        monkeypatch.delenv("OPENAI_API_KEY")
+        with pytest.raises(ParamsError, match=r"OPENAI_API_KEY.*key_variable"):
+            run.generator().check()
+        assert not run.server.raw
+
+    def test_tells_of_a_key_with_a_line_end_inside(
+        self, bench: Start, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\nrest")
+        with pytest.raises(ParamsError, match="characters") as caught:
+            bench().generator().check()
+        assert "sk-secret" not in str(caught.value)
+
+    def test_needs_no_key_where_none_is_asked_for(self, bench: Start) -> None:
+        bench(key=None).generator(key_variable=None).check()
+
+    def test_tells_of_a_refused_key(self, bench: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-secret")
+        with pytest.raises(GeneratorError, match="refused the key") as caught:
+            bench().generator().check()
+        assert "sk-wrong" not in "".join(traceback.format_exception(caught.value))
+
+    def test_tells_of_an_unknown_model_and_names_others(self, bench: Start) -> None:
+        unknown = failure(404, "The model 'tinny' does not exist", code="model_not_found")
+        run = bench(behave=lambda n, body: unknown)
+        with pytest.raises(GeneratorError, match=r"tinny.*generator.openai.model.*\"tiny\""):
+            run.generator(model="tinny").check()
+
+    def test_believes_the_answer_rather_than_the_list_of_models(self, bench: Start) -> None:
+        bench().generator(model="an-alias").check()
+        for models in (failure(500, "no list"), malformed(), Reply(content=b'{"data": null}')):
+            bench(models=models).generator().check()
+
+    def test_tells_of_an_unreachable_host(self, bench: Start) -> None:
+        run = bench()
+        with pytest.raises(GeneratorError, match=r"127.0.0.1:9/v1.*cannot be reached"):
+            run.generator(base_url="http://127.0.0.1:9/v1").check()
+
+    def test_tells_of_a_name_that_does_not_resolve(self, bench: Start) -> None:
+        with pytest.raises(GeneratorError, match=r"nowhere.invalid.*cannot be reached"):
+            bench().generator(base_url="http://nowhere.invalid/v1").check()
+
+    @pytest.mark.parametrize("path", ["", "/v2", "/v1/chat"])
+    def test_tells_of_a_wrong_path(self, bench: Start, path: str) -> None:
+        run = bench()
+        base_url = run.server.base_url.removesuffix("/v1") + path
+        with pytest.raises(GeneratorError, match=r"base_url.*/v1"):
+            run.generator(base_url=base_url).check()
+
+    def test_tells_of_a_page_that_is_no_api(self, bench: Start) -> None:
+        page = Reply(content=b"<html>hello</html>")
+        run = bench(models=page, behave=lambda n, body: page)
+        with pytest.raises(GeneratorError, match=r"no chat completion.*/v1"):
+            run.generator().check()
+
+    def test_tells_of_a_context_that_is_smaller_than_the_setting(self, bench: Start) -> None:
+        listed = {"object": "list", "data": [{"id": "tiny", "max_model_len": 2048}]}
+        run = bench(models=Reply(content=json.dumps(listed).encode()))
+        with pytest.raises(ParamsError, match=r"context_tokens=8192.*2048"):
+            run.generator().check()
+        run.generator(context_tokens=2048).check()
+
+    def test_tells_of_a_field_that_is_refused(self, bench: Start) -> None:
+        refused = failure(400, "Unsupported parameter: 'max_tokens'")
+        run = bench(behave=lambda n, body: refused)
+        with pytest.raises(GeneratorError, match=r"max_completion_tokens.*Unsupported parameter"):
+            run.generator().check()
+
+    def test_tells_of_a_cap_that_is_reached_and_asks_nothing(self, bench: Start) -> None:
+        run = bench()
+        run.generator(max_calls=1).check()
+        with pytest.raises(GeneratorError, match="max_calls=1"):
+            run.generator(max_calls=1).check()
+        assert len(run.server.asked) == 1
+
+
+def test_a_variation_is_sent_with_its_parent(bench: Start) -> None:
+    run = bench()
+    parent = "My parcel has not come and nobody answers the phone at the depot."
+    request = VariationRequest(subject="tickets", parent=parent, mask_share=0.5, words=15, sample=1)
+    run.generator().generate(Released((request,)))
+    sent = " ".join(m["content"] for m in run.server.asked[0]["messages"])
+    assert "parcel" in sent
+
+
+def test_the_state_folder_is_closed_to_others(bench: Start) -> None:
+    run = bench()
+    run.generator().generate(wishes(1))
+    modes = {path.name: path.stat().st_mode & 0o077 for path in Path(run.state).iterdir()}
+    assert modes == {"answers": 0, "usage": 0}
