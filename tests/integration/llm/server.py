@@ -2,8 +2,8 @@
 
 `behave(number, body)` decides how the `number`-th chat request (from 0) is answered. What was asked
 and what was sent back whole is recorded, so that a test can say "asked once, lost nothing".
-Run as a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S]`) it answers every
-request and appends each body it has answered to PORT_FILE.asked.
+Run as a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S [FAULT_SHARE]]`) it
+writes its port to a file and answers, failing in turn in every way at that share of requests.
 """
 
 from __future__ import annotations
@@ -94,105 +94,6 @@ def always_good(number: int, body: Body) -> Reply:
 
 
 @dataclass
-class FaultServer:
-    """The server's state, readable by the test that drives it."""
-
-    behave: Callable[[int, Body], Reply] = always_good
-    models: Reply = field(
-        default_factory=lambda: Reply(
-            content=json.dumps({"object": "list", "data": [{"id": MODEL, "object": "model"}]}).encode()
-        )
-    )
-    key: str | None = KEY
-    port: int = 0
-    asked: list[Body] = field(default_factory=list)
-    answered: list[Body] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
-    under_way: int = 0
-    most_under_way: int = 0
-    raw: bytearray = field(default_factory=bytearray)
-    on_answered: Callable[[Body], None] = lambda body: None
-    batches: Batches = field(default_factory=lambda: Batches())
-
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
-
-    async def serve(self, ready: Callable[[], None]) -> None:
-        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port)
-        self.port = server.sockets[0].getsockname()[1]
-        async with server:
-            ready()
-            await server.serve_forever()
-
-    async def _connection(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        gone = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
-        try:
-            with contextlib.suppress(*gone):
-                while True:
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    method, path, headers = _parse_head(head)
-                    content = await reader.readexactly(int(headers.get("content-length", 0)))
-                    self.raw += head + content
-                    if not await self._answer(writer, method, path, headers, content):
-                        break
-        finally:
-            writer.transport.abort()
-
-    async def _answer(
-        self,
-        writer: asyncio.StreamWriter,
-        method: str,
-        path: str,
-        headers: dict[str, str],
-        content: bytes,
-    ) -> bool:
-        reply, body = self._reply(method, path, headers, content)
-        self.under_way += 1
-        self.most_under_way = max(self.most_under_way, self.under_way)
-        await asyncio.sleep(reply.delay_s)
-        self.under_way -= 1
-        head = f"HTTP/1.1 {reply.status} X\r\ncontent-type: application/json\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
-        whole = f"{head}content-length: {len(reply.content)}\r\n\r\n".encode() + reply.content
-        if reply.dropped:
-            writer.write(whole[: -len(reply.content) // 2])
-            await writer.drain()
-            writer.close()
-            await writer.wait_closed()
-            return False
-        if body is not None and reply.good:
-            # Before the bytes leave: what a test finds received must also be found here.
-            self.answered.append(body)
-            self.on_answered(body)
-        writer.write(whole)
-        await writer.drain()
-        return True
-
-    def _reply(
-        self, method: str, path: str, headers: dict[str, str], content: bytes
-    ) -> tuple[Reply, Body | None]:
-        if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
-            sent = headers.get("authorization", "")
-            return failure(401, f"Incorrect API key provided: {sent}", code="invalid_api_key"), None
-        if (method, path) == ("GET", "/v1/models"):
-            return self.models, None
-        if (method, path) == ("POST", "/v1/chat/completions"):
-            return self.chat(json.loads(content))
-        if path.startswith(("/v1/files", "/v1/batches")):
-            return self.batches.reply(self, method, path, headers, content), None
-        return failure(404, f"no route {path}"), None
-
-    def chat(self, body: Body) -> tuple[Reply, Body]:
-        number = len(self.asked)
-        self.asked.append(body)
-        self.times.append(time.monotonic())
-        return self.behave(number, body), body
-
-
-@dataclass
 class Batches:
     """The Files and Batch endpoints: a batch is complete after `polls` looks at it."""
 
@@ -207,12 +108,21 @@ class Batches:
     def reply(
         self, server: FaultServer, method: str, path: str, headers: dict[str, str], content: bytes
     ) -> Reply:
-        match method, path.split("?")[0].removeprefix("/v1/").split("/"):
+        match method, path.partition("?")[0].removeprefix("/v1/").split("/"):
             case "POST", ["files"]:
                 name = f"file-{len(self.files)}"
                 self.files[name] = _uploaded(headers, content)
-                return _json({"id": name, "object": "file", "bytes": 1, "created_at": 1,
-                              "filename": "b.jsonl", "purpose": "batch", "status": "processed"})
+                return _json(
+                    {
+                        "id": name,
+                        "object": "file",
+                        "bytes": 1,
+                        "created_at": 1,
+                        "filename": "b.jsonl",
+                        "purpose": "batch",
+                        "status": "processed",
+                    }
+                )
             case "GET", ["files", name, "content"]:
                 return Reply(content=self.files[name])
             case "POST", ["batches"]:
@@ -220,8 +130,9 @@ class Batches:
                     return self.create
                 return _json(self._new(json.loads(content)))
             case "GET", ["batches"]:
-                return _json({"object": "list", "data": list(self.jobs.values()),
-                              "has_more": False})
+                return _json(
+                    {"object": "list", "data": list(self.jobs.values()), "has_more": False}
+                )
             case "GET", ["batches", name]:
                 return _json(self._look(server, name))
         return failure(404, f"no route {path}")
@@ -266,6 +177,103 @@ class Batches:
                 self.files[f"{kind}-{job['id']}"] = "\n".join(found).encode()
                 job[kind] = f"{kind}-{job['id']}"
         job["status"] = self.ending
+
+
+@dataclass
+class FaultServer:
+    """The server's state, readable by the test that drives it."""
+
+    behave: Callable[[int, Body], Reply] = always_good
+    models: Reply = field(
+        default_factory=lambda: Reply(
+            content=json.dumps(
+                {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+            ).encode()
+        )
+    )
+    key: str | None = KEY
+    port: int = 0
+    asked: list[Body] = field(default_factory=list)
+    answered: list[Body] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    under_way: int = 0
+    most_under_way: int = 0
+    raw: bytearray = field(default_factory=bytearray)
+    batches: Batches = field(default_factory=Batches)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def serve(self, ready: Callable[[], None]) -> None:
+        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port)
+        self.port = server.sockets[0].getsockname()[1]
+        async with server:
+            ready()
+            await server.serve_forever()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gone = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
+        try:
+            with contextlib.suppress(*gone):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    method, path, headers = _parse_head(head)
+                    content = await reader.readexactly(int(headers.get("content-length", 0)))
+                    self.raw += head + content
+                    if not await self._answer(writer, method, path, headers, content):
+                        break
+        finally:
+            writer.transport.abort()
+
+    async def _answer(
+        self,
+        writer: asyncio.StreamWriter,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        content: bytes,
+    ) -> bool:
+        reply, body = self._reply(method, path, headers, content)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(reply.delay_s)
+        self.under_way -= 1
+        head = f"HTTP/1.1 {reply.status} X\r\ncontent-type: application/json\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
+        whole = f"{head}content-length: {len(reply.content)}\r\n\r\n".encode() + reply.content
+        if reply.dropped:
+            writer.write(whole[: -len(reply.content) // 2])
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+            return False
+        if body is not None and reply.good:
+            # Before the bytes leave: what a test finds received must also be found here.
+            self.answered.append(body)
+        writer.write(whole)
+        await writer.drain()
+        return True
+
+    def _reply(
+        self, method: str, path: str, headers: dict[str, str], content: bytes
+    ) -> tuple[Reply, Body | None]:
+        if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
+            sent = headers.get("authorization", "")
+            return failure(401, f"Incorrect API key provided: {sent}", code="invalid_api_key"), None
+        if (method, path) == ("GET", "/v1/models"):
+            return self.models, None
+        if (method, path) == ("POST", "/v1/chat/completions"):
+            return self.chat(json.loads(content))
+        if path.startswith(("/v1/files", "/v1/batches")):
+            return self.batches.reply(self, method, path, headers, content), None
+        return failure(404, f"no route {path}"), None
+
+    def chat(self, body: Body) -> tuple[Reply, Body]:
+        number = len(self.asked)
+        self.asked.append(body)
+        self.times.append(time.monotonic())
+        return self.behave(number, body), body
 
 
 def _json(fields: dict[str, Any]) -> Reply:
@@ -318,17 +326,34 @@ def running(server: FaultServer) -> Iterator[FaultServer]:
         loop.close()
 
 
-def main(port_file: str, delay_s: float = 0.0) -> None:
-    log = Path(f"{port_file}.asked")
+FAULTS = (
+    failure(429, "slow down", retry_after_ms="2"),
+    failure(500, "oops", retry_after_ms="2"),
+    dropped(),
+    malformed(),
+    no_choices(),
+)
 
-    def note(body: Body) -> None:
-        with log.open("a") as file:
-            file.write(json.dumps(body) + "\n")
 
-    server = FaultServer(
-        behave=lambda number, body: completion(good_text(body), delay_s=delay_s), on_answered=note
-    )
+def faulty(share: float) -> Callable[[int, Body], Reply]:
+    """Every `1/share`-th request meets the next of FAULTS."""
+    every = round(1 / share)
+
+    def behave(number: int, body: Body) -> Reply:
+        turn, place = divmod(number, every)
+        return FAULTS[turn % len(FAULTS)] if place == every - 1 else always_good(number, body)
+
+    return behave
+
+
+def main(port_file: str, delay_s: float = 0.0, fault_share: float = 0.0) -> None:
+    behave = faulty(fault_share) if fault_share else _after(delay_s)
+    server = FaultServer(behave=behave)
     asyncio.run(server.serve(lambda: _announce(Path(port_file), server.port)))
+
+
+def _after(delay_s: float) -> Callable[[int, Body], Reply]:
+    return lambda number, body: completion(good_text(body), delay_s=delay_s)
 
 
 def _announce(path: Path, port: int) -> None:

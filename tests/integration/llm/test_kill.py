@@ -15,6 +15,8 @@ from sugarbush.llm.cost import journal_path, read_journal
 from tests.integration.llm.conftest import ROOT, Bench
 from tests.integration.llm.server import Body, Reply, completion, good_text
 
+pytestmark = pytest.mark.slow  # ten processes are started
+
 CONCURRENCY = 8
 WANTED = 240
 

@@ -25,6 +25,7 @@ from tests.integration.llm.server import (
     completion,
     dropped,
     failure,
+    faulty,
     good_text,
     malformed,
     no_choices,
@@ -65,19 +66,18 @@ def test_answers_come_in_the_order_of_the_requests_and_carry_their_ledger_ids(
 @pytest.mark.parametrize(
     "fault",
     [
-        failure(429, "slow down", retry_after_ms="1"),
-        failure(500, "oops", retry_after_ms="1"),
-        failure(503, "busy", retry_after="0"),
-        failure(408, "timeout", retry_after="0"),
-        dropped(),
-        malformed(),
-        no_choices(),
-        Reply(content=b"<html>a proxy's page</html>"),
-        Reply(content=b'{"choices": [{"index": 0}]}'),
-        Reply(content=b"[]"),
-        completion("too late", delay_s=0.6),
+        pytest.param(failure(429, "slow down", retry_after_ms="1"), id="429"),
+        pytest.param(failure(500, "oops", retry_after_ms="1"), id="500"),
+        pytest.param(failure(503, "busy", retry_after="0"), id="503"),
+        pytest.param(failure(408, "timeout", retry_after="0"), id="408"),
+        pytest.param(dropped(), id="dropped"),
+        pytest.param(malformed(), id="malformed"),
+        pytest.param(no_choices(), id="no choices"),
+        pytest.param(Reply(content=b"<html>a proxy's page</html>"), id="html"),
+        pytest.param(Reply(content=b'{"choices": [{"index": 0}]}'), id="no message"),
+        pytest.param(Reply(content=b"[]"), id="a list"),
+        pytest.param(completion("too late", delay_s=0.6), id="slow"),
     ],
-    ids="429 500 503 408 dropped malformed no-choices html no-message list slow".split(),
 )
 def test_a_fault_that_may_pass_is_asked_again_and_answered(bench: Start, fault: Reply) -> None:
     run = bench(behave=first_then_good(fault))
@@ -110,19 +110,7 @@ def test_a_request_that_is_refused_is_asked_once_and_costs_no_other_answer(
 def test_a_thousand_calls_with_a_tenth_of_faults_lose_nothing_and_ask_nothing_twice(
     bench: Start,
 ) -> None:
-    faults = [
-        failure(429, "slow down", retry_after_ms="2"),
-        failure(500, "oops", retry_after_ms="2"),
-        dropped(),
-        malformed(),
-        no_choices(),
-    ]
-
-    def a_tenth(number: int, body: Body) -> Reply:
-        turn, place = divmod(number, 10)
-        return faults[turn % len(faults)] if place == 7 else always_good(number, body)
-
-    run = bench(behave=a_tenth)
+    run = bench(behave=faulty(0.1))
     answers = run.generator(concurrency=64).generate(wishes(1000)).value
     assert all(a.text for a in answers)
     assert len(run.server.asked) > 1100

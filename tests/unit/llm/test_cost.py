@@ -112,9 +112,7 @@ def test_max_cost_holds_whatever_the_answers_lengths(
             one.admit(worst)
         except CapReachedError:
             continue
-        under_way.append(
-            (worst, int(share_in * most_prompt_tokens([text])), int(share_out * 100))
-        )
+        under_way.append((worst, int(share_in * most_prompt_tokens([text])), int(share_out * 100)))
         if settles_now:
             held, prompt, completed = under_way.pop(0)
             one.settle(held, what="x", prompt_tokens=prompt, completion_tokens=completed)
@@ -156,6 +154,7 @@ def test_processes_that_pay_at_once_lose_no_line_and_see_each_other(tmp_path: Pa
         one.admit(0.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=200), max_size=4))
 def test_no_prompt_is_thought_likely_to_be_longer_than_it_can_be(contents: list[str]) -> None:
     assert likely_prompt_tokens(contents) <= most_prompt_tokens(contents)

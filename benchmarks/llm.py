@@ -1,0 +1,167 @@
+"""What does the `openai` provider add to a call, and what does a rerun cost?
+
+    python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64]
+
+Against a server in a process of its own that answers at once: the bare SDK at the same
+concurrency, the provider (cache, journal, limits, retries, checks), the provider with a tenth of
+faults, and a rerun whose answers are all kept. Ratios are to the bare SDK of the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import openai
+from rich.console import Console
+from rich.table import Table
+
+from sugarbush.llm.client import RandomRequest
+from sugarbush.llm.openai import OpenAiGenerator
+from sugarbush.llm.prompts import render
+from sugarbush.params import OpenAiParams, load_params
+from sugarbush.privacy.kinds import Released
+from tests.integration.llm.server import KEY, MODEL
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = tuple(
+    f"Caller {i} said that the parcel was late, the agent looked it up and promised a call back "
+    "before the end of the day. " * 3
+    for i in range(10)
+)
+
+
+@dataclass(frozen=True)
+class Timing:
+    wall_s: float
+    cpu_s: float
+
+
+@contextmanager
+def server(*options: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "port"
+        program = [sys.executable, "-m", "tests.integration.llm.server", str(file), *options]
+        process = subprocess.Popen(program, cwd=ROOT)
+        try:
+            while not file.exists():
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{file.read_text()}/v1"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def requests(count: int) -> Released[tuple[RandomRequest, ...]]:
+    return Released(
+        tuple(
+            RandomRequest(
+                subject="customer-service tickets",
+                attributes=(("topic", "delivery"), ("mood", "calm")),
+                examples=EXAMPLES,
+                words=80,
+                sample=i,
+            )
+            for i in range(count)
+        )
+    )
+
+
+def params(base_url: str, concurrency: int) -> OpenAiParams:
+    fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
+    fields |= {"base_url": base_url, "model": MODEL, "concurrency": concurrency}
+    fields |= {"requests_per_minute": 1e7, "tokens_per_minute": 1e10}
+    return OpenAiParams.model_validate(fields)
+
+
+async def bare_sdk(count: int, settings: OpenAiParams) -> None:
+    """The same messages through the SDK alone."""
+    waiting = iter(requests(count).value)
+    client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=KEY, max_retries=0)
+
+    async def work() -> None:
+        for request in waiting:
+            messages = render(request, context_tokens=8192, max_tokens=512)
+            await client.chat.completions.create(
+                model=MODEL,
+                messages=[{"role": m.role, "content": m.content} for m in messages],  # type: ignore[misc]
+                temperature=1.0, top_p=1.0, max_tokens=512, seed=request.sample,
+            )  # fmt: skip
+
+    async with client:
+        await asyncio.gather(*(work() for _ in range(settings.concurrency)))
+
+
+def provider(count: int, settings: OpenAiParams, state: Path) -> None:
+    generator = OpenAiGenerator(
+        settings, seed=1, state=state, account="benchmark", stage="benchmark", say=print
+    )
+    answers = generator.generate(requests(count)).value
+    missing = sum(answer.text is None for answer in answers)
+    if missing:
+        print(f"{missing} of {count} answers missing: {generator.usages}")
+
+
+@contextmanager
+def timed(into: dict[str, Timing], name: str) -> Iterator[None]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    into[name] = Timing(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=5000)
+    parser.add_argument("--cached", type=int, default=10_000)
+    parser.add_argument("--concurrency", type=int, default=64)
+    options = parser.parse_args()
+    os.environ["OPENAI_API_KEY"] = KEY
+    found: dict[str, Timing] = {}
+    counts = {"bare SDK": options.calls, "provider": options.calls}
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder)
+        with server() as base_url:
+            settings = params(base_url, options.concurrency)
+            asyncio.run(bare_sdk(200, settings))  # warm
+            with timed(found, "bare SDK"):
+                asyncio.run(bare_sdk(options.calls, settings))
+            with timed(found, "provider"):
+                provider(options.calls, settings, state / "plain")
+            provider(options.cached, settings, state / "plain")
+        counts["rerun, all kept"] = options.cached
+        with timed(found, "rerun, all kept"):
+            provider(options.cached, settings, state / "plain")
+        with server("0", "0.1") as base_url:
+            counts["provider, 10% faults"] = options.calls
+            with timed(found, "provider, 10% faults"):
+                provider(options.calls, params(base_url, options.concurrency), state / "faults")
+    show(found, counts, options.concurrency)
+
+
+def show(found: dict[str, Timing], counts: dict[str, int], concurrency: int) -> None:
+    table = Table(
+        title=f"concurrency {concurrency}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    )
+    for column in ("run", "calls", "wall s", "wall ms/call", "CPU ms/call", "CPU ratio"):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    base = found["bare SDK"].cpu_s / counts["bare SDK"]
+    for name, timing in found.items():
+        each = timing.cpu_s / counts[name]
+        table.add_row(
+            name, str(counts[name]), f"{timing.wall_s:.2f}",
+            f"{timing.wall_s / counts[name] * 1e3:.2f}", f"{each * 1e3:.2f}", f"{each / base:.2f}",
+        )  # fmt: skip
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
