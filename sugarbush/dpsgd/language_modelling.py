@@ -1,0 +1,85 @@
+"""Token batches, and the loss of a causal language model, one a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+IGNORED = -100  # a label that no loss is taken on
+_PADDING = 0  # any id: padding is known by the mask, never by its id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """One training example: `tokens` (length,) int32; the loss is on all after `prompt_length`."""
+
+    tokens: NDArray[np.int32]
+    prompt_length: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenBatch:
+    """Examples padded on the right to one length: each tensor (records, length) int64."""
+
+    ids: Tensor
+    mask: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to(self, device: torch.device) -> TokenBatch:
+        return TokenBatch(
+            ids=self.ids.to(device), mask=self.mask.to(device), labels=self.labels.to(device)
+        )
+
+
+Losses = Callable[[nn.Module, Any], Tensor]
+
+
+def pad_together(examples: Sequence[Example]) -> TokenBatch:
+    """A batch of examples, (records, longest). End-of-text tokens keep their loss."""
+    longest = max(len(example.tokens) for example in examples)
+    shape = (len(examples), longest)
+    ids, labels = np.full(shape, _PADDING), np.full(shape, IGNORED)
+    mask = np.zeros(shape, dtype=np.int64)
+    for row, example in enumerate(examples):
+        length, start = len(example.tokens), example.prompt_length
+        ids[row, :length] = example.tokens
+        mask[row, :length] = 1
+        labels[row, start:length] = example.tokens[start:]
+    return TokenBatch(
+        ids=torch.from_numpy(ids), mask=torch.from_numpy(mask), labels=torch.from_numpy(labels)
+    )
+
+
+def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
+    """Each record's mean cross-entropy over its *own* tokens, (records,) in nats.
+
+    Guarantee: a record's loss depends on that record alone. A mean over the batch's tokens would
+    not: one record more would move the weight of all others (Hugging Face's own loss does this).
+    A record without a token to predict has loss 0.
+    """
+    sums, counts = token_losses(model, batch)
+    return sums / counts.clamp(min=1)
+
+
+def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+    """Each record's summed cross-entropy in nats and its number of predicted tokens."""
+    logits = model(input_ids=batch.ids, attention_mask=batch.mask, use_cache=False).logits
+    # The token at t is predicted at t - 1: moving the labels spares a copy of the logits.
+    targets = F.pad(batch.labels[:, 1:], (0, 1), value=IGNORED)
+    losses = F.cross_entropy(
+        logits.flatten(0, 1).float() if logits.dtype is torch.bfloat16 else logits.flatten(0, 1),
+        targets.flatten(),
+        ignore_index=IGNORED,
+        reduction="none",
+    )
+    return losses.view(targets.shape).sum(1), targets.ne(IGNORED).sum(1)
