@@ -113,9 +113,9 @@ def test_nothing_is_looked_at_when_the_cap_refuses(tmp_path):
         synthesize(
             Tripwire([]),
             DOMAIN,
-            mu=5.0,
+            mu=1.0,
             params=settings_of(),
-            ledger=ledger_in(tmp_path, cap=0.5),
+            ledger=ledger_in(tmp_path, cap=0.1),
             stage="s",
             run="r",
             sketch=(),
