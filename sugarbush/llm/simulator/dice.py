@@ -1,0 +1,62 @@
+"""All the chance that goes into one text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+from sugarbush.randomness import public_rng
+
+T = TypeVar("T")
+
+_BLOCK = 256
+
+
+class Dice:
+    """Draws for one named text: equal (seed, names), equal draws, whatever else is written.
+
+    Uniforms are taken from the generator in blocks, since a text needs a few hundred single ones.
+    """
+
+    def __init__(self, seed: int, *names: str | int) -> None:
+        self._rng = public_rng(seed, *names)
+        self._uniforms: list[float] = []
+
+    def uniform(self) -> float:
+        """A number in [0, 1)."""
+        if not self._uniforms:
+            self._uniforms = self._rng.random(_BLOCK).tolist()
+        return self._uniforms.pop()
+
+    def below(self, count: int) -> int:
+        """A whole number in 0..count-1."""
+        return int(self.uniform() * count)
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number in low..high, both included."""
+        return low + self.below(high - low + 1)
+
+    def chance(self, probability: float) -> bool:
+        return self.uniform() < probability
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self.below(len(options))]
+
+    def weighted(self, options: Mapping[T, float]) -> T:
+        """A key, in proportion to its weight."""
+        return self.pick_by(tuple(options), tuple(options.values()))
+
+    def pick_by(self, options: Sequence[T], weights: Sequence[float]) -> T:
+        """An option, in proportion to its weight."""
+        ends = list(accumulate(weights))
+        mark = self.uniform() * ends[-1]
+        return next(option for option, end in zip(options, ends, strict=True) if mark < end)
+
+    def shuffled(self, options: Sequence[T]) -> list[T]:
+        """All the options in a random order."""
+        rest = list(options)
+        for last in range(len(rest) - 1, 0, -1):
+            other = self.below(last + 1)
+            rest[last], rest[other] = rest[other], rest[last]
+        return rest
