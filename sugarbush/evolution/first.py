@@ -69,7 +69,7 @@ def targets_by_label(
 ) -> Targets:
     """Candidates in proportion to the DP counts of one attribute's values, negatives as 0."""
     weights = np.maximum(np.asarray(label_counts, dtype=np.float64), 0.0)
-    labels = np.repeat(np.arange(len(weights)), apportion(weights, count))
+    labels = np.repeat(np.arange(len(weights)), apportion(weights, total=count))
     targets = open_targets(count, schema)
     targets.codes[:, schema.names.index(attribute)] = labels
     return replace(targets, labels=labels.astype(np.int64))

@@ -4,22 +4,28 @@ Planning is done in Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(su
 (Dong, Roth, Su 2022, Corollary 3.3), so a share is a share of mu^2. The epsilon that is printed
 comes from the mechanisms' own privacy loss distributions; where the discrete Gaussian (or the
 discretisation) makes that exceed the target, every mu is scaled down until it does not.
+
+A Poisson-subsampled Gaussian (DP-SGD) is mu-GDP only in the limit of many steps. Its share sets
+its noise in proportion to the other such parts; their common scale is what makes the epsilon of
+the whole plan, by PLD, meet the target.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dp_accounting import get_sigma_gaussian
+from scipy.optimize import brentq
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.accounting import epsilon as epsilon_of
-from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp
+from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, PoissonGaussian
 
 _SHARE_TOLERANCE = 1e-9
 _STEPS = 8
+_NOISE_TOLERANCE = 1e-4  # relative, of the noise multipliers of subsampled parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,21 +33,28 @@ class Part:
     """A mechanism's claim on the budget.
 
     `draws` discrete Gaussians of sensitivity 1; 0 means one mechanism that is proved to be mu-GDP
-    and divides its own mu (AIM).
+    and divides its own mu (AIM). With a `rate`, each draw is a Gaussian on a Poisson sample of
+    that rate: a step of DP-SGD.
     """
 
     name: str
     share: float
     draws: int
+    rate: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Allotment:
-    """What a part may spend: `mu` in all, and `stddev` in counts for each of its draws."""
+    """What a part may spend: `mu` in all, and `stddev` in counts for each of its draws.
+
+    `noise_multiplier` and `rate` are those of a subsampled part, whose mu only states its share.
+    """
 
     name: str
     mu: float
     draws: int
+    rate: float | None = None
+    noise_multiplier: float | None = None
 
     @property
     def stddev(self) -> float:
@@ -55,6 +68,10 @@ class Allotment:
         """What the whole part will have cost."""
         if self.draws == 0:
             return GaussianDp(mu=self.mu)
+        if self.rate is not None and self.noise_multiplier is not None:
+            return PoissonGaussian(
+                noise_multiplier=self.noise_multiplier, rate=self.rate, count=self.draws
+            )
         return DiscreteGaussian(stddev=self.stddev, count=self.draws)
 
 
@@ -90,6 +107,8 @@ def make_plan(parts: Sequence[Part], *, epsilon: float, delta: float) -> Plan:
         raise ParamsError(f"privacy.shares must be positive and add up to 1, got {total:g}")
     mu = mu_of(epsilon=epsilon, delta=delta)
     plan = _at(parts, mu, delta)
+    if any(part.rate is not None for part in parts):
+        return _with_subsampling(plan, epsilon)
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
@@ -109,8 +128,60 @@ def mu_of(*, epsilon: float, delta: float) -> float:
 
 
 def _at(parts: Sequence[Part], mu: float, delta: float) -> Plan:
-    allotments = tuple(
-        Allotment(name=p.name, mu=mu * math.sqrt(p.share), draws=p.draws) for p in parts
-    )
+    allotments = tuple(_allotment(part, mu * math.sqrt(part.share)) for part in parts)
     spent = epsilon_of([a.event for a in allotments], delta=delta)
     return Plan(epsilon=spent, delta=delta, allotments=allotments)
+
+
+def _allotment(part: Part, mu: float) -> Allotment:
+    if part.rate is None:
+        return Allotment(name=part.name, mu=mu, draws=part.draws)
+    if not (0 < part.rate <= 1 and part.draws > 0):
+        raise ParamsError(f"{part.name}: needs a sampling rate up to 1 and at least one step")
+    # mu = rate sqrt(steps (exp(1/sigma^2) - 1)) in the limit of many steps (Bu, Dong, Long, Su
+    # 2020, Corollary 5.4): the place to start from.
+    sigma = math.log1p((mu / part.rate) ** 2 / part.draws) ** -0.5
+    return Allotment(
+        name=part.name, mu=mu, draws=part.draws, rate=part.rate, noise_multiplier=sigma
+    )
+
+
+def _with_subsampling(plan: Plan, epsilon: float) -> Plan:
+    """`plan` with the noise of its subsampled parts scaled until its epsilon meets the target."""
+
+    def scaled(log_scale: float) -> Plan:
+        return _scaled(plan, math.exp(log_scale))
+
+    def excess(log_scale: float) -> float:
+        return math.log(scaled(log_scale).epsilon / epsilon)
+
+    lower, upper = -0.2, 0.2
+    for _ in range(_STEPS):
+        if excess(lower) >= 0:
+            break
+        lower *= 2
+    for _ in range(_STEPS):
+        if excess(upper) <= 0:
+            break
+        upper *= 2
+    try:
+        root = float(brentq(excess, lower, upper, xtol=_NOISE_TOLERANCE))
+    except ValueError:
+        raise ParamsError(
+            f"privacy.epsilon={epsilon:g} at delta={plan.delta:g} cannot be planned for these "
+            "steps and this sampling rate. Change privacy.epsilon, or the epochs of fine-tuning."
+        ) from None
+    for _ in range(_STEPS):
+        if scaled(root).epsilon <= epsilon:
+            break
+        root += _NOISE_TOLERANCE
+    return scaled(root)
+
+
+def _scaled(plan: Plan, scale: float) -> Plan:
+    allotments = tuple(
+        a if a.noise_multiplier is None else replace(a, noise_multiplier=a.noise_multiplier * scale)
+        for a in plan.allotments
+    )
+    spent = epsilon_of([a.event for a in allotments], delta=plan.delta)
+    return replace(plan, epsilon=spent, allotments=allotments)

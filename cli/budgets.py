@@ -1,0 +1,42 @@
+"""`sugarbush budget`: what was spent, and what a run would spend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sugarbush.params import load_params
+from sugarbush.privacy.events import Event
+from tasks.budget import open_ledger, plan_for
+
+
+def show_budget(base: Path, console: Console) -> None:
+    """Print the ledger of `privacy.dataset`, its total, and the plan of the next run."""
+    params = load_params(base / "params.yaml")
+    ledger, plan = open_ledger(params, base), plan_for(params)
+    console.print(f"Ledger of '{ledger.dataset}' ({params.privacy.purpose}): {ledger.path}")
+    entries = ledger.entries()
+    if entries:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for column in ("time (UTC)", "stage", "mechanism", "run", "entry"):
+            table.add_column(column)
+        for entry in entries:
+            table.add_row(entry.time, entry.stage, described(entry.event), entry.run[:8], entry.id)
+        console.print(table)
+    delta = f"at delta {ledger.delta:g}"
+    console.print(f"Spent so far: epsilon {ledger.total():.4g} of {ledger.cap:g} {delta}")
+    console.print(f"A run of {', '.join(params.methods)} plans epsilon {plan.epsilon:.4g}:")
+    for part in plan.allotments:
+        console.print(f"  {part.name:<16} {described(part.event)}")
+    after = ledger.total(*(part.event for part in plan.allotments))
+    verdict = "within the cap" if after <= ledger.cap else "past the cap: it would be refused"
+    console.print(f"If nothing of it is finished yet, the total would be {after:.4g}, {verdict}.")
+
+
+def described(event: Event) -> str:
+    """A mechanism in a few words."""
+    fields = event.as_dict()
+    kind = fields.pop("kind").replace("_", " ")
+    return f"{kind}: " + ", ".join(f"{name} {value:.4g}" for name, value in fields.items())

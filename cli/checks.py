@@ -1,0 +1,75 @@
+"""`sugarbush check`: everything that can be known before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from sugarbush.errors import InputError, ParamsError
+from sugarbush.params import Params, PromptContent, Provider, Purpose, load_params
+from sugarbush.schema import Schema, load_schema
+from tasks.budget import open_ledger, plan_for
+from tasks.prepare import prepared
+from tasks.synthesize_metadata import label_attribute
+
+
+def check(base: Path, console: Console) -> None:
+    """Print one line a thing that is in order. Raises the first error of each that is not."""
+    params = load_params(base / "params.yaml")
+    console.print("settings   ok")
+    schema = _schema(base, params)
+    console.print(f"schema     ok: {len(schema.attributes)} attributes")
+    label_attribute(params, schema)
+    _prompts(params)
+    if _example_is_missing(base, params):
+        console.print("data       the embedded example; its first stage makes it")
+    else:
+        prepared(base, params, schema)
+        console.print("data       ok")
+    _generator(base, params)
+    console.print(f"generator  ok: {params.generator.provider}")
+    plan = plan_for(params)
+    ledger = open_ledger(params, base)
+    ledger.check([part.event for part in plan.allotments])
+    console.print(
+        f"budget     ok: a run plans epsilon {plan.epsilon:.4g} at delta {plan.delta:g}; "
+        f"spent so far {ledger.total():.4g} of {ledger.cap:g}"
+    )
+
+
+def _example_is_missing(base: Path, params: Params) -> bool:
+    return params.privacy.purpose is Purpose.EXAMPLE and not (base / params.prepare.file).exists()
+
+
+def _schema(base: Path, params: Params) -> Schema:
+    path = base / params.prepare.schema_
+    if params.privacy.purpose is Purpose.EXAMPLE and not path.exists():
+        raise InputError(f"{path}: the example is not made yet; run: dvc repro make_example")
+    return load_schema(path)
+
+
+def _prompts(params: Params) -> None:
+    for method in params.methods:
+        prompt = params.evolve.of(method).prompt
+        if prompt in {PromptContent.EXAMPLES, PromptContent.BOTH} and not params.prepare.donated:
+            raise ParamsError(
+                f"params.yaml: evolve.{method}.prompt={prompt} shows donated examples; set "
+                "prepare.donated, or choose prompt: metadata"
+            )
+
+
+def _generator(base: Path, params: Params) -> None:
+    settings = params.generator
+    if settings.provider is Provider.POOL:
+        from tasks.pool import load_pool
+
+        load_pool(settings.pool.sources, base=base)
+        return
+    from sugarbush.llm.build import build_generator
+    from tasks.budget import state_of
+
+    generator = build_generator(settings, state=state_of(params, base))
+    probe = getattr(generator, "check", None)
+    if probe is not None:
+        probe()

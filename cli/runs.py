@@ -1,0 +1,82 @@
+"""`sugarbush run`: DVC without Prefect, and what it left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sugarbush.errors import FailureError, ParamsError
+from sugarbush.params import Params, Purpose, load_params
+from sugarbush.paths import Roots
+from tasks.budget import plan_for
+from tasks.forced import FORCE_VARIABLE
+
+
+def run(base: Path, *, force: bool, only_example: bool) -> None:
+    """Reproduce the pipeline and print where its results are.
+
+    Raises ParamsError when the settings are not the example's and only that may run, FailureError
+    when a stage failed; the stage itself has said why.
+    """
+    params = load_params(base / "params.yaml")
+    if only_example and params.privacy.purpose is not Purpose.EXAMPLE:
+        raise ParamsError(
+            "params.yaml is set to your own data, and the demo runs the embedded example only. "
+            "For your own data: sugarbush run. For the demo: git checkout params.yaml"
+        )
+    plan_for(params)
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--quiet"]
+    environment = dict(os.environ)
+    environment["PATH"] = os.pathsep.join(
+        [str(Path(sys.executable).parent), environment.get("PATH", "")]
+    )
+    if force:
+        command.append("--force")
+        environment[FORCE_VARIABLE] = "1"
+    finished = subprocess.run(command, cwd=base, env=environment, check=False)
+    if finished.returncode != 0:
+        raise FailureError(
+            "the pipeline stopped; what is finished is kept, and running again goes on from there"
+        )
+    summarise(base, params, Console())
+
+
+def summarise(base: Path, params: Params, console: Console) -> None:
+    """Where the results are, and the main figures."""
+    roots = Roots(base)
+    card = json.loads((roots.published / "release_card.json").read_text())
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_row("epsilon", f"{card['epsilon']:.4g} at delta {card['delta']:g}, per {card['unit']}")
+    table.add_row(
+        "dataset total", f"{card['dataset_total']['epsilon']:.4g} of a cap of {params.privacy.cap:g}"
+    )
+    for method in params.methods:
+        synthetic = roots.released / "evolve" / method.value / "synthetic.jsonl"
+        count = sum(1 for _ in synthetic.open(encoding="utf-8"))
+        table.add_row(f"synthetic ({method})", f"{synthetic}  ({count} texts)")
+    table.add_row("release card", str(roots.published / "release_card.md"))
+    table.add_row("report", str(roots.published / "index.html"))
+    table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not hand out)")
+    console.print(table)
+    _figures(roots, console)
+
+
+def _figures(roots: Roots, console: Console) -> None:
+    final = json.loads((roots.internal / "metrics.json").read_text())["final"]
+    table = Table(title="Against held-out real texts (internal)", box=None, padding=(0, 2, 0, 0))
+    for column in ("", "MAUVE", "MAUVE, tf-idf", "mean JSD of attributes"):
+        table.add_column(column)
+    for method, spaces in final.items():
+        table.add_row(
+            method,
+            f"{spaces['encoder']['mauve']:.3f}",
+            f"{spaces['tf-idf']['mauve']:.3f}",
+            f"{spaces['attribute']['mean']:.3f}",
+        )
+    console.print(table)
