@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -52,9 +53,9 @@ def summarise(base: Path, params: Params, console: Console) -> None:
     roots = Roots(base)
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_row("epsilon", f"{card['epsilon']:.4g} at delta {card['delta']:g}, per {card['unit']}")
+    table.add_row("epsilon", _promise(card["promise"]))
     table.add_row(
-        "dataset total", f"{card['dataset_total']['epsilon']:.4g} of a cap of {params.privacy.cap:g}"
+        "dataset total", f"{_number(card['budget']['dataset_total_epsilon'])} of a cap of {params.privacy.cap:g}"
     )
     for method in params.methods:
         synthetic = roots.released / "evolve" / method.value / "synthetic.jsonl"
@@ -65,6 +66,14 @@ def summarise(base: Path, params: Params, console: Console) -> None:
     table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not hand out)")
     console.print(table)
     _figures(roots, console)
+
+
+def _promise(promise: dict[str, Any]) -> str:
+    return f"{_number(promise['epsilon'])} at delta {promise['delta']:g}, per {promise['unit']}"
+
+
+def _number(epsilon: float | str) -> str:
+    return epsilon if isinstance(epsilon, str) else f"{epsilon:.4g}"
 
 
 def _figures(roots: Roots, console: Console) -> None:

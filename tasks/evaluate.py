@@ -1,7 +1,7 @@
 """How near the synthetic texts are to held-out real ones, by round.
 
 Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/
-Writes   reports/internal/metrics.json, reports/internal/plots/{distance,attributes}.csv
+Writes   reports/internal/   metrics.json (final sets), figures.csv (all), plots/
          data/stamps/evaluate.json
 Spends   nothing, and releases nothing: every figure is computed on real texts and is internal
 """
@@ -245,9 +245,11 @@ def write_metrics(base: Path, measures: Sequence[Measure], *, key: bytes) -> Non
     for m in measures:
         if m.round == -1:
             nested.setdefault(m.method, {}).setdefault(m.space, {})[m.metric] = m.value
-    text = json.dumps({"final": nested, "all": frame.to_dict(orient="records")}, indent=1)
+    text = json.dumps({"final": nested}, indent=1)
     with whole_file(internal / "metrics.json") as path:
         path.write_text(text)
+    with whole_file(internal / "figures.csv") as path:
+        frame.to_csv(path, index=False)
     with whole_file(plots / "distance.csv") as path:
         frame[frame.space.isin([ENCODER, LATENT])].to_csv(path, index=False)
     with whole_file(plots / "attributes.csv") as path:

@@ -1,0 +1,272 @@
+"""The release card, and a page for everybody and one for the house.
+
+Reads    data/released/, the schema, the ledger; for the internal page reports/internal/ and the
+         private metadata
+Writes   reports/public/     release_card.json, release_card.md, index.html, metrics.json, plots/
+         reports/internal/   index.html: computed on real texts, not DP
+Spends   nothing
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population, load_population
+from sugarbush.llm.client import Usage
+from sugarbush.params import Method, Params, Provider
+from sugarbush.paths import Roots, make_private, require, whole_file, whole_folder
+from sugarbush.privacy.kinds import Released
+from sugarbush.report.card import card_json, card_markdown, release_card, software_versions
+from sugarbush.report.model import (
+    DpCounts,
+    GeneratorFacts,
+    InternalData,
+    MethodData,
+    PublicData,
+    Release,
+    RoundData,
+    Spend,
+    SyntheticText,
+    figures_of,
+)
+from sugarbush.report.page import render_internal_page, render_public_page
+from sugarbush.report.plots import survivors_table, votes_table
+from sugarbush.schema import Schema, load_schema
+from tasks import stage
+from tasks.budget import open_ledger, plan_for, votes_of
+from tasks.private_files import load_real_texts
+from tasks.release import read_release
+
+NAME = "report"
+
+
+def release_of(base: Path, params: Params, schema: Schema) -> Release:
+    """What is promised, from the ledger entries that the released folders name."""
+    released = Roots(base).released
+    ledger = open_ledger(params, base)
+    folders = [released / "metadata"]
+    folders += [released / "evolve" / method.value for method in params.methods]
+    ids = [i for folder in folders for i in read_release(folder)["ledger_ids"]]
+    donated = pd.read_parquet(Roots(base).public / "donated" / "donated.parquet")
+    return Release(
+        title=params.report.title,
+        dataset=params.privacy.dataset,
+        purpose=params.privacy.purpose,
+        unit=params.privacy.unit,
+        delta=params.privacy.delta,
+        entries=ledger.of(ids),
+        dataset_epsilon=ledger.total(),
+        cap=params.privacy.cap,
+        plan=plan_for(params),
+        schema=schema,
+        donated=len(donated),
+        generator=generator_facts(params),
+        encoder=params.embedding.model,
+        methods=tuple(m.value for m in params.methods),
+        software=software_versions(),
+        created=datetime.now(UTC).date().isoformat(),
+        settings={
+            "epsilon": params.privacy.epsilon,
+            "shares": params.privacy.shares.model_dump(),
+            "engine": params.synthesize_metadata.engine.value,
+            "evolve": {m.value: params.evolve.of(m).model_dump(mode="json") for m in params.methods},
+        },
+    )
+
+
+def generator_facts(params: Params) -> GeneratorFacts:
+    """Who wrote the candidates. Of a pool's files only the names, not where they lie."""
+    settings = params.generator
+    match settings.provider:
+        case Provider.POOL:
+            return GeneratorFacts(
+                provider="pool", sources=tuple(Path(s.file).name for s in settings.pool.sources)
+            )
+        case Provider.OPENAI:
+            return GeneratorFacts(
+                provider="openai", model=settings.openai.model,
+                endpoint=settings.openai.base_url, trusted=settings.openai.trusted,
+            )  # fmt: skip
+        case Provider.HUGGINGFACE:
+            return GeneratorFacts(
+                provider="huggingface", model=Path(settings.huggingface.model).name
+            )
+        case _:
+            return GeneratorFacts(provider=settings.provider.value)
+
+
+def metadata_of(base: Path, schema: Schema) -> DpCounts | None:
+    """DP counts of every attribute, from the table or from the one histogram that was drawn."""
+    folder = require(Roots(base).released / "metadata", left_by="synthesize_metadata")
+    ids = tuple(read_release(folder)["ledger_ids"])
+    described = json.loads((folder / "metadata.json").read_text())
+    if (folder / "rows.parquet").exists():
+        rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
+        table = json.loads((folder / "table.json").read_text())
+        stddev = {
+            m["attributes"][0]: float(m["stddev"])
+            for m in reversed(table["measurements"])
+            if len(m["attributes"]) == 1
+        }
+        return DpCounts(
+            source=f"AIM, engine {described['engine']}",
+            counts=Released(_counts(rows, schema), ids),
+            stddev=stddev,
+        )
+    if (folder / "labels.npy").exists():
+        name = described["label"]
+        return DpCounts(
+            source="one noisy histogram",
+            counts=Released({name: np.load(folder / "labels.npy")}, ids),
+            stddev={name: float(described["label_stddev"])},
+        )
+    return None
+
+
+def _counts(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]:
+    """How often each value occurs, by attribute; codes that ask for nothing are left out."""
+    found = {}
+    for place, attribute in enumerate(schema.attributes):
+        column = codes[:, place][codes[:, place] != NO_CODE]
+        if len(column):
+            found[attribute.name] = np.bincount(column, minlength=len(attribute.domain))
+    return found
+
+
+def method_of(base: Path, params: Params, method: Method, schema: Schema) -> MethodData:
+    """A method's rounds, its final texts with their lineage, and what they cost."""
+    folder = require(Roots(base).released / "evolve" / method.value, left_by=f"evolve@{method}")
+    ids = tuple(read_release(folder)["ledger_ids"])
+    final = load_population(folder / "final.parquet", schema.names)
+    rounds = tuple(_rounds(folder, params, method, schema, ids))
+    return MethodData(
+        name=method.value,
+        final_texts=len(final),
+        asked=Released(_counts(final.codes, schema), ids),
+        texts=Released(tuple(_texts(final, folder, schema, params.report.texts)), ids),
+        rounds=rounds,
+        spends=tuple(_spends(base, method)),
+    )
+
+
+def _rounds(
+    folder: Path, params: Params, method: Method, schema: Schema, ids: tuple[str, ...]
+) -> Iterator[RoundData]:
+    plan, part = plan_for(params), votes_of(method)
+    for own in sorted(folder.glob("round_*")):
+        population = load_population(own / "candidates.parquet", schema.names)
+        yield RoundData(
+            number=int(own.name.removeprefix("round_")),
+            votes=Released(np.load(own / "votes.npy"), ids),
+            stddev=plan.of(part).stddev,
+            written=population.rounds,
+            survivors=np.load(own / "survivors.npy"),
+        )
+
+
+def _texts(
+    final: Population, folder: Path, schema: Schema, limit: int
+) -> Iterator[SyntheticText]:
+    votes = _last_votes(folder, schema)
+    for place in range(min(limit, len(final))):
+        own, parent = int(final.ids[place]), int(final.parents[place])
+        yield SyntheticText(
+            id=own,
+            text=final.texts[place],
+            codes=tuple(int(c) for c in final.codes[place]),
+            round=int(final.rounds[place]),
+            parent=None if parent == NO_PARENT else parent,
+            votes=votes.get(own),
+        )
+
+
+def _last_votes(folder: Path, schema: Schema) -> dict[int, int]:
+    """Candidate id to its noisy votes in the last round."""
+    rounds = sorted(folder.glob("round_*"))
+    if not rounds:
+        return {}
+    population = load_population(rounds[-1] / "candidates.parquet", schema.names)
+    counts = np.load(rounds[-1] / "votes.npy")
+    return {int(i): int(v) for i, v in zip(population.ids, counts, strict=True)}
+
+
+def _spends(base: Path, method: Method) -> Iterator[Spend]:
+    released = Roots(base).released
+    first = json.loads((released / "initial" / method.value / "usage.json").read_text())
+    yield Spend(step="first candidates", usage=Usage(**first))
+    steps = json.loads((released / "evolve" / method.value / "usage.json").read_text())
+    for name, fields in steps.items():
+        yield Spend(step=name.replace("_", " "), usage=Usage(**fields))
+
+
+def public_metrics(data: PublicData) -> dict[str, Any]:
+    """The figures of `dvc metrics`: released values alone."""
+    card = release_card(data.release)
+    found: dict[str, Any] = {
+        "epsilon": card["promise"]["epsilon"],
+        "dataset_total_epsilon": card["budget"]["dataset_total_epsilon"],
+    }
+    for method in data.methods:
+        usage = [spend.usage for spend in method.spends]
+        found[method.name] = {
+            "texts": method.final_texts,
+            "calls": sum(u.calls + u.cached_calls for u in usage),
+            "prompt_tokens": sum(u.prompt_tokens for u in usage),
+            "completion_tokens": sum(u.completion_tokens for u in usage),
+            "unusable_answers": sum(sum(u.problems.values()) for u in usage),
+        }
+    return found
+
+
+def internal_of(base: Path, params: Params, schema: Schema) -> InternalData:
+    """What was computed on real texts, for the internal page alone."""
+    roots, settings = Roots(base), params.evaluate
+    rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
+    parts = {
+        part: _counts(
+            load_real_texts(roots.private, part, schema.names, 10**9, settings.seed).codes, schema
+        )
+        for part in ("train", "heldout")
+    }
+    return InternalData(
+        figures=figures_of({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
+        heldout=parts["heldout"],
+        train=parts["train"],
+    )
+
+
+def run(base: Path, params: Params) -> None:
+    """Write the card and both pages."""
+    roots, schema = Roots(base), load_schema(base / params.prepare.schema_)
+    data = PublicData(
+        release=release_of(base, params, schema),
+        methods=tuple(method_of(base, params, m, schema) for m in params.methods),
+        metadata=metadata_of(base, schema),
+    )
+    card = release_card(data.release)
+    with whole_folder(roots.published) as folder:
+        (folder / "release_card.json").write_text(card_json(card), encoding="utf-8")
+        (folder / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
+        (folder / "index.html").write_text(render_public_page(data), encoding="utf-8")
+        (folder / "metrics.json").write_text(json.dumps(public_metrics(data), indent=1) + "\n")
+        plots = folder / "plots"
+        plots.mkdir()
+        votes_table(data).to_csv(plots / "votes.csv", index=False)
+        survivors_table(data).to_csv(plots / "survivors.csv", index=False)
+    make_private(roots.internal)
+    with whole_file(roots.internal / "index.html") as path:
+        path.write_text(
+            render_internal_page(data, internal_of(base, params, schema)), encoding="utf-8"
+        )
+
+
+if __name__ == "__main__":
+    stage.main(NAME, run)
