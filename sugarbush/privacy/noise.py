@@ -5,12 +5,19 @@ No seed reaches this file and none is stored: noise and secret sampling are both
 mechanism. Every measurement is checked against the cost that OpenDP's own privacy map states, so
 that a scale in the wrong unit cannot pass.
 
+DP-SGD's noise and its Poisson samples come from here too. Samples are bits of the operating
+system; the noise of tensors is floating point, from a generator that the operating system seeds
+anew for each call and that is thrown away after it.
+
 Not protected against: timing, and somebody who reads this process's memory.
 """
 
 import math
+import os
+import secrets
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import opendp.prelude as dp
@@ -18,9 +25,13 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
 
+if TYPE_CHECKING:
+    import torch
+
 dp.enable_features("contrib")
 
 _RELATIVE_SLACK = 1e-9  # OpenDP rounds its map's result up, by a few ulp
+_BLOCK = 2**20  # numbers drawn at a time, so that a large tensor needs no second one beside it
 
 
 @lru_cache(maxsize=64)
@@ -73,6 +84,58 @@ def report_noisy_max(
     measurement = _noisy_max(2.0 * sensitivity / epsilon)
     _confirm(measurement.map(float(sensitivity)), epsilon**2 / 8)
     return int(measurement([float(s) for s in scores]))
+
+
+def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
+    """Which of `size` units are in: each independently with probability `rate`; increasing.
+
+    The probability is `rate` rounded down to a multiple of 2^-64, which only adds to the
+    amplification that is accounted for. Who is in is as secret as the noise.
+    """
+    if not (math.isfinite(rate) and 0 < rate <= 1):
+        raise InvariantError(f"rate={rate!r} is not above 0 and at most 1")
+    if rate == 1:
+        return np.arange(size)
+    below = np.uint64(int(rate * 2.0**64))
+    parts = [np.empty(0, dtype=np.int64)]
+    for start in range(0, size, _BLOCK):
+        bits = np.frombuffer(os.urandom(8 * min(_BLOCK, size - start)), dtype=np.uint64)
+        parts.append(start + np.flatnonzero(bits < below))
+    return np.concatenate(parts)
+
+
+def secret_choice(size: int) -> int:
+    """A place below `size`, uniform, as secret as the noise."""
+    return secrets.randbelow(size)
+
+
+def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
+    """Add N(0, stddev^2) to every number of every tensor, in place.
+
+    `stddev` is in the unit of the tensors: noise multiplier times sensitivity. Float32 or float64
+    arithmetic, so attacks on the last bits are out of scope (Mironov 2012), as the card says.
+    """
+    import torch  # here, because most stages need noise and no torch
+
+    if not (math.isfinite(stddev) and stddev > 0):
+        raise InvariantError(f"stddev={stddev!r} is not positive and finite")
+    on_cpu = np.random.Generator(np.random.Philox(np.random.SeedSequence(secrets.randbits(256))))
+    on_device: dict[Any, torch.Generator] = {}
+    for tensor in tensors:
+        if tensor.dtype not in (torch.float32, torch.float64) or not tensor.is_contiguous():
+            raise InvariantError("noise is added to contiguous float32 or float64 tensors")
+        if tensor.device.type != "cpu" and tensor.device not in on_device:
+            generator = torch.Generator(device=tensor.device)
+            on_device[tensor.device] = generator.manual_seed(secrets.randbits(63))
+        for block in torch.split(tensor.detach().view(-1), _BLOCK):
+            if tensor.device.type == "cpu":
+                # torch's generator for the CPU takes 32 bits of its seed; numpy's takes all.
+                drawn = torch.from_numpy(
+                    on_cpu.standard_normal(len(block), dtype=block.numpy().dtype)
+                )
+            else:
+                drawn = torch.empty_like(block).normal_(generator=on_device[tensor.device])
+            block.add_(drawn, alpha=stddev)
 
 
 def _confirm(stated_rho: float, expected_rho: float) -> None:
