@@ -24,6 +24,7 @@ class Problem(StrEnum):
     TRUNCATED = "truncated"
     COPIED_PROMPT = "copied_prompt"
     COPIED_EXAMPLE = "copied_example"
+    COPIED_PARENT = "copied_parent"
     WRONG_LANGUAGE = "wrong_language"
     NOT_TEXT = "not_text"
     FAILED = "failed"

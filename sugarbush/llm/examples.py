@@ -1,0 +1,43 @@
+"""Which donated examples a prompt shows: those nearest to the wanted metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.randomness import Rng
+
+# Targets are compared in blocks, so that the (block, m, d) comparison stays small.
+_BLOCK = 1024
+
+
+def choose_examples(
+    target: NDArray[np.integer[Any]],
+    donated_codes: NDArray[np.integer[Any]],
+    *,
+    k: int,
+    rng: Rng,
+) -> NDArray[np.int64]:
+    """Places of the k nearest donated examples, nearest first.
+
+    Nearness is Hamming distance: the number of attributes in which two rows of codes differ. Among
+    equally near ones chance decides, anew for each target, so that no example is shown more often
+    for standing earlier in the file.
+
+    Shapes: `target` (d,) and result (k,), or `target` (n, d) and result (n, k); `donated_codes`
+    (m, d). With fewer than k examples the result holds all m of them. Targets are post-processing
+    of DP metadata and donated examples are not protected, so nothing is spent.
+    Source: MAPLE (Chien et al. 2026), the choice of in-context examples.
+    """
+    targets = np.atleast_2d(target)
+    count, k = len(donated_codes), min(k, len(donated_codes))
+    places = np.empty((len(targets), k), dtype=np.int64)
+    for start in range(0, len(targets), _BLOCK):
+        block = targets[start : start + _BLOCK]
+        distances = (block[:, None, :] != donated_codes[None, :, :]).sum(axis=2)
+        # A uniform in [0, 1) orders equal distances and never overtakes a smaller one.
+        keys = distances + rng.random((len(block), count))
+        places[start : start + len(block)] = np.argsort(keys, axis=1)[:, :k]
+    return places[0] if np.ndim(target) == 1 else places
