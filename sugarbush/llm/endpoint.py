@@ -354,7 +354,7 @@ def _said(error: openai.APIStatusError, params: OpenAiParams) -> str:
     It may quote what it was sent; a trusted one may have been sent private text, so it gets no say.
     """
     body = error.body
-    words = body.get("message") if isinstance(body, dict) else None
+    words = body.get("message", body.get("detail")) if isinstance(body, dict) else None
     if params.trusted or not isinstance(words, str):
         return ""
     sent = error.request.headers.get("authorization", "").removeprefix("Bearer ")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from sugarbush.errors import PrivacyError, SugarbushError
+from sugarbush.errors import GeneratorError, PrivacyError, SugarbushError
 from sugarbush.llm.batch import ask_in_batches
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.llm.checks import check
@@ -86,9 +86,9 @@ class OpenAiGenerator:
     def _answers(
         self, wanted: tuple[Request, ...], cache: AnswerCache, what: str
     ) -> tuple[Answer, ...]:
-        messages = [self._messages(request) for request in wanted]
-        answers = [_NOT_HAD] * len(wanted)
-        places = list(range(len(wanted)))
+        messages = self._messages(wanted, what)
+        answers = [_NOT_HAD if i in messages else _NOT_ASKED for i in range(len(wanted))]
+        places = sorted(messages)
         for attempt in range(_ATTEMPTS):
             calls = {i: self._call(messages[i], wanted[i].sample, attempt) for i in places}
             had, fresh = self._had(list(calls.values()), cache, what)
@@ -160,12 +160,25 @@ class OpenAiGenerator:
             completion_tokens=completion.completion_tokens,
         )
 
-    def _messages(self, request: Request) -> tuple[Message, ...]:
-        return render(
-            request,
-            context_tokens=self._params.context_tokens,
-            max_tokens=self._params.max_tokens,
-        )
+    def _messages(self, wanted: tuple[Request, ...], what: str) -> dict[int, tuple[Message, ...]]:
+        """The prompts by place, without those that are too long for the context.
+
+        Raises GeneratorError when all are.
+        """
+        params = self._params
+        messages, too_long = {}, None
+        for place, request in enumerate(wanted):
+            try:
+                messages[place] = render(
+                    request, context_tokens=params.context_tokens, max_tokens=params.max_tokens
+                )
+            except GeneratorError as error:
+                too_long = error
+        if too_long is not None and not messages:
+            raise too_long
+        if too_long is not None:
+            self._say(f"{what}: {len(wanted) - len(messages)} not asked for: {too_long}")
+        return messages
 
     def _call(self, messages: tuple[Message, ...], sample: int, attempt: int) -> Call:
         params = self._params
@@ -257,6 +270,7 @@ class _Crew:
 
 # Where every answer starts: nothing had, nothing paid.
 _NOT_HAD = Answer(text=None, problem=Problem.FAILED, cached=True)
+_NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
 
 def _released(requests: object) -> tuple[Request, ...]:
@@ -280,7 +294,7 @@ def _answer(
     problem = (
         Problem.REFUSAL
         if completion.refused
-        else check(completion.text or "", request, completion.finish_reason)
+        else check(completion.text, request, completion.finish_reason)
     )
     return Answer(
         text=None if problem else completion.text,

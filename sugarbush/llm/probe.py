@@ -12,15 +12,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import openai
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_before_delay
 
 from sugarbush.errors import ParamsError
 from sugarbush.llm.cache import Completion
-from sugarbush.llm.endpoint import FAULTS, Call, StopError, call_body, explain, read_completion
+from sugarbush.llm.endpoint import (
+    FAULTS,
+    Call,
+    StopError,
+    call_body,
+    explain,
+    read_completion,
+    wait_s,
+    worth_retrying,
+)
 from sugarbush.llm.prompts import Message
 from sugarbush.params import OpenAiParams
 
 # Enough that a model that thinks first is not refused, too few to matter.
 _TOKENS = 16
+# A server that has just failed may close the connection that the next question comes by.
+_ATTEMPTS = 3
 _QUESTION = Message(role="user", content="Answer with the word ready.")
 # What servers call a model's context length in their list of models.
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window")
@@ -45,8 +57,18 @@ async def probe(client: openai.AsyncOpenAI, params: OpenAiParams) -> Completion:
     tokens = min(_TOKENS, params.max_tokens)
     short = params.model_copy(update={"max_tokens": tokens})
     call = Call(key="", messages=(_QUESTION,), seed=0, worst_cost=0.0)
-    try:
+
+    async def attempt() -> Completion:
         return read_completion(await client.chat.completions.create(**call_body(short, call)))
+
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(worth_retrying),
+        wait=wait_s,
+        stop=stop_after_attempt(_ATTEMPTS) | stop_before_delay(params.timeout_s),
+        reraise=True,
+    )
+    try:
+        return await retrying(attempt)
     except openai.NotFoundError as error:
         raise StopError(_not_found(error, params, offer)) from None
     except FAULTS as error:

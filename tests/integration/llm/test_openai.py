@@ -339,6 +339,19 @@ def test_a_used_up_quota_ends_the_run_though_it_is_a_429(bench: Start) -> None:
     assert len(run.server.asked) <= 2
 
 
+def test_a_prompt_that_is_too_long_for_the_settings_is_not_asked_for_and_costs_no_other(
+    bench: Start,
+) -> None:
+    run = bench()
+    long = VariationRequest(subject="tickets", parent="word " * 20000, mask_share=0.5, sample=1)
+    answers = run.generator().generate(Released((*wishes(3).value, long))).value
+    assert [a.problem for a in answers] == [None, None, None, Problem.FAILED]
+    assert len(run.server.asked) == 3
+    assert "1 not asked for" in run.said[-1]
+    with pytest.raises(GeneratorError, match="max_tokens"):
+        run.generator().generate(Released((long,)))
+
+
 def test_a_prompt_that_is_too_long_for_the_model_is_told_as_such(bench: Start) -> None:
     long = failure(400, "maximum length is 512 tokens", code="context_length_exceeded")
     run = bench(behave=lambda number, body: long)
