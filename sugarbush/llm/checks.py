@@ -35,8 +35,8 @@ _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 
-# How a refusal begins, after `_plain_opening`. A support ticket may well begin with "I cannot create
-# an account"; what is refused must be the asking.
+# How a refusal begins, after `_plain_opening`. A support ticket may begin with "I cannot create an
+# account"; what is refused must be the asking.
 _CANNOT = r"i (?:cannot|am unable to|am not able to|will not|must decline to)"
 _WRITE = (
     r"(?:(?:help|assist)(?: you)?(?: with)?|comply with|fulfill?|provide|generate|create|write"
@@ -72,7 +72,7 @@ _ANNOUNCEMENTS = tuple(
 _MARKUP = re.compile(
     r"""\s*(?: ```                                   # a fence
       | <(?:!doctype|\?xml|[a-z][\w-]*)(?:\s[^<>]*)?>  # a tag
-      | \#{1,6}\s+\S | \*\*[^*\n]+\*\*\s*\n           # a heading of Markdown
+      | \#{1,6}\s+\S[^\n]*\n | \*\*[^*\n]+\*\*\s*\n   # a heading of Markdown
       | \\begin\{ )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -80,17 +80,18 @@ _OBJECT = re.compile(r"""\s*[\[{]\s*\{?\s*"[^"\n]*"\s*:""")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*(?:example|good|bad)\s+\d+\s*:", re.IGNORECASE)
 
-# Language is told from so many words, when its frequent words are this share of them and so many
-# times those of the next language. Script is told from so many letters.
+# Language is told from so many words, when enough different frequent ones of it are this share of
+# them and so many times those of the next language. Script is told from so many letters.
 _FEWEST_WORDS = 20
+_FEWEST_FREQUENT = 4
 _LEAST_SHARE = 0.1
 _LEAST_LEAD = 2
 _LETTERS = 400
 
-# Frequent words that few of the other languages share. Where two do, both are counted.
+# Frequent words. One that several languages share counts for each of them.
 _FREQUENT = {
     "en": "the and of to is that it was for with you this have not are but they from he she his "
-    "her my we were been which would there what your",
+    "her my we were been which would there what your a as do no me in on at an so",
     "de": "der die das und ist nicht ein eine ich sie mit den dem von zu auf für sich es auch wir "
     "haben war als werden wurde noch nur aber",
     "fr": "le la les et est des une un pas que qui dans pour il elle je vous nous ce cette sur "
@@ -143,11 +144,10 @@ def language(text: str) -> str | None:
     if len(words) < _FEWEST_WORDS:
         return None
     found = Counter(code for word in words for code in _LANGUAGES_OF.get(word, ()))
-    if not found:
-        return None
-    (best, count), (_, next_count) = (*found.most_common(2), ("", 0))[:2]
+    different = Counter(code for word in set(words) for code in _LANGUAGES_OF.get(word, ()))
+    (best, count), (_, next_count) = (*found.most_common(2), ("", 0), ("", 0))[:2]
     clear = count >= _LEAST_SHARE * len(words) and count >= _LEAST_LEAD * next_count
-    return best if clear else None
+    return best if clear and different[best] >= _FEWEST_FREQUENT else None
 
 
 def script(text: str) -> str | None:
