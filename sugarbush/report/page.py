@@ -1,0 +1,427 @@
+"""The report as one self-contained HTML page: no network, no framework, no data from elsewhere.
+
+`render_public_page` takes public and released values only, so nothing computed on real texts can
+be on its page. `render_internal_page` adds what was, and says so. Every text is escaped by the
+template engine; the page's policy allows one script, by its digest, so that a text that got
+through would not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from sugarbush.report.card import release_card, release_epsilon
+from sugarbush.report.model import (
+    FINAL,
+    REAL,
+    Figure,
+    InternalData,
+    MethodData,
+    PublicData,
+    SyntheticText,
+)
+from sugarbush.report.plots import (
+    Series,
+    attribute_shares,
+    born,
+    interval,
+    map_points,
+    metric_lines,
+    number,
+    share_error,
+    survivor_bars,
+    vote_ranks,
+)
+from sugarbush.schema import Schema
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("sugarbush.report", "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_STYLES = 6  # of methods, in the style sheet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """How a metric is named, which way is better, and its range where a chart should show it."""
+
+    label: str
+    better: str
+    bounds: tuple[float, float] | None = None
+    says: str = ""
+
+
+METRICS = {
+    "mauve": Metric(
+        label="MAUVE", better="higher", bounds=(0.0, 1.0),
+        says="how alike the two sets of texts are; 1 is alike",
+    ),
+    "frechet": Metric(
+        label="Fréchet distance", better="lower", says="between Gaussians fitted to the features",
+    ),
+    "precision": Metric(label="Precision", better="higher", says="synthetic texts near real ones"),
+    "recall": Metric(label="Recall", better="higher", says="real texts near synthetic ones"),
+    "density": Metric(label="Density", better="higher", says="how thickly, 1 being that of real"),
+    "coverage": Metric(label="Coverage", better="higher", says="real texts with one nearby"),
+    "mean": Metric(
+        label="Mean JSD", better="lower",
+        says="over attributes; the root of the Jensen–Shannon divergence, in nats",
+    ),
+    "total_variation_2": Metric(label="2-way total variation", better="lower"),
+    "total_variation_3": Metric(label="3-way total variation", better="lower"),
+    "length": Metric(label="Length distance", better="lower", says="Wasserstein, in words"),
+    "mean_words": Metric(label="Mean words", better=""),
+    "duplicates": Metric(label="Duplicates", better="lower", says="share of the texts"),
+    "distinct_1": Metric(label="Distinct words", better="higher"),
+    "distinct_2": Metric(label="Distinct pairs of words", better="higher"),
+    "accuracy": Metric(
+        label="Accuracy", better="higher", says="trained on these texts, tested on held-out ones",
+    ),
+    "macro_f1": Metric(label="Macro-F1", better="higher"),
+    "majority_accuracy": Metric(label="Accuracy of the majority", better=""),
+    "majority_macro_f1": Metric(label="Macro-F1 of the majority", better=""),
+    "longest_copy": Metric(
+        label="Longest shared run", better="lower", says="words in a row that also stand there",
+    ),
+    "long_copies": Metric(
+        label="Texts sharing 16 words", better="lower", says="share of the texts",
+    ),
+    "nearer_to_training": Metric(
+        label="Nearer to training", better="",
+        says="than to held-out texts; 0.5 where nothing was copied. A copy check, not a "
+        "privacy test",
+    ),
+}  # fmt: skip
+_BY_ROUND = ("mauve", "mean", "frechet", "recall")
+
+
+def render_public_page(data: PublicData) -> str:
+    """The page that may be handed out."""
+    return _render(data, None)
+
+
+def render_internal_page(data: PublicData, internal: InternalData) -> str:
+    """The same page with what was computed on real texts, headed as not DP."""
+    return _render(data, internal)
+
+
+def _render(data: PublicData, internal: InternalData | None) -> str:
+    release = data.release
+    styles = {m.name: (f"series-{i % _STYLES}", i) for i, m in enumerate(data.methods)}
+    script = _source("page.js")
+    return _TEMPLATES.get_template("page.html.jinja").render(
+        card=release_card(release),
+        release=release,
+        internal=None if internal is None else _internal_view(data, internal, styles),
+        budget=_budget(data),
+        headline=_headline(data),
+        methods=[_method_view(m, internal) for m in data.methods],
+        attributes=_attributes(data, internal, styles),
+        costs=_costs(data),
+        browser=_browser(data),
+        styles=styles,
+        css=Markup(_source("page.css")),
+        settings=json.dumps(dict(release.settings), indent=1, ensure_ascii=False),
+        script=Markup(script),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        attributed=release.schema.attributes,
+        number=number,
+        infinite=math.isinf(release_epsilon(release)),
+    )
+
+
+def _source(name: str) -> str:
+    assert _TEMPLATES.loader is not None
+    return _TEMPLATES.loader.get_source(_TEMPLATES, name)[0]
+
+
+def _headline(data: PublicData) -> list[dict[str, str]]:
+    """The few numbers that a reader looks for first."""
+    release = data.release
+    spent = release_epsilon(release)
+    calls = sum(s.usage.calls for m in data.methods for s in m.spends)
+    texts = sum(m.final_texts for m in data.methods)
+    costs = [s.cost for m in data.methods for s in m.spends if s.cost is not None]
+    found = [
+        {"label": "epsilon", "value": "∞" if math.isinf(spent) else f"{spent:.3g}",
+         "note": f"at delta {release.delta:g}, per {release.unit.value}"},
+        {"label": "synthetic texts", "value": f"{texts:,}",
+         "note": "by " + ", ".join(m.name for m in data.methods)},
+        {"label": "generator calls", "value": f"{calls:,}",
+         "note": f"{release.generator.provider}"
+                 + (f", {release.generator.model}" if release.generator.model else "")},
+    ]  # fmt: skip
+    if costs:
+        found.append({"label": "paid", "value": f"${sum(costs):,.2f}", "note": "to the provider"})
+    rounds = {len(m.rounds) for m in data.methods if m.rounds}
+    if rounds:
+        most = max(rounds)
+        found.append({"label": "rounds of votes", "value": f"{most}",
+                      "note": "fixed before the first draw"})  # fmt: skip
+    return found
+
+
+def _budget(data: PublicData) -> dict[str, Any]:
+    """The dataset's budget as percentages of its cap, for a bar."""
+    release = data.release
+    spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
+    if not (math.isfinite(spent) and math.isfinite(total)):
+        return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}
+    whole = max(cap, total, 1e-12)
+    this = min(spent, total)
+    return {
+        "this": 100 * this / whole,
+        "before": 100 * max(0.0, total - this) / whole,
+        "text": f"{total:.3g} of {cap:g}",
+    }
+
+
+def _method_view(method: MethodData, internal: InternalData | None) -> dict[str, Any]:
+    real = None if internal is None else internal.heldout_map.get(method.name)
+    found: dict[str, Any] = {"name": method.name, "rounds": len(method.rounds)}
+    if method.rounds:
+        found["votes"] = vote_ranks(method.rounds, method=method.name)
+        found["survivors"] = survivor_bars(method.rounds, method=method.name)
+        found["table"] = [_round_row(r) for r in method.rounds]
+        found["stddev"] = method.rounds[0].stddev
+    if method.map is not None:
+        found["map"] = map_points(method.map.value, method=method.name, real=real)
+        found["map_real"] = real is not None
+    return found
+
+
+def _round_row(round_: Any) -> dict[str, Any]:
+    votes = np.asarray(round_.votes.value, dtype=float)
+    kept = votes[round_.survivors] if len(round_.survivors) else np.zeros(0)
+    return {
+        "number": round_.number,
+        "candidates": len(votes),
+        "survivors": len(round_.survivors),
+        "signal": float(votes.mean() / round_.stddev),
+        "kept": f"{kept.mean():.1f}" if len(kept) else "–",
+        "all": f"{votes.mean():.1f}",
+    }
+
+
+def _attributes(
+    data: PublicData, internal: InternalData | None, styles: Mapping[str, tuple[str, int]]
+) -> list[dict[str, Any]]:
+    """One chart an attribute: DP counts, what each method's texts were asked for, and for the
+    internal page the real parts and what is read off the synthetic texts."""
+    found = []
+    for attribute in data.release.schema.attributes:
+        series = _series_of(attribute.name, data, internal, styles)
+        if series:
+            found.append(
+                {
+                    "name": attribute.name,
+                    "description": attribute.description,
+                    "chart": attribute_shares(attribute.name, attribute.domain, series),
+                    "series": series,
+                }
+            )
+    return found
+
+
+def _series_of(
+    name: str,
+    data: PublicData,
+    internal: InternalData | None,
+    styles: Mapping[str, tuple[str, int]],
+) -> list[Series]:
+    series: list[Series] = []
+
+    def add(
+        label: str, style: str, shape: int, counts: NDArray[Any] | None,
+        stddev: float | None = None,
+    ) -> None:  # fmt: skip
+        if counts is None:
+            return
+        shares = np.clip(np.asarray(counts, dtype=float), 0, None)
+        total = float(shares.sum())
+        if total > 0:
+            series.append(
+                Series(name=label, style=style, shape=shape, shares=shares / total,
+                       error=share_error(stddev, total))
+            )  # fmt: skip
+
+    if internal is not None:
+        add("real, held out", "series-real", 3, internal.heldout.get(name))
+        add("real, train", "series-train", 3, internal.train.get(name))
+    if data.metadata is not None:
+        add(f"DP ({data.metadata.source})", "series-dp", 0, data.metadata.counts.value.get(name),
+            data.metadata.stddev.get(name))  # fmt: skip
+    for method in data.methods:
+        style, place = styles[method.name]
+        read = None if internal is None else internal.read.get(method.name, {}).get(name)
+        if read is not None:
+            add(f"{method.name}, read off its texts", style, place + 1, read)
+        else:
+            asked = method.asked.value.get(name)
+            add(f"{method.name}, asked for", style, place + 1, asked)
+    return series
+
+
+def _costs(data: PublicData) -> dict[str, Any]:
+    """Calls, tokens and money by method and step."""
+    rows = [
+        {
+            "method": method.name,
+            "step": spend.step,
+            "calls": spend.usage.calls,
+            "cached": spend.usage.cached_calls,
+            "prompt": spend.usage.prompt_tokens,
+            "completion": spend.usage.completion_tokens,
+            "unusable": sum(spend.usage.problems.values()),
+            "cost": spend.cost,
+        }
+        for method in data.methods
+        for spend in method.spends
+    ]
+    columns = ("calls", "cached", "prompt", "completion", "unusable")
+    return {
+        "rows": rows,
+        "total": {c: sum(r[c] for r in rows) for c in columns},
+        "cost": sum(r["cost"] for r in rows if r["cost"] is not None),
+        "priced": any(r["cost"] is not None for r in rows),
+        "tokens": any(r["prompt"] or r["completion"] for r in rows),
+    }
+
+
+def _browser(data: PublicData) -> dict[str, Any]:
+    """Rows of the text browser; texts of one method have ids of their own."""
+    schema = data.release.schema
+    rows = [
+        {
+            "key": f"{method.name}-{item.id}",
+            "method": method.name,
+            "id": item.id,
+            "text": item.text,
+            "words": len(item.text.split()),
+            "round": item.round,
+            "born": born(item.round),
+            "parent": None if item.parent is None else f"{method.name}-{item.parent}",
+            "votes": item.votes,
+            "final": item.final,
+            "attributes": _values(item, schema),
+        }
+        for method in data.methods
+        for item in method.texts.value
+    ]
+    used = {
+        place
+        for method in data.methods
+        for item in method.texts.value
+        for place, code in enumerate(item.codes)
+        if code >= 0
+    }
+    return {
+        "rows": rows,
+        "filters": [(place, a) for place, a in enumerate(schema.attributes) if place in used],
+        "methods": [m.name for m in data.methods if m.texts.value],
+        "final": sum(row["final"] for row in rows),
+        "voted": any(row["votes"] is not None for row in rows),
+        "ancestors": any(not row["final"] for row in rows),
+        "size": sum(m.final_texts for m in data.methods),
+    }
+
+
+def _values(item: SyntheticText, schema: Schema) -> list[tuple[int, str, str]]:
+    """Place in the schema, name and value of each attribute that was asked for."""
+    return [
+        (place, schema.attributes[place].name, schema.attributes[place].domain[code])
+        for place, code in enumerate(item.codes)
+        if code >= 0
+    ]
+
+
+def _internal_view(
+    data: PublicData, internal: InternalData, styles: Mapping[str, tuple[str, int]]
+) -> dict[str, Any]:
+    """Charts by round, and tables of the final sets."""
+    return {
+        "charts": list(_metric_charts(internal.figures, styles)),
+        "tables": _final_tables(internal.figures, list(styles)),
+        "methods": list(styles),
+    }
+
+
+def _metric_charts(
+    figures: Sequence[Figure], styles: Mapping[str, tuple[str, int]]
+) -> list[dict[str, Any]]:
+    charts = []
+    for metric in _BY_ROUND:
+        spaces = dict.fromkeys(f.space for f in figures if f.metric == metric)
+        for space in spaces:
+            own = [f for f in figures if f.metric == metric and f.space == space]
+            ceiling = next((f for f in own if f.method == REAL), None)
+            shown = [f for f in own if f.method in styles]
+            if len({f.round for f in shown}) < 2:
+                continue
+            named = METRICS[metric]
+            title = f"{named.label}, {_space(space)}"
+            picture = metric_lines(
+                shown, styles=styles, ceiling=ceiling, title=title, bounds=named.bounds
+            )
+            charts.append({"title": title, "better": named.better, "chart": picture,
+                           "says": named.says})  # fmt: skip
+    return charts
+
+
+def _final_tables(figures: Sequence[Figure], methods: Sequence[str]) -> list[dict[str, Any]]:
+    """Metrics of the final sets, one table a space or kind, one column a method."""
+    final = [f for f in figures if f.round == FINAL]
+    columns = [m for m in (*methods, REAL) if any(f.method == m for f in final)]
+    tables = []
+    for space in dict.fromkeys(f.space for f in final):
+        rows = []
+        for metric in dict.fromkeys(f.metric for f in final if f.space == space):
+            cells = {f.method: f for f in final if f.space == space and f.metric == metric}
+            named = METRICS.get(metric, Metric(label=metric, better=_default_better(space)))
+            rows.append(
+                {
+                    "metric": named.label,
+                    "says": named.says,
+                    "better": named.better,
+                    "cells": [cells.get(m) for m in columns],
+                }
+            )
+        tables.append({"space": _space(space), "columns": columns, "rows": rows})
+    return tables
+
+
+def _default_better(space: str) -> str:
+    return "lower" if space == "attribute" else ""
+
+
+def _space(space: str) -> str:
+    return {
+        "encoder": "in the encoder's space",
+        "tf-idf": "in the space of words (TF-IDF)",
+        "attribute": "by attribute",
+        "table": "of the attribute table",
+        "words": "lengths",
+        "text": "variety",
+        "private": "copies of private texts",
+        "heldout": "copies of held-out texts",
+        "donated": "copies of donated examples",
+        "public": "copies of public texts",
+    }.get(space, space)
+
+
+_TEMPLATES.filters["interval"] = interval
+_TEMPLATES.filters["number"] = number

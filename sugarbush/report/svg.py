@@ -1,0 +1,150 @@
+"""Charts as inline SVG: small, printable, and coloured by the page's own style sheet.
+
+A chart holds no colour of its own, only class names, so that it follows dark, light and print.
+Every text goes through `escape`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup, escape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """From values in [low, high] to places in [start, end]; `log` for ranks from 1."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        low, high, at = self.low, self.high, value
+        if self.log:
+            low, high, at = (math.log(v) for v in (low, high, max(value, low)))
+        share = 0.5 if high == low else (at - low) / (high - low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def ticks(self, count: int = 4) -> list[float]:
+        """Round values within the range, about `count` of them."""
+        if self.log:
+            return [10.0**k for k in range(8) if self.low <= 10**k <= self.high * 1.001]
+        if self.high <= self.low:
+            return [self.low]
+        rough = (self.high - self.low) / max(count, 1)
+        step = 10.0 ** math.floor(math.log10(rough))
+        step *= next((f for f in (1, 2, 5, 10) if f * step >= rough), 10)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [k * step for k in range(first, last + 1)]
+
+
+def element(tag: str, content: str | Markup = "", **attributes: object) -> Markup:
+    """One element; `class_` and `stroke_width` are spelt so that Python can take them."""
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    return Markup(f"<{tag}{written}>{escape(content)}</{tag}>")
+
+
+def group(parts: Sequence[Markup], **attributes: object) -> Markup:
+    """Several elements under one."""
+    return element("g", Markup("").join(parts), **attributes)
+
+
+def chart(parts: Sequence[Markup], *, width: int, height: int, label: str) -> Markup:
+    """A whole picture that scales to its column; `label` says to all what it shows."""
+    return element(
+        "svg",
+        Markup("").join([element("title", label), *parts]),
+        class_="chart",
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        **{"aria-label": label},
+    )
+
+
+def text(content: str, x: float, y: float, *, anchor: str = "start", class_: str = "") -> Markup:
+    """A line of text."""
+    return element("text", content, x=x, y=y, text_anchor=anchor, class_=class_ or None)
+
+
+def line(points: Sequence[tuple[float, float]], class_: str) -> Markup:
+    """A polyline."""
+    return element("polyline", points=_joined(points), class_=class_)
+
+
+def rectangle(x: float, y: float, width: float, height: float, class_: str) -> Markup:
+    """A box."""
+    return element(
+        "rect", x=round(x, 1), y=round(y, 1), width=round(max(width, 0), 1),
+        height=round(height, 1), class_=class_,
+    )  # fmt: skip
+
+
+def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) -> Markup:
+    """A mark whose shape tells its series apart where colour cannot."""
+    match shape % 4:
+        case 0:
+            return element("circle", cx=x, cy=y, r=size, class_=class_)
+        case 1:
+            side = size * 1.75
+            return rectangle(x - side / 2, y - side / 2, side, side, class_)
+        case 2:
+            corners = [
+                (x, y - size * 1.2),
+                (x + size * 1.15, y + size),
+                (x - size * 1.15, y + size),
+            ]
+        case _:
+            reach = size * 1.35
+            corners = [(x, y - reach), (x + reach, y), (x, y + reach), (x - reach, y)]
+    return element("polygon", points=_joined(corners), class_=class_)
+
+
+def axis_bottom(scale: Scale, y: float, *, labels: Sequence[tuple[float, str]]) -> list[Markup]:
+    """A baseline with labels below it."""
+    parts = [line([(scale.start, y), (scale.end, y)], "axis")]
+    for value, label in labels:
+        x = scale(value)
+        parts += [line([(x, y), (x, y + 4)], "axis"), text(label, x, y + 16, anchor="middle")]
+    return parts
+
+
+def axis_left(scale: Scale, x: float, end: float, *, ticks: Sequence[float]) -> list[Markup]:
+    """Faint lines across, each with its value at the left."""
+    parts = []
+    for value in ticks:
+        y = scale(value)
+        parts += [line([(x, y), (end, y)], "rule"), text(short(value), x - 7, y + 4, anchor="end")]
+    return parts
+
+
+def short(value: float) -> str:
+    """A number in few characters: 0.25, 12, 1.5k."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.3g}M"
+    if abs(value) >= 1e4:
+        return f"{value / 1e3:.3g}k"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def thinned(count: int, *, most: int = 200) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """At most about `most` ranks of 1 to `count`, evenly spread on a logarithmic axis."""
+    if count <= most:
+        return np.arange(1, count + 1)
+    return np.unique(np.geomspace(1, count, most).round().astype(np.int64))
+
+
+def _joined(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
