@@ -110,9 +110,7 @@ def show(
     stage: Annotated[
         str, typer.Argument(help="metadata, initial, evolve, synthetic, card or metrics.")
     ],
-    method: Annotated[
-        str | None, typer.Option(help="The method whose artifacts to show.")
-    ] = None,
+    method: Annotated[str | None, typer.Option(help="The method whose artifacts to show.")] = None,
     rows: Annotated[int, typer.Option(help="How many rows to show.", min=1)] = 10,
     internal: Annotated[
         bool, typer.Option("--internal", help="Also what was computed on real texts.")

@@ -55,7 +55,8 @@ def summarise(base: Path, params: Params, console: Console) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("epsilon", _promise(card["promise"]))
     table.add_row(
-        "dataset total", f"{_number(card['budget']['dataset_total_epsilon'])} of a cap of {params.privacy.cap:g}"
+        "dataset total",
+        f"{_number(card['budget']['dataset_total_epsilon'])} of a cap of {params.privacy.cap:g}",
     )
     for method in params.methods:
         synthetic = roots.released / "evolve" / method.value / "synthetic.jsonl"

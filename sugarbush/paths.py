@@ -81,6 +81,16 @@ def checkout_root(base: Path) -> Path:
     return base
 
 
+def find_input(base: Path, name: str) -> Path:
+    """A file that the settings name: in `base`, or for an experiment's copy in its checkout.
+
+    The copy holds what git tracks, and a corpus is rarely that.
+    """
+    path = base / name
+    around = checkout_root(base) / name
+    return path if path.exists() or not around.exists() else around
+
+
 def require(path: Path, *, left_by: str) -> Path:
     """`path`, if it is there. Raises MissingInputError naming the stage that leaves it."""
     if not path.exists():

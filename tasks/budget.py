@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sugarbush.errors import ParamsError
-from sugarbush.params import Method, Params, Purpose
-from sugarbush.paths import state_root
+from sugarbush.params import Method, Params
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.plan import Part, Plan, make_plan
+from tasks.state import state_of
 
 METADATA = "metadata"
 LABELS = "labels"
@@ -67,8 +67,3 @@ def open_ledger(params: Params, base: Path) -> Ledger:
         cap=params.privacy.cap,
         delta=params.privacy.delta,
     )
-
-
-def state_of(params: Params, base: Path) -> Path:
-    """The state folder of a run in `base`."""
-    return state_root(base, example=params.privacy.purpose is Purpose.EXAMPLE)

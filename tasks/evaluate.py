@@ -32,14 +32,14 @@ from sugarbush.metrics.lengths import length_distance, word_counts
 from sugarbush.metrics.mauve import mauve_interval
 from sugarbush.metrics.precision_recall import NEIGHBOURS, neighbour_scores
 from sugarbush.params import EvaluateParams, Method, Params
-from sugarbush.paths import Roots, make_private, require, whole_file
-from sugarbush.privacy.ledger import state_key
+from sugarbush.paths import Roots, find_input, make_private, require, whole_file
+from sugarbush.privacy.key import state_key
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import state_of
 from tasks.encoder import open_encoder
 from tasks.private_files import RealTexts, load_real_texts
+from tasks.state import state_of
 
 NAME = "evaluate"
 ENCODER, LATENT = "encoder", "tf-idf"
@@ -179,15 +179,16 @@ def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int,
     yield 0, load_population(require(initial, left_by=f"initialise@{method}"), schema.names)
     for folder in sorted(evolved.glob("round_*")):
         population = load_population(folder / "candidates.parquet", schema.names)
-        yield int(folder.name.removeprefix("round_")), population.take(
-            np.load(folder / "survivors.npy")
+        yield (
+            int(folder.name.removeprefix("round_")),
+            population.take(np.load(folder / "survivors.npy")),
         )
     yield -1, load_population(evolved / "final.parquet", schema.names)
 
 
 def run(base: Path, params: Params) -> None:
     """Measure every method, and a real sample as the ceiling."""
-    roots, schema = Roots(base), load_schema(base / params.prepare.schema_)
+    roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     settings = params.evaluate
     train = load_real_texts(roots.private, "train", schema.names, settings.max_texts, settings.seed)
     heldout = load_real_texts(
@@ -202,9 +203,7 @@ def run(base: Path, params: Params) -> None:
         open_encoder(params, roots, private=True) as private,
         open_encoder(params, roots, private=False) as encoder,
     ):
-        ruler = yardstick(
-            train, heldout, schema=schema, embed=private.encode, params=params
-        )
+        ruler = yardstick(train, heldout, schema=schema, embed=private.encode, params=params)
         ruler = Yardstick(**{**vars(ruler), "embed": encoder.encode})
         measures = list(_ceiling(train, ruler, private.encode, settings))
         for method in params.methods:
@@ -225,9 +224,7 @@ def _ceiling(
     yield from attribute_distances(train.texts, real, method="real", round_=-1, params=params)
 
 
-def _sample(
-    texts: Sequence[str], params: EvaluateParams, *names: str | int
-) -> tuple[str, ...]:
+def _sample(texts: Sequence[str], params: EvaluateParams, *names: str | int) -> tuple[str, ...]:
     if len(texts) <= params.max_texts:
         return tuple(texts)
     places = public_rng(params.seed, "sample", *names).choice(

@@ -27,18 +27,19 @@ from sugarbush.evolution.population import (
     save_population,
 )
 from sugarbush.params import Method, Params
-from sugarbush.paths import Roots, require, whole_folder
+from sugarbush.paths import Roots, find_input, require, whole_folder
 from sugarbush.privacy.draws import digest_of, open_draws
 from sugarbush.privacy.kinds import Private
 from sugarbush.randomness import seed_of
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import open_ledger, plan_for, state_of, votes_of
+from tasks.budget import open_ledger, plan_for, votes_of
 from tasks.encoder import open_encoder
 from tasks.forced import was_forced
 from tasks.generator import open_writer
 from tasks.private_files import Records, load_codes, load_records, load_sketch, read_stamp
 from tasks.release import read_release, write_release
+from tasks.state import state_of
 from tasks.synthesize_metadata import label_attribute
 
 NAME = "evolve"
@@ -60,9 +61,7 @@ def ballot_of(
     if params.evolve.of(method).by_label:
         place = schema.names.index(label_attribute(params, schema))
         codes = load_codes(private / "metadata" / "train.parquet", schema.names)
-        voters = records.zip_batch(
-            codes, lambda r, table: Voters(encode(r.texts), table[:, place])
-        )
+        voters = records.zip_batch(codes, lambda r, table: Voters(encode(r.texts), table[:, place]))
     else:
         voters = records.map_batch(
             lambda r: Voters(encode(r.texts), np.zeros(len(r), dtype=np.int64))
@@ -86,9 +85,7 @@ def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> st
     return digest_of(
         version=METHOD_VERSION,
         method=method.value,
-        corpus=read_stamp(
-            Roots(base).stamps / "extract_metadata.json", left_by="extract_metadata"
-        ),
+        corpus=read_stamp(Roots(base).stamps / "extract_metadata.json", left_by="extract_metadata"),
         first=first.frame(schema.names).to_json(orient="split"),
         schema=schema.model_dump(mode="json"),
         settings=params.evolve.of(method).model_dump(mode="json"),
@@ -103,7 +100,7 @@ def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> st
 
 def run(base: Path, params: Params, method: Method) -> None:
     """Evolve, restoring every round that was finished before, and release the result."""
-    roots, schema = Roots(base), load_schema(base / params.prepare.schema_)
+    roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     name = f"{NAME}-{method}"
     initial = roots.released / "initial" / method.value
     digest = digest_for(base, params, method, schema)

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from sugarbush.metadata.extract import extract_codes
 from sugarbush.params import ExtractMetadataParams, Params
-from sugarbush.paths import Roots, make_private, whole_folder
+from sugarbush.paths import Roots, find_input, make_private, whole_folder
+from sugarbush.privacy.key import state_key
 from sugarbush.privacy.kinds import Private
-from sugarbush.privacy.ledger import state_key
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import state_of
 from tasks.encoder import open_encoder
 from tasks.prepare import read_donated
 from tasks.private_files import Records, load_records, records_of, save_codes, write_stamp
+from tasks.state import state_of
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
@@ -42,7 +42,7 @@ def codes_of(
 def run(base: Path, params: Params) -> None:
     """Extract from the private parts and from the donated examples."""
     roots = Roots(base)
-    schema = load_schema(base / params.prepare.schema_)
+    schema = load_schema(find_input(base, params.prepare.schema_))
     private = make_private(roots.private / "metadata")
     with open_encoder(params, roots, private=True) as encoder:
 

@@ -1,8 +1,12 @@
-"""Has the user's file changed? Asked on every run, so it is quick.
+"""Have the files that the settings name changed? Asked on every run, so it is quick.
 
-Reads    prepare.file
-Writes   data/stamps/corpus.json: a digest of its bytes, keyed by the installation's secret
+Reads    prepare.file, prepare.donated, the schema, the pool's files
+Writes   data/stamps/                corpus.json, schema.json, donated.json, pool.json:
+                                     digests keyed by the installation's secret
 Spends   nothing
+
+DVC learns from the stamps what is stale without learning a file's hash or size. A stamp of a later
+stage whose private files are gone is taken away, so that DVC runs that stage again.
 """
 
 from __future__ import annotations
@@ -10,31 +14,69 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from sugarbush.errors import InputError
-from sugarbush.params import Params
-from sugarbush.paths import Roots, whole_file
-from sugarbush.privacy.ledger import state_key
+from sugarbush.params import Params, Provider
+from sugarbush.paths import Roots, find_input, whole_file
+from sugarbush.privacy.key import state_key
+from sugarbush.schema import load_schema
 from tasks import stage
-from tasks.budget import state_of
+from tasks.state import state_of
 
 NAME = "fingerprint"
 
 
 def run(base: Path, params: Params) -> None:
-    """Stamp the file; DVC then knows whether `prepare` is stale without knowing its hash."""
-    path = base / params.prepare.file
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
-    except FileNotFoundError:
-        raise InputError(f"{path}: not found (setting prepare.file)") from None
-    except (PermissionError, IsADirectoryError) as error:
-        raise InputError(f"{path}: {error.strerror} (setting prepare.file)") from None
-    stamp = hmac.digest(state_key(state_of(params, base)), digest, "sha256").hex()
-    with whole_file(Roots(base).stamps / "corpus.json") as temporary:
-        temporary.write_text(json.dumps({"stamp": stamp}) + "\n")
+    """Write the four stamps."""
+    settings, pool = params.prepare, params.generator.pool
+    schema = load_schema(find_input(base, settings.schema_))
+    donated = [settings.donated] if settings.donated is not None else []
+    sources = [s.file for s in pool.sources] if _uses_pool(params) else []
+    digests = {
+        "corpus": _digest_of_files(base, [settings.file], setting="prepare.file"),
+        "schema": hashlib.sha256(schema.model_dump_json().encode()).digest(),
+        "donated": _digest_of_files(base, donated, setting="prepare.donated"),
+        "pool": _digest_of_files(base, sources, setting="generator.pool.sources"),
+    }
+    key = state_key(state_of(params, base))
+    for name, digest in digests.items():
+        stamp = hmac.digest(key, name.encode() + digest, "sha256").hex()
+        with whole_file(Roots(base).stamps / f"{name}.json") as temporary:
+            temporary.write_text(json.dumps({"stamp": stamp}) + "\n")
+    forget_stamps_without_files(base)
+
+
+def _uses_pool(params: Params) -> bool:
+    return params.generator.provider is Provider.POOL
+
+
+def _digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
+    whole = hashlib.sha256()
+    for name in names:
+        path = find_input(base, name)
+        try:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except FileNotFoundError:
+            raise InputError(f"{path}: not found (setting {setting})") from None
+        except (PermissionError, IsADirectoryError) as error:
+            raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
+    return whole.digest()
+
+
+def forget_stamps_without_files(base: Path) -> None:
+    """A stamp vouches for private files that DVC cannot see; without them it is worth nothing."""
+    roots = Roots(base)
+    vouched = {
+        "prepare": roots.private / "prepared" / "train.parquet",
+        "extract_metadata": roots.private / "metadata" / "train.parquet",
+        "evaluate": roots.internal / "metrics.json",
+    }
+    for name, file in vouched.items():
+        if not file.exists():
+            (roots.stamps / f"{name}.json").unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

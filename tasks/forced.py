@@ -1,62 +1,79 @@
 """Was this stage forced to run?
 
 A stage that is run at a known digest restores what was drawn before. Whoever wants new draws says
-so: `sugarbush run --force`, `dvc repro -f`, `dvc exp run -f`. DVC does not hand its flag to a
-stage, so it is read off the command line of the DVC process that the stage descends from.
+so: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not hand its flag to a
+stage, so it is read off the command line of the DVC process that runs it, by DVC's own parser. An
+experiment from the queue runs in a worker whose command line no longer holds it; there it is read
+from the arguments that DVC stored in the experiment's copy.
+
+When in doubt the answer is no: a draw that is released twice costs nothing, a draw that nobody
+asked for costs epsilon. `--force-downstream` forces nothing here, for it names no stage.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import psutil
 
-FORCE_VARIABLE = "SUGARBUSH_FORCE"
-_COMMANDS = {("repro",), ("exp", "run"), ("experiments", "run")}
-# Short options of these commands that take a value: what follows them is no flag.
-_WITH_VALUE = frozenset("-S --set-param -n --name -j --jobs -r --rev".split())
+_RUNS_IN_DVC = "DVC_STAGE"
+_STORED_ARGUMENTS = "refs/exps/exec/EXEC_MERGE:./.dvc/tmp/repro.dat"
 
 
 def was_forced() -> bool:
-    """Whether the operator asked for new draws."""
-    if os.environ.get(FORCE_VARIABLE):
-        return True
-    return any(asks_for_force(_command(parent)) for parent in psutil.Process().parents())
+    """Whether the DVC command that runs this stage was asked to force it."""
+    arguments = dvc_arguments()
+    return arguments is not None and asks_for_force(arguments, Path())
 
 
-def asks_for_force(command: Sequence[str]) -> bool:
-    """Whether a process's arguments are a forced `dvc repro` or `dvc exp run`."""
-    for place, argument in enumerate(command):
-        is_dvc = PurePath(argument).name == "dvc"
-        is_module = argument == "dvc" and place > 0 and command[place - 1] == "-m"
-        if is_dvc or is_module:
-            return _forced(list(command[place + 1 :]))
-    return False
+def runs_from_queue() -> bool:
+    """Whether this stage runs in a worker of DVC's queue, with no operator at its terminal."""
+    arguments = dvc_arguments()
+    return arguments is not None and "exec-run" in arguments
 
 
-def _forced(arguments: list[str]) -> bool:
-    while arguments and arguments[0].startswith("-"):
-        arguments = arguments[1:]
-    named = next((c for c in _COMMANDS if tuple(arguments[: len(c)]) == c), None)
-    if named is None:
+def dvc_arguments() -> list[str] | None:
+    """The arguments of the DVC process that runs this stage; None when it runs by itself."""
+    if _RUNS_IN_DVC not in os.environ:
+        return None
+    for parent in psutil.Process().parents():
+        try:
+            arguments = arguments_to_dvc(parent.cmdline())
+        except psutil.Error:
+            continue
+        if arguments is not None:
+            return arguments
+    return None
+
+
+def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
+    """What follows `dvc` on a command line; None when it is another program's."""
+    for place, argument in enumerate(command[:4]):
+        if PurePath(argument).name == "dvc" and (place < 2 or command[place - 1] == "-m"):
+            return list(command[place + 1 :])
+    return None
+
+
+def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
+    """Whether these arguments to DVC force what they run."""
+    from dvc.cli import parse_args
+
+    parsed = parse_args(list(arguments))
+    if getattr(parsed, "infofile", None) is not None:
+        return _stored_force(base)
+    return bool(getattr(parsed, "force", False))
+
+
+def _stored_force(base: Path) -> bool:
+    """The flag of a queued experiment: DVC pickles its arguments and commits them to the copy."""
+    shown = subprocess.run(
+        ["git", "show", _STORED_ARGUMENTS], cwd=base, capture_output=True, check=False
+    )
+    if shown.returncode != 0:
         return False
-    skip = False
-    for argument in arguments[len(named) :]:
-        if skip:
-            skip = False
-        elif argument in _WITH_VALUE:
-            skip = True
-        elif argument == "--force":
-            return True
-        elif argument.startswith("-") and not argument.startswith("--") and "f" in argument:
-            return True
-    return False
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+    stored = pickle.loads(shown.stdout)  # written by DVC for itself, in the operator's checkout
+    return bool(stored["kwargs"].get("force", False))

@@ -10,8 +10,8 @@ from sugarbush.llm.build import build_generator
 from sugarbush.llm.client import Generator
 from sugarbush.llm.pool import PoolGenerator
 from sugarbush.params import Params, Provider
-from tasks.budget import state_of
 from tasks.pool import load_pool
+from tasks.state import state_of
 
 
 def open_generator(params: Params, base: Path, encoder: Encoder) -> Generator:

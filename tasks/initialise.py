@@ -30,7 +30,7 @@ from sugarbush.evolution.population import save_population
 from sugarbush.llm.client import usage_of
 from sugarbush.llm.examples import choose_examples
 from sugarbush.params import EvolutionParams, Method, Params
-from sugarbush.paths import Roots, require, whole_folder
+from sugarbush.paths import Roots, find_input, require, whole_folder
 from sugarbush.privacy.draws import digest_of
 from sugarbush.privacy.kinds import Released
 from sugarbush.randomness import public_rng, seed_of
@@ -71,9 +71,7 @@ def targets_of(
     described = json.loads((metadata / "metadata.json").read_text())
     labels = np.load(metadata / "labels.npy")
     count = _survivors(params, float(labels.sum()))
-    targets = targets_by_label(
-        count, schema, attribute=described["label"], label_counts=labels
-    )
+    targets = targets_by_label(count, schema, attribute=described["label"], label_counts=labels)
     return Released(targets, ids)
 
 
@@ -84,7 +82,7 @@ def _survivors(params: EvolutionParams, record_count: float | None) -> int:
 
 def run(base: Path, params: Params, method: Method) -> None:
     """Ask the generator for the first candidates and keep the usable answers."""
-    roots, schema = Roots(base), load_schema(base / params.prepare.schema_)
+    roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     evolution = params.evolve.of(method)
     metadata = require(roots.released / "metadata", left_by="synthesize_metadata")
     seed = seed_of(params.initialise.seed, method.value)

@@ -1,6 +1,6 @@
 """The user's file, checked, and split into a private train part and a held-out part.
 
-Reads    prepare.file, prepare.donated, the schema
+Reads    prepare.file, prepare.donated, the schema, the pool's files
 Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, raw_<attribute>),
                                      sketch.json, tally.json
          data/stamps/prepare.json
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,16 @@ from typing import Any
 import pandas as pd
 
 from sugarbush.errors import InputError
-from sugarbush.params import BadRows, Params, PrepareParams
-from sugarbush.paths import Roots, make_private, whole_folder
-from sugarbush.privacy.ledger import keyed_sketch, state_key
+from sugarbush.params import BadRows, Params, PrepareParams, Provider
+from sugarbush.paths import Roots, find_input, make_private, whole_folder
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.ledger import keyed_sketch
 from sugarbush.randomness import hash_share
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import state_of
 from tasks.private_files import RAW, write_stamp
 from tasks.reading import Row, is_missing, read_rows
+from tasks.state import state_of
 
 NAME = "prepare"
 _SHOWN_ROWS = 5
@@ -89,11 +91,15 @@ def usable(
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _problem(text: object, params: PrepareParams) -> str | None:
-    if is_missing(text):
+def _problem(cell: object, params: PrepareParams) -> str | None:
+    if is_missing(cell):
         return f"has no text in column '{params.text_column}'"
-    if not isinstance(text, str):
+    if not isinstance(cell, str):
         return f"column '{params.text_column}' is no text"
+    return _problem_of_text(cell, params)
+
+
+def _problem_of_text(text: str, params: PrepareParams) -> str | None:
     if not text.strip():
         return "the text is empty"
     if "\0" in text:
@@ -137,31 +143,32 @@ def _plain(value: Any) -> str | None:
 
 def normalised(text: str) -> str:
     """What two copies of one text have in common, whatever their case and spacing."""
-    return " ".join(text.lower().split())
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def split(
-    records: Sequence[Record], params: PrepareParams, *, donated: Sequence[str], source: str
+    records: Sequence[Record], params: PrepareParams, *, public: Collection[str], source: str
 ) -> Prepared:
     """The private parts: every record goes by a hash of its own id, whoever else is there.
 
-    Donated texts are taken out wherever they occur, and so is the share of texts that
-    `exclude_share` leaves to a public pool.
+    Texts that are `public` (donated, or in the generator's pool) are taken out wherever they
+    occur, and so is the share of texts that `exclude_share` leaves to a public pool.
     Raises InputError on repeated ids, too few records, or texts that are all alike.
     """
     _refuse_repeated(records, params, source)
-    given = {normalised(text) for text in donated}
-    own = [r for r in records if normalised(r.text) not in given]
+    known = {normalised(text) for text in public}
+    own = [r for r in records if normalised(r.text) not in known]
     kept = [r for r in own if params.exclude_share <= hash_share(r.text)]
     parts: dict[bool, list[Record]] = {True: [], False: []}
     for record in kept:
         parts[hash_share(f"heldout\x1f{record.id}") < params.heldout_share].append(record)
     if len(parts[False]) < params.min_records:
         raise InputError(
-            f"{source}: holds {len(parts[False])} private record(s) beside the held-out part, "
-            f"fewer than prepare.min_records={params.min_records} (setting prepare.file)"
+            f"{source}: leaves fewer private records than "
+            f"prepare.min_records={params.min_records}, once the held-out part and what is public "
+            "are taken out (setting prepare.file)"
         )
-    if len({r.text for r in kept}) == 1:
+    if len({normalised(r.text) for r in kept}) == 1:
         raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
     return Prepared(
         train=tuple(parts[False]),
@@ -169,7 +176,7 @@ def split(
         tally={
             "train": len(parts[False]),
             "heldout": len(parts[True]),
-            "donated": len(records) - len(own),
+            "public": len(records) - len(own),
             "left to the pool": len(own) - len(kept),
         },
     )
@@ -200,9 +207,14 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _wanted(params: PrepareParams, schema: Schema, *, with_id: bool) -> tuple[str, ...]:
-    ids = [params.id_column] if with_id and params.id_column else []
-    return tuple(dict.fromkeys([params.text_column, *ids, *columns_of(schema).values()]))
+def _wanted(params: PrepareParams, schema: Schema, *, with_id: bool) -> Mapping[str, str]:
+    """Every column that must be there, and what asks for it."""
+    columns = {params.text_column: "prepare.text_column"}
+    if with_id and params.id_column is not None:
+        columns.setdefault(params.id_column, "prepare.id_column")
+    for name, column in columns_of(schema).items():
+        columns.setdefault(column, f"attribute '{name}'")
+    return columns
 
 
 def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
@@ -210,31 +222,39 @@ def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
     settings = params.prepare
     if settings.donated is None:
         return frame_of([], schema)
-    path = base / settings.donated
+    path = find_input(base, settings.donated)
     rows = read_rows(
         path, setting="prepare.donated", wanted=_wanted(settings, schema, with_id=False)
     )
     without_id = settings.model_copy(update={"id_column": None})
-    records, _ = usable(
-        rows, without_id, schema, source=str(path), setting="prepare.donated"
-    )
+    records, _ = usable(rows, without_id, schema, source=str(path), setting="prepare.donated")
     return frame_of(records, schema)
+
+
+def public_texts(base: Path, params: Params, schema: Schema) -> tuple[str, ...]:
+    """Texts that are public already: donated ones, and those of the generator's pool."""
+    donated = tuple(read_donated(base, params, schema)["text"])
+    if params.generator.provider is not Provider.POOL:
+        return donated
+    from tasks.pool import load_pool
+
+    return donated + load_pool(params.generator.pool.sources, base=base)
 
 
 def prepared(base: Path, params: Params, schema: Schema) -> Prepared:
     """Read, check and split, and write nothing."""
     settings = params.prepare
-    path = base / settings.file
+    path = find_input(base, settings.file)
     rows = read_rows(path, setting="prepare.file", wanted=_wanted(settings, schema, with_id=True))
     records, bad = usable(rows, settings, schema, source=str(path), setting="prepare.file")
-    donated = read_donated(base, params, schema)
-    parts = split(records, settings, donated=tuple(donated["text"]), source=str(path))
+    public = public_texts(base, params, schema)
+    parts = split(records, settings, public=public, source=str(path))
     return Prepared(train=parts.train, heldout=parts.heldout, tally={**parts.tally, **bad})
 
 
 def run(base: Path, params: Params) -> None:
     """Leave both parts, the corpus's keyed sketch and the stamp that DVC sees."""
-    roots, schema = Roots(base), load_schema(base / params.prepare.schema_)
+    roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     parts = prepared(base, params, schema)
     key = state_key(state_of(params, base))
     make_private(roots.private)

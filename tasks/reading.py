@@ -1,10 +1,15 @@
-"""The user's file as rows: csv, jsonl or parquet. Errors name file and row, never a value."""
+"""The user's file as rows: csv, jsonl or parquet. Errors name file, row and setting, never a value.
+
+A row has the number that an editor shows: of the line on which it ends in a csv file (the header is
+line 1), of the line in jsonl; rows of a parquet file are counted from 1.
+"""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,35 +21,49 @@ import pyarrow.parquet as pq
 from sugarbush.errors import InputError
 
 _FORMATS = ".csv, .jsonl or .parquet"
-_FIELD_LIMIT = 2**27
+_FIELD_LIMIT = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One record with its number as an editor shows it: the line, or the row of a table from 1."""
+    """One record and its number."""
 
     number: int
     fields: dict[str, Any]
 
 
-def read_rows(path: Path, *, setting: str, wanted: tuple[str, ...]) -> tuple[Row, ...]:
-    """Every row of `path`, with the columns `wanted`.
+def read_rows(path: Path, *, setting: str, wanted: Mapping[str, str]) -> tuple[Row, ...]:
+    """Every row of `path`. `wanted` maps each column that must be there to what asks for it.
 
     Raises InputError naming the file, the row or byte, and `setting`.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: not found (setting {setting})")
     readers = {".csv": _csv, ".jsonl": _jsonl, ".ndjson": _jsonl, ".parquet": _parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
     try:
         rows = tuple(reader(path, setting, wanted))
-    except PermissionError:
-        raise InputError(f"{path}: may not be read (setting {setting})") from None
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found (setting {setting})") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
     if not rows:
         raise InputError(f"{path}: holds no row (setting {setting})")
     return rows
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing."""
+    return value is None or (isinstance(value, float) and pd.isna(value))
+
+
+def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> None:
+    """Says which column is missing, and not which ones are there: a csv file without a header
+    has its first record for one."""
+    have = set(present)
+    for column, asked_by in wanted.items():
+        if column not in have:
+            raise InputError(f"{path}: has no column '{column}' (asked for by {asked_by})")
 
 
 def _decoded(path: Path, setting: str) -> str:
@@ -59,21 +78,15 @@ def _decoded(path: Path, setting: str) -> str:
         ) from None
 
 
-def _require(path: Path, setting: str, wanted: tuple[str, ...], present: object) -> None:
-    have = set(present)  # type: ignore[call-overload]
-    if missing := [name for name in wanted if name not in have]:
-        raise InputError(
-            f"{path}: has no column {', '.join(map(repr, missing))} (setting {setting})"
-        )
-
-
-def _csv(path: Path, setting: str, wanted: tuple[str, ...]) -> Iterator[Row]:
+def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     csv.field_size_limit(_FIELD_LIMIT)
-    lines = csv.reader(_decoded(path, setting).splitlines(keepends=True), strict=True)
+    lines = csv.reader(io.StringIO(_decoded(path, setting), newline=""), strict=True)
     try:
-        header = next(lines, [])
-        _require(path, setting, wanted, header)
-        if len(set(header)) != len(header):
+        header = next(lines, None)
+        if header is None:
+            return
+        _require(path, wanted, header)
+        if any(header.count(name) > 1 for name in wanted):
             raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
         for cells in lines:
             if not cells:
@@ -90,32 +103,41 @@ def _csv(path: Path, setting: str, wanted: tuple[str, ...]) -> Iterator[Row]:
         ) from None
 
 
-def _jsonl(path: Path, setting: str, wanted: tuple[str, ...]) -> Iterator[Row]:
+def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+    seen: set[str] = set()
+    number = 0
     for number, line in enumerate(_decoded(path, setting).split("\n"), start=1):
         if not line.strip():
             continue
         try:
             fields = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{path}, row {number}: is not JSON (setting {setting})") from None
         if not isinstance(fields, dict):
             raise InputError(f"{path}, row {number}: is no JSON object (setting {setting})")
-        missing = [name for name in wanted if name not in fields]
-        if missing and number == 1:
-            _require(path, setting, wanted, fields)
+        seen.update(fields)
         yield Row(number=number, fields=fields)
+    if seen:
+        _require(path, wanted, seen)
 
 
-def _parquet(path: Path, setting: str, wanted: tuple[str, ...]) -> Iterator[Row]:
+def _parquet(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+    with path.open("rb") as file:
+        try:
+            names = pq.read_schema(file).names
+            _require(path, wanted, names)
+            if any(names.count(name) > 1 for name in wanted):
+                raise InputError(f"{path}: names a column twice (setting {setting})")
+            table = pq.read_table(file, columns=list(wanted))
+        except (pa.ArrowException, OSError):
+            raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
+    number = 0
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError):
-        raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
-    _require(path, setting, wanted, table.column_names)
-    for number, fields in enumerate(table.select(list(wanted)).to_pylist(), start=1):
-        yield Row(number=number, fields=fields)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing."""
-    return value is None or (isinstance(value, float) and pd.isna(value))
+        for batch in table.to_batches():
+            for fields in batch.to_pylist():
+                number += 1
+                yield Row(number=number, fields=fields)
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{path}, after row {number}: a text is not UTF-8 (setting {setting})"
+        ) from None

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population, load_population
 from sugarbush.llm.client import Usage
 from sugarbush.params import Method, Params, Provider
-from sugarbush.paths import Roots, make_private, require, whole_file, whole_folder
+from sugarbush.paths import Roots, find_input, make_private, require, whole_file, whole_folder
 from sugarbush.privacy.kinds import Released
 from sugarbush.report.card import card_json, card_markdown, release_card, software_versions
 from sugarbush.report.model import (
@@ -77,7 +77,9 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
             "epsilon": params.privacy.epsilon,
             "shares": params.privacy.shares.model_dump(),
             "engine": params.synthesize_metadata.engine.value,
-            "evolve": {m.value: params.evolve.of(m).model_dump(mode="json") for m in params.methods},
+            "evolve": {
+                m.value: params.evolve.of(m).model_dump(mode="json") for m in params.methods
+            },
         },
     )
 
@@ -172,9 +174,7 @@ def _rounds(
         )
 
 
-def _texts(
-    final: Population, folder: Path, schema: Schema, limit: int
-) -> Iterator[SyntheticText]:
+def _texts(final: Population, folder: Path, schema: Schema, limit: int) -> Iterator[SyntheticText]:
     votes = _last_votes(folder, schema)
     for place in range(min(limit, len(final))):
         own, parent = int(final.ids[place]), int(final.parents[place])
@@ -245,7 +245,7 @@ def internal_of(base: Path, params: Params, schema: Schema) -> InternalData:
 
 def run(base: Path, params: Params) -> None:
     """Write the card and both pages."""
-    roots, schema = Roots(base), load_schema(base / params.prepare.schema_)
+    roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     data = PublicData(
         release=release_of(base, params, schema),
         methods=tuple(method_of(base, params, m, schema) for m in params.methods),

@@ -3,28 +3,40 @@
 A stage is `python -m tasks.<name>` in the folder that holds params.yaml. What goes wrong is told in
 one message on the operator's terminal and in reports/internal/errors.log, and nowhere else: exact
 tallies and pass or fail are outside the guarantee. Under a flow, whose database keeps every line,
-the terminal is told by the flow and the stage only says where to look.
+and in a worker of DVC's queue, which has no terminal, the stage only says where to look; there the
+chatter of libraries on stderr (a progress bar counts records) goes to reports/internal too.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import errno
+import json
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
-from typing import NoReturn
+from typing import TextIO
 
 from sugarbush.errors import StorageError, SugarbushError
 from sugarbush.params import Method, Params, load_params
-from sugarbush.paths import Roots, make_private
+from sugarbush.paths import Roots, checkout_root, make_private
+from tasks.forced import runs_from_queue
 
 QUIET_VARIABLE = "SUGARBUSH_QUIET_ERRORS"
 LOG = "errors.log"
+LAST = "last_error.json"
+CHATTER = "stderr.log"
+_PR_SET_PDEATHSIG = 1
 _OUR_FAULT = 70
+_INTERRUPTED = 130
+_DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def main(name: str, run: Callable[[Path, Params], None]) -> None:
@@ -43,42 +55,80 @@ def main_of_method(name: str, run: Callable[[Path, Params, Method], None]) -> No
 
 def guarded(name: str, run: Callable[[Path], None]) -> None:
     """Run, and turn every failure into one message without private content."""
+    die_with_parent()
     base = Path()
-    try:
-        run(base)
-    except SugarbushError as error:
-        _fail(base, name, str(error), error.exit_code)
-    except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS}:
-            _fail_by_our_fault(base, name, error)
-        _fail(base, name, f"{error.filename or 'a file'}: {error.strerror}", StorageError.exit_code)
-    except Exception as error:
-        _fail_by_our_fault(base, name, error)
+    quiet = bool(os.environ.get(QUIET_VARIABLE)) or runs_from_queue()
+    with _chatter_set_aside(base) if quiet else nullcontext(sys.stderr) as terminal:
+        try:
+            run(base)
+        except KeyboardInterrupt:
+            sys.exit(_INTERRUPTED)
+        except Exception as error:
+            message, code = _told(error)
+            log = _write_down(base, name, message, code)
+            print(f"{name} failed; see {log}" if quiet else f"{name}: {message}", file=terminal)
+            sys.exit(code)
 
 
-def _fail_by_our_fault(base: Path, name: str, error: Exception) -> NoReturn:
-    """The kind of error and where it arose. Its message may hold private text and is dropped."""
+def die_with_parent() -> None:
+    """A stage that DVC runs must not outlive it and go on spending (Linux's kernel sees to it)."""
+    if sys.platform == "linux" and "DVC_STAGE" in os.environ:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What the operator is told, and the exit code."""
+    if isinstance(error, SugarbushError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError) and error.errno in _DISK_REFUSED:
+        return f"{error.filename or 'a file'}: {error.strerror}", StorageError.exit_code
+    if isinstance(error, MemoryError):
+        return "not enough memory", StorageError.exit_code
+    # Its message may hold private text, so only the kind of error and where it arose are told.
     frames = traceback.extract_tb(error.__traceback__)
     where = "\n".join(f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
-    message = (
+    return (
         f"a fault in Sugarbush: {type(error).__name__} (its message is withheld, since it may hold "
         f"data). Please report it with these lines:\n{where}"
-    )
-    _fail(base, name, message, _OUR_FAULT)
+    ), _OUR_FAULT
 
 
-def _fail(base: Path, name: str, message: str, code: int) -> NoReturn:
-    log = Roots(base).internal / LOG
+def _write_down(base: Path, name: str, message: str, code: int) -> Path:
+    """Append to the log of errors, and leave the last one by itself for whoever started the run.
+
+    An experiment's copy is thrown away, so its errors go to the checkout around it.
+    """
+    folder = Roots(checkout_root(base)).internal
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    last = {"time": now, "stage": name, "message": message, "exit_code": code}
     try:
-        make_private(log.parent)
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-            now = datetime.now(UTC).isoformat(timespec="seconds")
+        make_private(folder)
+        with _open_private(folder / LOG, os.O_APPEND) as file:
             file.write(f"{now} {name}: {message}\n")
+        with _open_private(folder / LAST, os.O_TRUNC) as file:
+            json.dump(last, file)
     except (OSError, SugarbushError):
-        pass
-    if os.environ.get(QUIET_VARIABLE):
-        print(f"{name} failed; see {log}", file=sys.stderr)
-    else:
-        print(f"{name}: {message}", file=sys.stderr)
-    sys.exit(code)
+        pass  # a full disk must not hide the message that says so
+    return folder / LOG
+
+
+def _open_private(path: Path, how: int) -> TextIOWrapper:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "a", encoding="utf-8")
+
+
+@contextmanager
+def _chatter_set_aside(base: Path) -> Iterator[TextIO]:
+    """Send what anybody writes to stderr to a private file, and yield the terminal itself."""
+    sys.stderr.flush()
+    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace") as terminal:
+        try:
+            folder = make_private(Roots(checkout_root(base)).internal)
+            with _open_private(folder / CHATTER, os.O_APPEND) as file:
+                os.dup2(file.fileno(), 2)
+        except (OSError, SugarbushError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        try:
+            yield terminal
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal.fileno(), 2)

@@ -17,17 +17,18 @@ import pandas as pd
 
 from sugarbush.metadata.engines import METHOD_VERSION, synthesize
 from sugarbush.params import Params
-from sugarbush.paths import Roots, whole_folder
+from sugarbush.paths import Roots, find_input, whole_folder
 from sugarbush.privacy.draws import digest_of, open_draws
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.plan import Plan
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import LABELS, METADATA, open_ledger, plan_for, state_of
+from tasks.budget import LABELS, METADATA, open_ledger, plan_for
 from tasks.forced import was_forced
 from tasks.private_files import load_codes, load_sketch, read_stamp
 from tasks.release import copy_release, write_release
+from tasks.state import state_of
 
 NAME = "synthesize_metadata"
 
@@ -41,7 +42,7 @@ def label_attribute(params: Params, schema: Schema) -> str:
 def run(base: Path, params: Params) -> None:
     """Draw what the plan holds for metadata, or restore what was drawn before."""
     roots, plan = Roots(base), plan_for(params)
-    schema = load_schema(base / params.prepare.schema_)
+    schema = load_schema(find_input(base, params.prepare.schema_))
     parts = {part: plan.of(part).mu for part in (METADATA, LABELS) if plan.holds(part)}
     digest = digest_of(
         version=METHOD_VERSION,
@@ -123,7 +124,6 @@ def _describe(folder: Path, params: Params, schema: Schema, plan: Plan) -> None:
         "attributes": {a.name: list(a.domain) for a in schema.attributes},
     }
     (folder / "metadata.json").write_text(json.dumps(described, indent=1))
-
 
 
 if __name__ == "__main__":

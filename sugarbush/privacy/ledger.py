@@ -27,7 +27,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError, StorageError
+from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import Event, event_from_dict
 from sugarbush.privacy.unit import Unit
@@ -63,28 +63,6 @@ class Entry:
             "sketch": list(self.sketch),
         }
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
-
-
-def state_key(state: Path) -> bytes:
-    """The installation's secret key, made on first use, readable by its owner alone."""
-    path = state / "key"
-    try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with FileLock(state / "key.lock", timeout=_LOCK_TIMEOUT_S):
-            if not path.exists():
-                temporary = state / f"key.{os.getpid()}"
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(secrets.token_bytes(32))
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(path)
-            key = path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"{state}: the state folder cannot be used: {error.strerror}") from None
-    if len(key) != 32:
-        raise LedgerError(f"{path}: the key is damaged; restore it from a backup")
-    return key
 
 
 def keyed_sketch(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ import pytest
 
 from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError, StorageError
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, NonPrivate
-from sugarbush.privacy.ledger import Ledger, keyed_sketch, state_key
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.ledger import Ledger, keyed_sketch
 from sugarbush.privacy.unit import Unit
 
 VOTE = DiscreteGaussian(stddev=8.0)

@@ -1,0 +1,35 @@
+"""The installation's secret key, by itself: stages that only stamp need no accountant."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from filelock import FileLock
+
+from sugarbush.errors import LedgerError, StorageError
+
+_LOCK_TIMEOUT_S = 120
+
+
+def state_key(state: Path) -> bytes:
+    """The installation's secret key, made on first use, readable by its owner alone."""
+    path = state / "key"
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with FileLock(state / "key.lock", timeout=_LOCK_TIMEOUT_S):
+            if not path.exists():
+                temporary = state / f"key.{os.getpid()}"
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(secrets.token_bytes(32))
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(path)
+            key = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{state}: the state folder cannot be used: {error.strerror}") from None
+    if len(key) != 32:
+        raise LedgerError(f"{path}: the key is damaged; restore it from a backup")
+    return key

@@ -1,0 +1,51 @@
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.settings import change_settings
+from sugarbush.errors import ParamsError
+from tests.settings import ROOT
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    return tmp_path
+
+
+def test_one_setting_is_changed_and_the_comments_stay(project: Path) -> None:
+    before = (project / "params.yaml").read_text()
+    assert change_settings(project, assignments=["evolve.maple.rounds=3"]) == (
+        "evolve.maple.rounds",
+    )
+    after = (project / "params.yaml").read_text()
+    assert yaml.safe_load(after)["evolve"]["maple"]["rounds"] == 3
+    assert after.count("#") == before.count("#")
+
+
+def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
+    overlay = project / "mine.yaml"
+    overlay.write_text("privacy: {dataset: mine}\nmethods: [augpe]\n")
+    assert set(change_settings(project, overlay=overlay)) == {"privacy.dataset", "methods"}
+    settings = yaml.safe_load((project / "params.yaml").read_text())
+    assert settings["methods"] == ["augpe"]
+    assert settings["privacy"]["epsilon"] == 1.0
+
+
+def test_nothing_is_written_when_the_result_would_be_invalid(project: Path) -> None:
+    before = (project / "params.yaml").read_text()
+    for bad in ("privacy.epsilom=1", "privacy.epsilon=0", "privacy.epsilon", "methods=[", "x=1"):
+        with pytest.raises(ParamsError):
+            change_settings(project, assignments=[bad])
+        assert (project / "params.yaml").read_text() == before
+
+
+def test_a_missing_overlay_is_named(project: Path) -> None:
+    with pytest.raises(ParamsError, match=r"gone\.yaml"):
+        change_settings(project, overlay=project / "gone.yaml")
+
+
+def test_what_is_already_so_changes_nothing(project: Path) -> None:
+    assert change_settings(project, assignments=["privacy.epsilon=1.0"]) == ()

@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import pytest
+
+from sugarbush.errors import ParamsError
+from tasks.budget import open_ledger, plan_for
+from tests.settings import params
+
+
+def test_maple_divides_mu_squared_by_its_shares() -> None:
+    plan = plan_for(params())
+    assert {a.name for a in plan.allotments} == {"metadata", "votes:maple"}
+    total = sum(a.mu**2 for a in plan.allotments)
+    assert plan.of("metadata").mu ** 2 / total == pytest.approx(0.1)
+    assert plan.epsilon <= 1.0
+
+
+def test_several_methods_share_one_budget() -> None:
+    plan = plan_for(params(methods=["maple", "augpe", "public"]))
+    total = sum(a.mu**2 for a in plan.allotments)
+    shares = {a.name: a.mu**2 / total for a in plan.allotments}
+    assert shares == pytest.approx(
+        {"metadata": 0.05, "labels": 0.05, "votes:maple": 0.45, "votes:augpe": 0.45}
+    )
+    assert 0.99 <= plan.epsilon <= 1.0
+
+
+def test_public_spends_nothing() -> None:
+    assert plan_for(params(methods=["public"])).allotments == ()
+
+
+def test_a_method_without_rounds_leaves_its_share_to_the_metadata() -> None:
+    plan = plan_for(params(evolve__maple__rounds=0))
+    assert {a.name for a in plan.allotments} == {"metadata"}
+    assert 0.99 <= plan.epsilon <= 1.0
+
+
+def test_augpe_without_labels_gives_all_to_its_votes() -> None:
+    plan = plan_for(params(methods=["augpe"], evolve__augpe__by_label=False))
+    assert [a.name for a in plan.allotments] == ["votes:augpe"]
+
+
+def test_more_rounds_than_the_budget_can_carry_are_refused() -> None:
+    with pytest.raises(ParamsError, match=r"evolve\.maple\.rounds=200000"):
+        plan_for(params(evolve__maple__rounds=200_000))
+
+
+def test_the_example_keeps_its_ledger_in_the_checkout_also_from_an_experiments_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
+    here = open_ledger(params(), tmp_path)
+    copy = open_ledger(params(), tmp_path / ".dvc/tmp/exps/standalone/abc")
+    assert here.path == copy.path
+    assert here.path.is_relative_to(tmp_path / ".state")
+
+
+def test_a_release_keeps_its_ledger_outside_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUGARBUSH_STATE", raising=False)
+    ledger = open_ledger(params(privacy__purpose="release"), tmp_path)
+    assert not ledger.path.is_relative_to(tmp_path)
