@@ -171,11 +171,16 @@ class Meter:
     def settle(
         self, worst_cost: float, *, what: str, prompt_tokens: int, completion_tokens: int
     ) -> None:
-        """A call that was admitted has been answered: write down what it cost."""
+        """A call that was admitted has been answered: write down what it cost.
+
+        Where the endpoint tells no usage (no prompt has 0 tokens) that is the most it could cost.
+        """
         self.release(worst_cost)
         cost = cost_of(
             self._price, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens
         )
+        if cost is not None and prompt_tokens == 0:
+            cost = worst_cost
         self._journal.append(
             Paid(
                 time=datetime.now(UTC).isoformat(timespec="seconds"),

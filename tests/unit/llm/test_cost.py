@@ -121,6 +121,15 @@ def test_max_cost_holds_whatever_the_answers_lengths(
     assert one.spent.cost <= max_cost * (1 + 1e-9)
 
 
+def test_an_answer_without_usage_is_charged_the_most_it_could_cost(tmp_path: Path) -> None:
+    one = meter(tmp_path)
+    worst = one.worst_cost(["x" * 100])
+    one.admit(worst)
+    one.settle(worst, what="x", prompt_tokens=0, completion_tokens=0)
+    assert one.spent.cost == pytest.approx(worst)
+    assert worst > 0
+
+
 def test_a_line_torn_by_a_death_costs_that_line_alone(tmp_path: Path) -> None:
     pay(meter(tmp_path))
     path = journal_path(tmp_path, "tickets")

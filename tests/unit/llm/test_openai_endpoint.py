@@ -25,7 +25,9 @@ from sugarbush.llm.endpoint import (
     verdict_on,
     wait_s,
 )
-from sugarbush.params import OpenAiParams, load_params
+from sugarbush.llm.openai import OpenAiGenerator
+from sugarbush.llm.prompts import Message
+from sugarbush.params import OpenAiParams, Provider, load_params
 
 ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -183,3 +185,53 @@ class TestParams:
     def test_a_price_without_its_date(self) -> None:
         with pytest.raises(ValueError, match="date"):
             params(prices={"m": {"input": 1, "output": 2}})
+
+
+OTHER = {
+    "base_url": "http://localhost:9000/v1", "model": "other", "key_variable": "OTHER_KEY",
+    "trusted": True, "mode": "batch", "temperature": 0.5, "top_p": 0.5, "max_tokens": 100,
+    "token_limit": "max_completion_tokens", "send_seed": False, "reasoning_effort": "low",
+    "concurrency": 2, "requests_per_minute": 5.0, "tokens_per_minute": 9.0, "timeout_s": 3.0,
+    "deadline_s": 4.0, "max_retries": 1, "batch_poll_s": 7.0, "context_tokens": 4000,
+    "max_calls": 5, "max_cost": 2.0,
+    "prices": {"my-model": {"input": 1, "output": 2, "date": "2026-11-01"}},
+}  # fmt: skip
+
+
+def test_every_setting_has_another_value_to_try() -> None:
+    assert OTHER.keys() == OpenAiParams.model_fields.keys()
+
+
+@pytest.mark.parametrize("name", sorted(OTHER.keys() - {"context_tokens"}))
+def test_answers_are_kept_apart_exactly_by_what_decides_which_texts_come(
+    name: str, tmp_path: Path
+) -> None:
+    """`context_tokens` decides through the messages, which are in the key themselves."""
+    change = {name: OTHER[name]} | ({"prices": OTHER["prices"]} if name == "max_cost" else {})
+
+    def key_and_identity(one: OpenAiParams) -> tuple[str, dict[str, Any]]:
+        generator = OpenAiGenerator(
+            one, seed=1, state=tmp_path, account="tickets", stage="evolve", say=print
+        )
+        call = generator._call((Message(role="user", content="hello"),), 3, 0)
+        whole = load_params(ROOT / "params.yaml").generator
+        chosen = whole.model_copy(update={"openai": one, "provider": Provider.OPENAI})
+        return call.key, chosen.identity()
+
+    key, identity = key_and_identity(params())
+    other_key, other_identity = key_and_identity(params(**change))
+    assert (key == other_key) == (identity == other_identity)
+
+
+def test_a_call_is_known_by_seed_sample_and_attempt(tmp_path: Path) -> None:
+    messages = (Message(role="user", content="hello"),)
+    calls = [
+        OpenAiGenerator(
+            params(), seed=seed, state=tmp_path, account="tickets", stage="x", say=print
+        )._call(messages, sample, attempt)
+        for seed in (1, 2)
+        for sample in (0, 1, 2)
+        for attempt in (0, 1)
+    ]
+    assert len({call.key for call in calls}) == len({call.seed for call in calls}) == 12
+    assert all(0 <= call.seed < 2**31 for call in calls)
