@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from sugarbush.errors import ParamsError
 from sugarbush.params import Method, Params
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.plan import Part, Plan, make_plan
+from sugarbush.privacy.plan import Part, Plan, make_plan, mu_of
 from tasks.state import state_of
 
 METADATA = "metadata"
@@ -37,24 +39,27 @@ def plan_for(params: Params) -> Plan:
     weights |= {votes_of(m): params.privacy.shares.synthesis / len(voting) for m in voting}
     claimed = sum(weights.values())
     draws = {METADATA: 0, LABELS: 1} | {votes_of(m): params.evolve.of(m).rounds for m in voting}
-    plan = make_plan(
-        [
-            Part(name=name, share=weight / claimed, draws=draws[name])
-            for name, weight in weights.items()
-        ],
-        epsilon=params.privacy.epsilon,
-        delta=params.privacy.delta,
-    )
-    for method in voting:
-        stddev = plan.of(votes_of(method)).stddev
+    parts = [
+        Part(name=name, share=weight / claimed, draws=draws[name])
+        for name, weight in weights.items()
+    ]
+    _refuse_hopeless(params, parts)
+    return make_plan(parts, epsilon=params.privacy.epsilon, delta=params.privacy.delta)
+
+
+def _refuse_hopeless(params: Params, parts: Sequence[Part]) -> None:
+    """Before any distribution is computed: for very many rounds that alone would take minutes."""
+    mu = mu_of(epsilon=params.privacy.epsilon, delta=params.privacy.delta)
+    for part in parts:
+        stddev = math.sqrt(part.draws / part.share) / mu
         if stddev > _HOPELESS_STDDEV:
+            method = part.name.removeprefix("votes:")
             raise ParamsError(
-                f"params.yaml: evolve.{method}.rounds={params.evolve.of(method).rounds} at "
+                f"params.yaml: evolve.{method}.rounds={part.draws} at "
                 f"privacy.epsilon={params.privacy.epsilon:g} leaves every vote a noise of "
                 f"{stddev:.0f} records (at most {_HOPELESS_STDDEV:.0f} make sense). Lower the "
                 "rounds or raise epsilon."
             )
-    return plan
 
 
 def open_ledger(params: Params, base: Path) -> Ledger:
