@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
@@ -60,6 +61,7 @@ def release_card(release: Release) -> dict[str, Any]:
             "epsilon": _number(release_epsilon(release)),
             "delta": release.delta,
             "statement": statement(release),
+            "in_other_words": in_other_words(release),
         },
         "budget": {
             "composition": COMPOSITION,
@@ -92,7 +94,12 @@ def card_json(card: dict[str, Any]) -> str:
 
 def release_epsilon(release: Release) -> float:
     """Epsilon at the release's delta of the entries that paid for it, composed."""
-    return epsilon([entry.event for entry in release.entries], delta=release.delta)
+    return _composed(tuple(entry.event for entry in release.entries), release.delta)
+
+
+@lru_cache(maxsize=16)
+def _composed(events: tuple[Event, ...], delta: float) -> float:
+    return epsilon(events, delta=delta)
 
 
 def is_publishable(release: Release) -> bool:
@@ -127,15 +134,37 @@ def statement(release: Release) -> str:
         return "Nothing is promised: epsilon is infinite."
     if not release.entries:
         return "No private text was looked at: epsilon is 0."
-    who = (
-        "one record"
-        if release.unit is Unit.RECORD
-        else f"one person with up to {release.records_per_unit} records"
-    )
     return (
-        f"Adding or removing {who} changes the probability of any set of outputs by a factor of "
-        f"at most e^{spent:.3g} = {math.exp(spent):.3g}, up to an additive {release.delta:g}."
+        f"Adding or removing {_whom(release)} changes the probability of any outcome by at most a "
+        f"factor of {math.exp(spent):.3g}, the exponential of epsilon = {spent:.3g}, and an "
+        f"additive {short_power(release.delta)}."
     )
+
+
+def in_other_words(release: Release) -> str | None:
+    """The promise as what somebody may learn; None where nothing is promised or nothing was used.
+
+    Bayes' rule: posterior odds are at most e^epsilon times the prior odds, but for delta.
+    """
+    spent = release_epsilon(release)
+    if math.isinf(spent) or not release.entries:
+        return None
+    sure = 1 / (1 + math.exp(-spent))
+    return (
+        f"Somebody who held it for even odds that {_whom(release)} is in the corpus, and who knows "
+        f"everything else, becomes at most {sure:.0%} sure by this release (but for delta)."
+    )
+
+
+def _whom(release: Release) -> str:
+    if release.unit is Unit.RECORD:
+        return "one record"
+    return f"one person with up to {release.records_per_unit} records"
+
+
+def short_power(value: float) -> str:
+    """1e-06 as people write it: 1e-6."""
+    return f"{value:g}".replace("e-0", "e-")
 
 
 def describe(event: Event) -> str:
@@ -262,7 +291,7 @@ def card_markdown(card: dict[str, Any]) -> str:
         "",
         "## What is promised",
         "",
-        promise["statement"],
+        " ".join(filter(None, [promise["statement"], promise["in_other_words"]])),
         "",
         "| | |",
         "|---|---|",

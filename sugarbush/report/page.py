@@ -21,7 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from sugarbush.report.card import release_card, release_epsilon
+from sugarbush.report.card import release_card, release_epsilon, short_power
 from sugarbush.report.model import (
     FINAL,
     REAL,
@@ -41,6 +41,7 @@ from sugarbush.report.plots import (
     number,
     share_error,
     survivor_bars,
+    used_shades,
     vote_ranks,
 )
 from sugarbush.schema import Schema
@@ -158,7 +159,7 @@ def _headline(data: PublicData) -> list[dict[str, str]]:
     costs = [s.cost for m in data.methods for s in m.spends if s.cost is not None]
     found = [
         {"label": "epsilon", "value": "∞" if math.isinf(spent) else f"{spent:.3g}",
-         "note": f"at delta {release.delta:g}, per {release.unit.value}"},
+         "note": f"at delta {short_power(release.delta)}, per {release.unit.value}"},
         {"label": "synthetic texts", "value": f"{texts:,}",
          "note": "by " + ", ".join(m.name for m in data.methods)},
         {"label": "generator calls", "value": f"{calls:,}",
@@ -192,7 +193,13 @@ def _budget(data: PublicData) -> dict[str, Any]:
 
 def _method_view(method: MethodData, internal: InternalData | None) -> dict[str, Any]:
     real = None if internal is None else internal.heldout_map.get(method.name)
-    found: dict[str, Any] = {"name": method.name, "rounds": len(method.rounds)}
+    rounds = len(method.rounds)
+    found: dict[str, Any] = {
+        "name": method.name,
+        "rounds": rounds,
+        "round_shades": used_shades(rounds),
+        "written_shades": used_shades(rounds + 1),
+    }
     if method.rounds:
         found["votes"] = vote_ranks(method.rounds, method=method.name)
         found["survivors"] = survivor_bars(method.rounds, method=method.name)
@@ -335,6 +342,7 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "methods": [m.name for m in data.methods if m.texts.value],
         "final": sum(row["final"] for row in rows),
         "voted": any(row["votes"] is not None for row in rows),
+        "drawn": data.release.generator.provider == "pool",
         "ancestors": any(not row["final"] for row in rows),
         "size": sum(m.final_texts for m in data.methods),
     }

@@ -215,6 +215,11 @@ def shade(place: int, count: int) -> int:
     return _SHADES if count < 2 else 1 + round((_SHADES - 1) * place / (count - 1))
 
 
+def used_shades(count: int) -> list[int]:
+    """The shades that `count` things have, pale to full."""
+    return list(dict.fromkeys(shade(place, count) for place in range(count)))
+
+
 def born(written: int) -> str:
     """The round that a text was written for, in words."""
     return "the start" if written == 0 else f"round {written}"

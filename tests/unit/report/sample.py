@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sugarbush.params import Purpose
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
 from sugarbush.privacy.kinds import Released
 from sugarbush.privacy.ledger import Entry
-from sugarbush.privacy.plan import Part, make_plan
+from sugarbush.privacy.plan import Part, Plan, make_plan
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import (
     FINAL,
@@ -68,9 +69,14 @@ def entry(id_: str, event: Any, stage: str) -> Entry:
     )  # fmt: skip
 
 
-def release(**changes: Any) -> Release:
+@cache
+def the_plan() -> Plan:
     parts = [Part(name="metadata", share=0.1, draws=0), Part(name="votes", share=0.9, draws=2)]
-    plan = make_plan(parts, epsilon=1.0, delta=1e-6)
+    return make_plan(parts, epsilon=1.0, delta=1e-6)
+
+
+def release(**changes: Any) -> Release:
+    plan = the_plan()
     vote = DiscreteGaussian(stddev=plan.of("votes").stddev)
     fields: dict[str, Any] = {
         "title": "Synthetic customer-service dialogues",
@@ -191,8 +197,17 @@ def internal_data() -> InternalData:
                                       value=value * factor))  # fmt: skip
     for metric, value in (("mean", 0.142), ("product", 0.09), ("problem", 0.21), ("stars", 0.12)):
         for round_, factor in ((0, 1.6), (1, 1.2), (FINAL, 1.0)):
-            figures.append(Figure(method="maple", round=round_, space="attribute", metric=metric,
-                                  value=value * factor, low=value * 0.9, high=value * 1.7))  # fmt: skip
+            figures.append(
+                Figure(
+                    method="maple",
+                    round=round_,
+                    space="attribute",
+                    metric=metric,
+                    value=value * factor,
+                    low=value * 0.9,
+                    high=value * 1.7,
+                )
+            )
         figures.append(Figure(method="public", round=FINAL, space="attribute", metric=metric,
                               value=value * 2.5))  # fmt: skip
     rng = np.random.default_rng(3)

@@ -1,0 +1,123 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from sugarbush.params import Purpose
+from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.events import NonPrivate, PoissonGaussian, event_from_dict
+from sugarbush.privacy.unit import Unit
+from sugarbush.report.card import card_json, card_markdown, release_card
+from sugarbush.report.model import GeneratorFacts
+from tests.unit.report.sample import AIM_ID, VOTE_IDS, entry, release
+
+EVENT_FIELDS = {"kind", "stddev", "sensitivity", "count", "mu", "noise_multiplier", "rate"}
+
+
+def recomputed(card: dict) -> float:
+    """Epsilon from what the card says alone, as a privacy officer would check it."""
+    events = []
+    for fields in card["budget"]["events"]:
+        known = {k: v for k, v in fields.items() if k in EVENT_FIELDS}
+        if known["kind"] == "non_private":
+            known.pop("count")
+        events.append(event_from_dict(known))
+    return epsilon(events, delta=card["promise"]["delta"])
+
+
+def test_epsilon_can_be_computed_again_from_the_card_alone() -> None:
+    card = json.loads(card_json(release_card(release())))
+    assert card["promise"]["epsilon"] == pytest.approx(recomputed(card), abs=1e-9)
+    assert 0.99 < card["promise"]["epsilon"] <= 1.0
+
+
+def test_the_card_names_every_event_with_its_ledger_entry() -> None:
+    events = release_card(release())["budget"]["events"]
+    assert [e["id"] for e in events] == [AIM_ID, *VOTE_IDS]
+    assert all({"kind", "stage", "time", "mechanism", "count"} <= set(e) for e in events)
+    markdown = card_markdown(release_card(release()))
+    assert all(id_ in markdown for id_ in (AIM_ID, *VOTE_IDS))
+
+
+def test_the_card_holds_no_fingerprint_and_no_digest_of_inputs() -> None:
+    card = release_card(release())
+    assert "secret" not in card_json(card) + card_markdown(card)
+
+
+def test_only_a_private_release_is_publishable_and_the_heading_says_what_is_not() -> None:
+    assert release_card(release())["publishable"]
+    for purpose, word in ((Purpose.BENCHMARK, "Not publishable"), (Purpose.EXAMPLE, "invented")):
+        card = release_card(release(purpose=purpose))
+        assert not card["publishable"] and word in card["heading"]
+        assert card_markdown(card).index(card["heading"]) < 200
+
+
+def test_an_infinite_epsilon_is_said_in_words_and_valid_json() -> None:
+    facts = release(entries=(entry("n0", NonPrivate(), "evolve@nonprivate"),))
+    card = release_card(facts)
+    assert card["promise"]["epsilon"] == "infinity"
+    assert not card["publishable"] and card["heading"].startswith("NOT PRIVATE")
+    assert json.loads(card_json(card))["promise"]["in_other_words"] is None
+    assert "infinity" in card_markdown(card)
+
+
+def test_without_a_charge_the_card_says_that_nothing_private_was_used() -> None:
+    card = release_card(release(entries=(), dataset_epsilon=0.0))
+    assert card["promise"]["epsilon"] == 0
+    assert "No private text was looked at" in card["promise"]["statement"]
+
+
+def test_donated_examples_are_said_to_be_unprotected() -> None:
+    assert "NOT protected" in " ".join(release_card(release())["assumed_public"])
+    assert "donated" not in " ".join(release_card(release(donated=0))["assumed_public"])
+
+
+def test_what_is_not_covered_is_said() -> None:
+    said = " ".join(release_card(release())["not_covered"]).casefold()
+    for topic in (
+        "groups", "timing", "pass or fail", "error messages", "one person in several records",
+        "internal report", "attacks that failed",
+    ):  # fmt: skip
+        assert topic in said
+
+
+def test_a_per_person_promise_says_how_many_records_it_covers() -> None:
+    card = release_card(release(unit=Unit.USER, records_per_unit=5))
+    assert "one person with up to 5 records" in card["promise"]["statement"]
+    assert "in several records" not in " ".join(card["not_covered"])
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_an_endpoint_is_named_with_what_it_saw(trusted: bool) -> None:
+    generator = GeneratorFacts(
+        provider="openai", model="m-1", endpoint="https://llm.example/v1", trusted=trusted
+    )
+    said = " ".join(release_card(release(generator=generator))["not_covered"])
+    assert "https://llm.example/v1" in said
+    assert ("private texts may have been sent" in said) is trusted
+    assert ("released and public text only" in said) is not trusted
+
+
+def test_a_pool_names_the_public_corpora_that_it_draws_on() -> None:
+    generator = GeneratorFacts(provider="pool", sources=("reviews", "tweets"))
+    assert "reviews, tweets" in " ".join(
+        release_card(release(generator=generator))["assumed_public"]
+    )
+
+
+def test_floating_point_is_named_where_it_was_used() -> None:
+    sgd = entry("d0", PoissonGaussian(noise_multiplier=1.0, rate=0.01, count=10), "finetune")
+    said = " ".join(release_card(release(entries=(sgd,)))["remarks"])
+    assert "drawn in floating point" in said and "integer noise" not in said
+    assert "drawn in floating point" not in " ".join(release_card(release())["remarks"])
+
+
+def test_markup_in_a_title_or_a_value_does_not_become_markdown() -> None:
+    card = release_card(replace(release(), title="a|b <script>*x*</script> [l](u)\n# h"))
+    line = card_markdown(card).splitlines()[0]
+    assert line.startswith("# Release card: a\\|b \\<script\\>\\*x\\*")
+    assert "\n# h" not in card_markdown(card)
+
+
+def test_equal_releases_give_equal_cards() -> None:
+    assert card_json(release_card(release())) == card_json(release_card(release()))

@@ -1,0 +1,188 @@
+import inspect
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from sugarbush.errors import InvariantError
+from sugarbush.params import Purpose
+from sugarbush.privacy.kinds import Released
+from sugarbush.report.model import (
+    FINAL,
+    DpCounts,
+    Figure,
+    InternalData,
+    PublicData,
+    figures_of,
+)
+from sugarbush.report.page import render_internal_page, render_public_page
+from sugarbush.report.plots import vote_ranks
+from sugarbush.report.svg import Scale, thinned
+from sugarbush.report.tables import cost_table, distance_table, survivors_table, votes_table
+from tests.unit.report.sample import VOTE_IDS, internal_data, public_data, release
+
+ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>'&\"`{{ 7*7 }}</textarea>"
+
+
+class Tags(HTMLParser):
+    """Counts of tags, and the attributes of every element."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.unclosed: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        self.attributes += attrs
+        if tag not in {"meta", "link", "input", "img", "br", "circle", "rect", "polygon"}:
+            self.unclosed.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.unclosed:
+            assert self.unclosed.pop() == tag
+
+
+def attacked(data: PublicData) -> PublicData:
+    method = data.methods[0]
+    first, *rest = method.texts.value
+    texts = Released((replace(first, text=ATTACK, final=True), *rest), method.texts.ledger_ids)
+    facts = replace(data.release, title=ATTACK, settings={"a": ATTACK}, encoder=ATTACK)
+    return replace(data, release=facts, methods=(replace(method, texts=texts), *data.methods[1:]))
+
+
+def test_the_public_page_is_made_from_public_data_alone() -> None:
+    assert list(inspect.signature(render_public_page).parameters) == ["data"]
+    assert not any("Internal" in str(f.type) for f in PublicData.__dataclass_fields__.values())
+
+
+def test_what_no_listed_entry_paid_for_is_refused() -> None:
+    data = public_data()
+    stolen = DpCounts(source="x", counts=Released({}, ("unlisted",)))
+    with pytest.raises(InvariantError, match="unlisted"):
+        replace(data, metadata=stolen)
+    with pytest.raises(InvariantError, match=VOTE_IDS[0]):
+        replace(data, release=release(entries=release().entries[:1]))
+
+
+def test_internal_figures_stand_on_the_internal_page_only() -> None:
+    internal = InternalData(
+        figures=(
+            Figure(method="maple", round=FINAL, space="encoder", metric="mauve", value=0.4321),
+        )
+    )
+    assert "0.432" in render_internal_page(public_data(), internal)
+    public = render_public_page(public_data())
+    assert "0.432" not in public
+    for word in ("MAUVE", "held-out", "held out", 'class="real-dots"', 'id="quality"'):
+        assert word not in public
+
+
+def test_the_internal_page_says_first_that_it_is_not_private() -> None:
+    page = render_internal_page(public_data(), internal_data())
+    assert page.index("not differentially private. Do not hand out.") < page.index("<h1>")
+    assert "Do not hand out" not in render_public_page(public_data())
+
+
+def test_a_text_that_holds_markup_stays_text() -> None:
+    clean, page = render_public_page(public_data()), render_public_page(attacked(public_data()))
+    counted, attacked_tags = Tags(clean), Tags(page)
+    assert sorted(counted.open) == sorted(attacked_tags.open)
+    assert not any(name.startswith("on") for name, _ in attacked_tags.attributes)
+    assert page.count("</script>") == 1
+    assert "49" not in re.findall(r"<h1>(.*?)</h1>", page, re.S)[0]
+
+
+def test_the_page_is_well_formed_and_asks_for_nothing_from_elsewhere() -> None:
+    page = render_internal_page(public_data(), internal_data())
+    tags = Tags(page)
+    assert tags.unclosed == []
+    links = [v for n, v in tags.attributes if n in {"src", "href", "xlink:href", "action"}]
+    assert all(v == "data:," or v.startswith("#") for v in links if v)
+    assert "@import" not in page and "url(" not in page
+
+
+def test_every_identifier_stands_once() -> None:
+    ids = [v for n, v in Tags(render_internal_page(public_data(), internal_data())).attributes
+           if n == "id"]  # fmt: skip
+    assert len(ids) == len(set(ids))
+
+
+def test_sections_without_data_are_left_out() -> None:
+    data = public_data()
+    bare = PublicData(release=release(entries=()), methods=(data.methods[1],))
+    page = render_public_page(bare)
+    assert 'id="votes"' not in page and 'id="metadata"' not in page
+    assert "No private text was looked at" in page
+    empty = replace(bare, methods=(replace(data.methods[1], texts=Released(()), spends=()),))
+    assert "No texts are shown here." in render_public_page(empty)
+
+
+def test_a_benchmark_page_says_that_it_is_not_publishable() -> None:
+    page = render_public_page(public_data(purpose=Purpose.BENCHMARK))
+    assert "Not publishable" in page
+
+
+def test_one_candidate_and_no_survivor_make_a_chart() -> None:
+    data = public_data()
+    first = data.methods[0].rounds[0]
+    lonely = replace(
+        first, votes=Released(np.array([-3])), written=np.array([0]),
+        survivors=np.array([], dtype=int),
+    )  # fmt: skip
+    page = render_public_page(replace(data, methods=(replace(data.methods[0], rounds=(lonely,)),)))
+    assert "nan" not in re.findall(r'points="(.*?)"', page)
+    assert "0 of 1" in page
+    assert "nan" not in vote_ranks([lonely], method="m")
+
+
+def test_attributes_without_a_positive_count_have_no_chart() -> None:
+    data = public_data()
+    counts = {"product": np.array([-3, 0, -1, 0, 0, 0])}
+    page = render_public_page(
+        replace(
+            data, methods=(data.methods[1],), metadata=DpCounts(source="x", counts=Released(counts))
+        )
+    )
+    assert 'id="metadata"' not in page
+
+
+def test_figures_are_read_from_rows_and_a_missing_bound_is_none() -> None:
+    row = {"method": "m", "round": 1, "space": "encoder", "metric": "mauve", "value": 0.5}
+    assert figures_of([row | {"low": float("nan")}])[0].low is None
+    with pytest.raises(InvariantError, match="leave it out"):
+        figures_of([row | {"value": float("nan")}])
+
+
+def test_tables_hold_what_the_charts_show() -> None:
+    data = public_data()
+    votes = votes_table(data)
+    assert list(votes.columns) == ["method", "round", "rank", "votes"]
+    first = votes[votes["round"] == 1].votes.to_numpy()
+    assert (np.diff(first) <= 0).all()
+    assert first[0] == data.methods[0].rounds[0].votes.value.max()
+    survivors = survivors_table(data)
+    assert survivors[survivors["round"] == 2].survivors.sum() == 150
+    assert cost_table(data).calls.sum() == 1550
+    distances = distance_table(internal_data().figures)
+    assert set(distances.space) == {"encoder", "tf-idf"}
+    assert distances[distances.method == "maple"]["round"].max() == 3
+    assert len(votes_table(replace(data, methods=()))) == 0
+
+
+def test_ranks_are_thinned_to_few_and_keep_both_ends() -> None:
+    ranks = thinned(20_000)
+    assert ranks[0] == 1 and ranks[-1] == 20_000 and len(ranks) <= 200
+    assert thinned(3).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("high", [1.0, 0.3, 7.0, 1234.0, 1e-3])
+def test_ticks_are_round_and_within_the_range(high: float) -> None:
+    ticks = Scale(low=0, high=high, start=0, end=100).ticks()
+    assert 2 <= len(ticks) <= 7
+    assert all(0 <= t <= high * (1 + 1e-9) for t in ticks)
+    assert Scale(low=1, high=1, start=0, end=10)(1) == 5
