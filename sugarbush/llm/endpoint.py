@@ -55,6 +55,10 @@ class _MalformedError(Exception):
     """An answer with status 200 that is no chat completion."""
 
 
+class _ClosingError(Exception):
+    """The run ended before this call was made."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Call:
     """One call that may have to be made.
@@ -204,11 +208,15 @@ class Endpoint:
         self._tokens = _limiter(params.tokens_per_minute, largest=largest)
         self._largest = largest
         self._resume_at = 0.0
-        self._closing = asyncio.Event()
+        self._patience: set[asyncio.Timeout] = set()
+        self._closing = False
 
     def close(self) -> None:
-        """Let calls that are under way end, but start no further attempt."""
-        self._closing.set()
+        """Let attempts that are under way end; whoever waits for the next one waits no longer."""
+        if not self._closing:
+            self._closing = True
+            for patience in self._patience:
+                patience.reschedule(0)
 
     async def complete(self, call: Call) -> Completion:
         """The endpoint's answer. Raises CallError for this call alone, StopError for all."""
@@ -225,13 +233,17 @@ class Endpoint:
         tokens = min(prompt_tokens + self._params.max_tokens, self._largest)
         try:
             return await retrying(self._attempt, body, tokens, clock)
+        except _ClosingError:
+            raise CallError("the run ended before this call was made") from None
         except FAULTS as error:
             raise told(error, self._params) from None
 
     async def _attempt(self, body: dict[str, Any], tokens: int, clock: _Clock) -> Completion:
-        await self._requests.acquire()
-        await self._tokens.acquire(tokens)
-        await self._sleep(self._resume_at - time.monotonic())
+        async with self._waiting():
+            await self._requests.acquire()
+            await self._tokens.acquire(tokens)
+            while (pause_s := self._resume_at - time.monotonic()) > 0:
+                await asyncio.sleep(pause_s)
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._params.timeout_s):
@@ -253,19 +265,28 @@ class Endpoint:
     def _give_up(self, state: RetryCallState, clock: _Clock) -> bool:
         spent_s = clock.attempts_s + state.idle_for + state.upcoming_sleep
         return (
-            self._closing.is_set()
+            self._closing
             or state.attempt_number > self._params.max_retries
             or spent_s >= self._params.deadline_s
         )
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, but no longer than until the run is closing."""
-        if seconds > 0 and not self._closing.is_set():
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._closing.wait()
-            except TimeoutError:
-                pass
+        async with self._waiting():
+            await asyncio.sleep(seconds)
+
+    @asynccontextmanager
+    async def _waiting(self) -> AsyncIterator[None]:
+        """A time without an attempt under way. Raises _ClosingError as soon as the run ends."""
+        if self._closing:
+            raise _ClosingError
+        try:
+            async with asyncio.timeout(None) as patience:
+                self._patience.add(patience)
+                yield
+        except TimeoutError:
+            raise _ClosingError from None
+        finally:
+            self._patience.discard(patience)
 
 
 def worth_retrying(error: BaseException) -> bool:

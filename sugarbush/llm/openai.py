@@ -16,11 +16,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from sugarbush.errors import GeneratorError, PrivacyError, SugarbushError
+from sugarbush.errors import GeneratorError, SugarbushError
 from sugarbush.llm.batch import ask_in_batches
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.llm.checks import check
-from sugarbush.llm.client import Answer, Problem, Request, Usage, usage_of
+from sugarbush.llm.client import (
+    Answer,
+    Problem,
+    Request,
+    Usage,
+    released_requests,
+    usage_of,
+)
 from sugarbush.llm.cost import CapReachedError, Meter
 from sugarbush.llm.endpoint import Call, CallError, Endpoint, StopError, open_client
 from sugarbush.llm.probe import probe
@@ -77,7 +84,7 @@ class OpenAiGenerator:
         Raises PrivacyError for anything that is not released, and GeneratorError when the endpoint
         refuses every call or a cap is reached; what was received by then is kept.
         """
-        wanted = _released(requests)
+        wanted = released_requests(requests)
         with open_cache(self._state) as cache:
             answers = self._answers(wanted, cache, what)
         self.usages.append((what, usage_of(answers)))
@@ -247,7 +254,8 @@ class _Crew:
             self._in_a_row = 0
         except CallError as error:
             self._meter.release(call.worst_cost)
-            self._failed(str(error))
+            if self._end is None:
+                self._failed(str(error))
         except SugarbushError as error:
             self._meter.release(call.worst_cost)
             self._stop(error)
@@ -273,18 +281,6 @@ _NOT_HAD = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
 
-def _released(requests: object) -> tuple[Request, ...]:
-    """The requests, if they are released: mypy may not have seen the caller."""
-    if not isinstance(requests, Released) or not all(
-        isinstance(request, Request) for request in requests.value
-    ):
-        raise PrivacyError(
-            "only released requests may be sent to an endpoint; got "
-            f"{type(requests).__name__}. Nothing was sent."
-        )
-    return tuple(requests.value)
-
-
 def _answer(
     completion: Completion | None, request: Request, *, before: Answer, paid: bool
 ) -> Answer:
@@ -297,7 +293,7 @@ def _answer(
         else check(completion.text, request, completion.finish_reason)
     )
     return Answer(
-        text=None if problem else completion.text,
+        text=None if problem or completion.text is None else completion.text.strip(),
         problem=problem,
         prompt_tokens=before.prompt_tokens + completion.prompt_tokens * paid,
         completion_tokens=before.completion_tokens + completion.completion_tokens * paid,

@@ -274,6 +274,19 @@ def test_a_redirect_to_another_address_is_not_followed(bench: Start) -> None:
     assert not other.server.raw
 
 
+def test_a_run_that_ends_waits_for_no_rate_limit_and_no_backoff(bench: Start) -> None:
+    def key_revoked(number: int, body: Body) -> Reply:
+        busy = failure(503, "busy", retry_after="100")
+        return [always_good(number, body), busy, failure(401, "revoked")][min(number, 2)]
+
+    run = bench(behave=key_revoked)
+    started = time.monotonic()
+    with pytest.raises(GeneratorError, match="refused the key"):
+        run.generator(requests_per_minute=120, concurrency=16).generate(wishes(50))
+    assert time.monotonic() - started < 30
+    assert len(run.server.asked) <= 4  # a bucket of two seconds
+
+
 def test_max_calls_stops_cleanly_and_the_next_run_goes_on(bench: Start) -> None:
     run = bench(behave=lambda number, body: completion(good_text(body), delay_s=0.005))
     with pytest.raises(GeneratorError, match=r"max_calls=70 is reached.*raise the cap"):
