@@ -1,0 +1,34 @@
+"""Embeddings in two dimensions, for a map that synthetic and real texts can share.
+
+The axes are principal components of the *synthetic* texts. They are released, so the public map is
+post-processing; real texts are only laid upon those axes, and only for the internal page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from sugarbush.errors import InvariantError
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Two fixed axes."""
+
+    _axes: PCA
+
+    def __call__(self, embeddings: NDArray[Any]) -> NDArray[np.float64]:
+        """Places on the map, `(n, 2)`."""
+        return np.asarray(self._axes.transform(embeddings), dtype=np.float64)
+
+
+def synthetic_projection(embeddings: NDArray[Any]) -> Projection:
+    """The axes of synthetic texts' `embeddings` (n, d). Raises InvariantError below two texts."""
+    if len(embeddings) < 2 or embeddings.shape[1] < 2:
+        raise InvariantError("a map needs two texts and two dimensions")
+    return Projection(PCA(n_components=2, svd_solver="full").fit(embeddings))
