@@ -118,7 +118,7 @@ def run(base: Path, params: Params, method: Method) -> None:
             ledger_ids=tuple(read_release(initial)["ledger_ids"]),
             params=params.evolve.of(method),
             schema=schema,
-            writer=open_writer(params, base, encoder),
+            writer=open_writer(params, base, encoder, stage=f"{NAME}@{method}"),
             encode=encoder.encode,
             ballot=ballot_of(base, params, method, schema, private_encoder.encode),
             draws=draws,

@@ -8,16 +8,18 @@ from sugarbush.embedding.encode import Encoder
 from sugarbush.evolution.evolve import Writer
 from sugarbush.llm.build import build_generator
 from sugarbush.llm.client import Generator
-from sugarbush.llm.pool import PoolGenerator
 from sugarbush.params import Params, Provider
-from tasks.pool import load_pool
 from tasks.state import state_of
 
 
-def open_generator(params: Params, base: Path, encoder: Encoder) -> Generator:
-    """The generator of `generator.provider`. `encoder` is for public text alone."""
+def open_generator(params: Params, base: Path, encoder: Encoder, *, stage: str) -> Generator:
+    """The generator of `generator.provider`. `encoder` is for public text alone; `stage` is what
+    the journal of paid calls files them under."""
     settings = params.generator
     if settings.provider is Provider.POOL:
+        from sugarbush.llm.pool import PoolGenerator
+        from tasks.pool import load_pool
+
         texts = load_pool(settings.pool.sources, base=base)
         return PoolGenerator(
             texts,
@@ -26,12 +28,14 @@ def open_generator(params: Params, base: Path, encoder: Encoder) -> Generator:
             seed=settings.seed,
             embed=encoder.encode,
         )
-    return build_generator(settings, state=state_of(params, base))
+    return build_generator(
+        settings, state=state_of(params, base), account=params.privacy.dataset, stage=stage
+    )
 
 
-def open_writer(params: Params, base: Path, encoder: Encoder) -> Writer:
+def open_writer(params: Params, base: Path, encoder: Encoder, *, stage: str) -> Writer:
     """The generator with what is borne of unusable answers."""
     return Writer(
-        generator=open_generator(params, base, encoder),
+        generator=open_generator(params, base, encoder, stage=stage),
         max_dropped_share=params.generator.max_dropped_share,
     )

@@ -102,7 +102,8 @@ def run(base: Path, params: Params, method: Method) -> None:
         )
     )
     with open_encoder(params, roots, private=False) as encoder:
-        answers = open_writer(params, base, encoder).write(requests, what=f"{NAME}@{method}")
+        name = f"{NAME}@{method}"
+        answers = open_writer(params, base, encoder, stage=name).write(requests, what=name)
     population = first_population(targets.value, answers)
     if not len(population):
         raise GeneratorError(f"{NAME}@{method}: the generator returned no usable text")

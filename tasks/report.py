@@ -38,7 +38,7 @@ from sugarbush.report.model import (
     figures_of,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
-from sugarbush.report.plots import survivors_table, votes_table
+from sugarbush.report.tables import survivors_table, votes_table
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.budget import open_ledger, plan_for, votes_of
