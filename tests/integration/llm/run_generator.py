@@ -1,11 +1,15 @@
-"""A process that asks for texts, to be killed: BASE_URL STATE COUNT MODE [FILE_LIMIT_BYTES].
+"""A nursery of processes that ask for texts, to be killed.
 
-Prints each answer's digest once it has them all.
+Started once, it loads what they need. Each line of JSON on stdin, the arguments of `ask`, forks a
+child that writes its answers' digests to `out`, messages to `out`.err. The nursery prints the
+child's pid, waits for it and prints how it ended.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import resource
 import sys
 from pathlib import Path
@@ -15,9 +19,10 @@ from sugarbush.llm.openai import OpenAiGenerator
 from tests.integration.llm.conftest import endpoint_params, wishes
 
 
-def main(base_url: str, state: str, count: str, mode: str, file_limit: str = "") -> int:
-    if file_limit:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(file_limit), int(file_limit)))
+def ask(*, base_url: str, state: str, count: int, mode: str, out: str, limit: int | None) -> int:
+    """The exit status. No file may grow beyond `limit` bytes."""
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     generator = OpenAiGenerator(
         endpoint_params(base_url, mode=mode, concurrency=8),
         seed=1,
@@ -27,14 +32,36 @@ def main(base_url: str, state: str, count: str, mode: str, file_limit: str = "")
         say=lambda line: print(line, file=sys.stderr),
     )
     try:
-        answers = generator.generate(wishes(int(count))).value
+        answers = generator.generate(wishes(count)).value
     except SugarbushError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    for answer in answers:
-        print(hashlib.sha256(str(answer.text).encode()).hexdigest())
+    digests = [hashlib.sha256(str(answer.text).encode()).hexdigest() for answer in answers]
+    Path(out).write_text("\n".join(digests))
     return 0
 
 
+def child(line: str) -> None:
+    """Never returns: what follows belongs to the nursery alone."""
+    status = 70
+    try:
+        fields = json.loads(line)
+        with Path(f"{fields['out']}.err").open("w") as file:
+            os.dup2(file.fileno(), 2)
+            status = ask(**fields)
+            sys.stderr.flush()
+    finally:
+        os._exit(status)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            child(line)
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main()

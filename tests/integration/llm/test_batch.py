@@ -138,6 +138,22 @@ def test_an_earlier_batch_is_kept_whole_though_fewer_answers_are_wanted_now(benc
     assert len(run.server.asked) == 20
 
 
+def test_a_poll_that_fails_is_asked_again(bench: Start) -> None:
+    run = bench(batches=Batches(polls=3))
+    answered, failed = run.server.batches.reply, []
+
+    def shaky(server: object, method: str, path: str, headers: object, content: bytes) -> Reply:
+        if method == "GET" and path not in failed:
+            failed.append(path)
+            return failure(503, "busy", retry_after_ms="1")
+        return answered(server, method, path, headers, content)  # type: ignore[arg-type]
+
+    run.server.batches.reply = shaky  # type: ignore[method-assign,assignment]
+    assert all(a.text for a in run.generator(mode="batch").generate(wishes(10)).value)
+    assert [path.split("/")[2] for path in failed] == ["batches", "files"]
+    assert len(run.server.batches.jobs) == 1
+
+
 def test_caps_hold_for_batches_too(bench: Start) -> None:
     run = bench()
     with pytest.raises(GeneratorError, match=r"max_calls=12 is reached"):

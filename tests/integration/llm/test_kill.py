@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,33 +17,75 @@ import pytest
 from sugarbush.llm.cache import open_cache
 from sugarbush.llm.cost import journal_path, read_journal
 from tests.integration.llm.conftest import ROOT, Bench
-from tests.integration.llm.server import Body, Reply, completion, good_text
-
-pytestmark = pytest.mark.slow  # ten processes are started
+from tests.integration.llm.server import KEY, Body, Reply, completion, good_text
 
 CONCURRENCY = 8
-WANTED = 240
+WANTED = 400
+IN_A_BATCH = 2000
+
+Start = Callable[..., Bench]
 
 
-def start(run: Bench, *more: str, mode: str = "direct") -> subprocess.Popen[str]:
-    program = [sys.executable, "-m", "tests.integration.llm.run_generator"]
-    return subprocess.Popen(
-        [*program, run.server.base_url, str(run.state), str(WANTED), mode, *more],
+@dataclass
+class Ended:
+    status: int
+    texts: set[str]
+    said: str
+
+
+class Nursery:
+    """Starts processes that ask for texts, one at a time."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self._process, self._folder, self._started = process, folder, 0
+
+    def start(
+        self, run: Bench, *, mode: str = "direct", wanted: int = WANTED, limit: int | None = None
+    ) -> int:
+        """The pid of a new process."""
+        self._started += 1
+        self._out = self._folder / str(self._started)
+        fields = {
+            "base_url": run.server.base_url, "state": str(run.state), "count": wanted,
+            "mode": mode, "out": str(self._out), "limit": limit,
+        }  # fmt: skip
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(fields) + "\n")
+        self._process.stdin.flush()
+        return int(self._line())
+
+    def ended(self) -> Ended:
+        """How the process ended."""
+        status = int(self._line())
+        texts = set(self._out.read_text().split()) if self._out.exists() else set()
+        return Ended(status, texts, self._out.with_suffix(".err").read_text())
+
+    def kill_when(self, pid: int, reached: Callable[[], bool]) -> None:
+        """kill -9 as soon as `reached`, which must come before the process ends by itself."""
+        deadline = time.monotonic() + 60
+        while not reached() and time.monotonic() < deadline:
+            time.sleep(0.002)
+        os.kill(pid, signal.SIGKILL)
+        assert self.ended().status == -signal.SIGKILL
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.llm.run_generator"],
         cwd=ROOT,
+        env=os.environ | {"OPENAI_API_KEY": KEY, "NO_PROXY": "127.0.0.1"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def kill_when(process: subprocess.Popen[str], reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not reached():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    process.kill()
-    process.communicate()
+    with process:
+        yield Nursery(process, tmp_path_factory.mktemp("nursery"))
+        process.kill()
 
 
 def kept(state: Path) -> int:
@@ -48,52 +94,54 @@ def kept(state: Path) -> int:
 
 
 def after_a_moment(number: int, body: Body) -> Reply:
-    return completion(good_text(body), delay_s=0.01)
+    return completion(good_text(body), delay_s=0.02)
 
 
-def test_three_kills_lose_no_answer_that_was_received(bench: Callable[..., Bench]) -> None:
+def test_three_kills_lose_no_answer_that_was_received(bench: Start, nursery: Nursery) -> None:
     run = bench(behave=after_a_moment)
-    for point in (20, 90, 200):
+    for kills, point in enumerate((20, 120, 280)):
         before, asked_before = kept(run.state), len(run.server.asked)
-        kill_when(start(run), lambda point=point: len(run.server.answered) >= point)
+        nursery.kill_when(nursery.start(run), lambda point=point: len(run.server.answered) >= point)
         answered, now = len(run.server.answered), kept(run.state)
         # The server writes an answer down before it sends it: of those, at most one a worker was
         # still on its way. Everything else is kept, and nothing kept was asked for again.
         assert now >= before
-        assert answered - CONCURRENCY * (1 + len(run.said)) <= now <= answered
+        assert answered - CONCURRENCY * (1 + kills) <= now <= answered
         assert len(run.server.asked) - asked_before <= (now - before) + 2 * CONCURRENCY
-        run.said.append("killed")
     before, asked_before = kept(run.state), len(run.server.asked)
-    process = start(run)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+    nursery.start(run)
+    ended = nursery.ended()
+    assert ended.status == 0, ended.said
     assert len(run.server.asked) - asked_before == WANTED - before
-    assert len(set(out.split())) == WANTED
+    assert len(ended.texts) == WANTED
     paid = read_journal(journal_path(run.state, "tickets"))
     assert WANTED - 3 <= len(paid) <= WANTED  # a kill may fall between an answer and its line
 
 
 @pytest.mark.parametrize("moment", ["submitted", "half collected"])
 def test_a_kill_while_a_batch_is_out_submits_no_second_one(
-    bench: Callable[..., Bench], moment: str
+    bench: Start, nursery: Nursery, moment: str
 ) -> None:
     run = bench()
-    run.server.batches.polls = 10**9 if moment == "submitted" else 1
-    jobs = run.server.batches.jobs
+    batches = run.server.batches
+    batches.polls = 10**9 if moment == "submitted" else 1
+    pid = nursery.start(run, mode="batch", wanted=IN_A_BATCH)
     if moment == "submitted":
-        kill_when(start(run, mode="batch"), lambda: "batch-0" in run.server.batches.looks)
-        run.server.batches.polls = 1
+        nursery.kill_when(pid, lambda: "batch-0" in batches.looks)
+        batches.polls = 1
     else:
-        kill_when(start(run, mode="batch"), lambda: 5 < _lines(run) < WANTED)
+        nursery.kill_when(pid, lambda: _lines(run) > 5)
     collected = kept(run.state)
     assert (collected == 0) == (moment == "submitted")
-    process = start(run, mode="batch")
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert len(jobs) == 1
-    assert len(set(out.split())) == WANTED
+    assert collected < IN_A_BATCH
+    nursery.start(run, mode="batch", wanted=IN_A_BATCH)
+    ended = nursery.ended()
+    assert ended.status == 0, ended.said
+    assert len(batches.jobs) == 1
+    assert len(ended.texts) == IN_A_BATCH
     assert not list((run.state / "batches").glob("*.json"))
-    assert len(read_journal(journal_path(run.state, "tickets"))) <= WANTED
+    paid = read_journal(journal_path(run.state, "tickets"))
+    assert IN_A_BATCH - 1 <= len(paid) <= IN_A_BATCH
 
 
 def _lines(run: Bench) -> int:
@@ -102,16 +150,15 @@ def _lines(run: Bench) -> int:
 
 
 def test_a_disk_that_fills_up_ends_the_run_with_a_message_and_keeps_the_rest(
-    bench: Callable[..., Bench],
+    bench: Start, nursery: Nursery
 ) -> None:
     run = bench(behave=after_a_moment)
-    process = start(run, "65536")
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1, err
-    assert str(run.state / "answers") in err
-    assert "Traceback" not in err
+    nursery.start(run, limit=65536)
+    ended = nursery.ended()
+    assert ended.status == 1, ended.said
+    assert str(run.state / "answers") in ended.said
+    assert "Traceback" not in ended.said
     before, asked_before = kept(run.state), len(run.server.asked)
-    process = start(run)
-    process.communicate(timeout=60)
-    assert process.returncode == 0
+    nursery.start(run)
+    assert nursery.ended().status == 0
     assert len(run.server.asked) - asked_before == WANTED - before

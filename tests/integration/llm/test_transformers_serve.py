@@ -35,17 +35,16 @@ from tests.integration.llm.conftest import endpoint_params, wishes
 
 pytestmark = pytest.mark.slow
 
-WORDS = (
-    "the a an and or but that this it she he they was were is are had has have been be not "
-    "to of for in on with from at by as about after before when who customer agent called order "
-    "parcel late found sent paid refund broken helped asked said today again soon new old very "
-    "their his her which could would"
-).split(" ")
+WORDS = """
+the a an and or but that this it she he they was were is are had has have been be not to of for in
+on with from at by as about after before when who customer agent called order parcel late found
+sent paid refund broken helped asked said today again soon new old very their his her which could
+"""
 
 
 def save_model(folder: Path) -> None:
     """A tokenizer of whole words, a chat template and two layers of GPT-2."""
-    vocabulary = {"<unk>": 0, "<eos>": 1} | {word: i + 2 for i, word in enumerate(WORDS)}
+    vocabulary = {"<unk>": 0, "<eos>": 1} | {word: i + 2 for i, word in enumerate(WORDS.split())}
     words = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     words.pre_tokenizer = Whitespace()
     tokenizer = PreTrainedTokenizerFast(
@@ -119,7 +118,7 @@ def test_texts_are_generated_counted_and_kept(served: tuple[str, str], tmp_path:
     texts = [a.text for a in answers if a.text is not None]
     assert len(texts) >= 4  # the others ran into max_tokens twice, or are rated unusable
     assert len(set(texts)) == len(texts)
-    assert all(word in WORDS for text in texts for word in text.split())
+    assert all(word in WORDS.split() for text in texts for word in text.split())
     assert all(a.completion_tokens > 0 and a.prompt_tokens > 0 for a in answers)
     paid = read_journal(journal_path(tmp_path, "tickets"))
     again = generator(base_url, model, tmp_path).generate(wishes(8)).value

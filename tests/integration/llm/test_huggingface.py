@@ -1,0 +1,292 @@
+"""The `huggingface` provider on a model that is made here, loaded as any other is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sugarbush.errors import GeneratorError, ParamsError, PrivacyError
+from sugarbush.llm import huggingface
+from sugarbush.llm.client import Answer, Problem, RandomRequest, Request, VariationRequest
+from sugarbush.llm.huggingface import HuggingFaceGenerator, load_model, pack, pad_left
+from sugarbush.params import HuggingFaceParams
+from sugarbush.privacy.kinds import Private, Released
+from tests.integration.llm.tiny_gpt2 import CONTEXT_TOKENS, save_tiny_gpt2, sentences
+
+ASK = RandomRequest(subject="complaints", words=20)
+LONG = "The lamp that I bought has not come yet. Nobody answered my letter. " * 8
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """A small model is slowed by threads, and by many tests beside it a hundredfold."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_gpt2(tmp_path_factory.mktemp("plain"), chats=False)
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_gpt2(tmp_path_factory.mktemp("chat"), chats=True)
+
+
+def settings_for(model: Path, **changes: Any) -> HuggingFaceParams:
+    fields = {
+        "model": str(model), "device": "cpu", "dtype": "auto", "temperature": 0.8, "top_p": 0.95,
+        "max_tokens": 48, "batch_tokens": 4096,
+    }  # fmt: skip
+    return HuggingFaceParams.model_validate(fields | changes)
+
+
+def answers_of(
+    model: Path, *requests: Request, seed: int = 1, **changes: Any
+) -> tuple[Answer, ...]:
+    generator = HuggingFaceGenerator(settings_for(model, **changes), seed=seed)
+    return generator.generate(Released(requests)).value
+
+
+def texts_of(model: Path, *requests: Request, **changes: Any) -> list[str | None]:
+    return [answer.text for answer in answers_of(model, *requests, **changes)]
+
+
+def wishes(count: int) -> list[Request]:
+    """Requests of very different lengths, so that batches are padded."""
+    return [
+        replace(ASK, sample=i, examples=tuple(sentences(i % 4, seed=i)), words=15 + i)
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["plain", "chat"])
+def test_a_local_model_writes_usable_texts(kind: str, request: pytest.FixtureRequest) -> None:
+    answers = answers_of(
+        request.getfixturevalue(kind), *(replace(ASK, sample=i) for i in range(20))
+    )
+    good = [answer for answer in answers if answer.problem is None]
+    assert len(good) >= 18
+    assert all("that I bought" in str(a.text) and str(a.text)[-1] in ".?" for a in good)
+    assert len({a.text for a in good}) > 10
+    assert all(a.prompt_tokens > 0 and 8 < a.completion_tokens <= 96 for a in answers)
+
+
+def test_the_ledger_ids_of_the_requests_stay_with_the_answers(plain: Path) -> None:
+    generator = HuggingFaceGenerator(settings_for(plain), seed=1)
+    assert generator.generate(Released((ASK,), ("entry-7",))).ledger_ids == ("entry-7",)
+
+
+def test_nothing_asked_nothing_answered(plain: Path) -> None:
+    assert answers_of(plain) == ()
+
+
+def test_equal_seeds_write_equal_texts_and_other_seeds_others(plain: Path) -> None:
+    asked = wishes(8)
+    first = texts_of(plain, *asked)
+    assert texts_of(plain, *asked) == first
+    assert texts_of(plain, *asked, seed=2) != first
+
+
+def test_the_sample_tells_equal_requests_apart(plain: Path) -> None:
+    one, same, other = texts_of(plain, ASK, ASK, replace(ASK, sample=5))
+    assert one == same != other
+
+
+@pytest.mark.parametrize("kind", ["plain", "chat"])
+def test_a_text_does_not_depend_on_its_batch(kind: str, request: pytest.FixtureRequest) -> None:
+    """Without the attention mask, or with draws from one stream, this fails."""
+    model = request.getfixturevalue(kind)
+    asked = wishes(16)
+    together = texts_of(model, *asked, batch_tokens=100_000)
+    one_by_one = texts_of(model, *asked, batch_tokens=64)
+    backwards = texts_of(model, *asked[::-1], batch_tokens=1000)
+    assert together == one_by_one == backwards[::-1]
+    assert len(set(together)) > 8
+
+
+def test_a_model_with_a_chat_template_is_asked_in_its_format(chat: Path, plain: Path) -> None:
+    (asked,), (continued,) = answers_of(chat, ASK), answers_of(plain, ASK)
+    tokenizer = load_model(settings_for(chat)).tokenizer
+    content = huggingface.render(ASK, context_tokens=CONTEXT_TOKENS, max_tokens=48)[0].content
+    expected = f"<|user|>\n{content}\n<|assistant|>\n"
+    assert asked.prompt_tokens == len(tokenizer(expected)["input_ids"])
+    assert continued.prompt_tokens < asked.prompt_tokens
+
+
+def test_the_sampling_defaults_of_a_model_do_not_count(plain: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(plain, changed)
+    path = changed / "generation_config.json"
+    path.write_text(
+        json.dumps(
+            json.loads(path.read_text())
+            | {"do_sample": True, "top_k": 1, "temperature": 0.1, "repetition_penalty": 9.0}
+        )
+    )
+    assert texts_of(changed, *wishes(6)) == texts_of(plain, *wishes(6))
+
+
+def test_the_temperature_of_the_settings_counts(plain: Path) -> None:
+    cold = texts_of(plain, *(replace(ASK, sample=i) for i in range(6)), temperature=0.01)
+    assert len(set(cold)) == 1
+
+
+def test_a_model_is_loaded_once(plain: Path) -> None:
+    first = load_model(settings_for(plain))
+    assert load_model(settings_for(plain, temperature=0.5, max_tokens=20)).model is first.model
+
+
+def test_long_examples_are_trimmed_to_the_context(chat: Path, plain: Path) -> None:
+    request = replace(ASK, examples=(LONG, *sentences(3), LONG, LONG, LONG))
+    for model in (chat, plain):
+        (answer,) = answers_of(model, request)
+        tries = -(-answer.completion_tokens // 48)
+        print(answer)
+        assert 200 < answer.prompt_tokens / tries <= CONTEXT_TOKENS - 48
+
+
+def test_a_parent_that_is_too_long_is_told_before_anything_is_written(plain: Path) -> None:
+    request = VariationRequest(subject="complaints", parent=LONG * 4, mask_share=0.5)
+    with pytest.raises(GeneratorError, match="context"):
+        answers_of(plain, ASK, request)
+
+
+def test_an_answer_cut_off_is_asked_for_again_and_then_dropped(chat: Path) -> None:
+    answers = answers_of(chat, *(replace(ASK, sample=i) for i in range(6)), max_tokens=4)
+    assert {answer.problem for answer in answers} == {Problem.TRUNCATED}
+    assert all(answer.text is None and answer.completion_tokens == 8 for answer in answers)
+
+
+def test_the_second_try_has_another_seed_and_leaves_good_answers_alone(
+    chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [replace(ASK, sample=i) for i in range(40)]
+    second = answers_of(chat, *asked, max_tokens=18)
+    monkeypatch.setattr(huggingface, "_ATTEMPTS", 1)
+    first = answers_of(chat, *asked, max_tokens=18)
+    mended = [b for a, b in zip(first, second, strict=True) if a.problem and not b.problem]
+    assert mended
+    assert all(answer.completion_tokens > 18 for answer in mended)
+    assert all(b == a for a, b in zip(first, second, strict=True) if a.problem is None)
+
+
+def test_a_model_that_only_goes_on_is_cut_back_to_its_last_whole_sentence(plain: Path) -> None:
+    answers = answers_of(plain, *(replace(ASK, sample=i, words=12) for i in range(20)))
+    assert all(str(a.text)[-1] in ".?" for a in answers if a.text)
+    assert all("###" not in str(a.text) for a in answers)
+
+
+@pytest.mark.parametrize(
+    ("text", "ended", "first"),
+    [
+        ("One. Two.\n###\nThree.", False, ("One. Two.\n", True)),
+        ("One. Two. Thr", False, ("One. Two.", True)),
+        ('He said "Yes." And', False, ('He said "Yes."', True)),
+        ("One whole line\nanother", False, ("One whole line\n", True)),
+        ("すみません。電話を", False, ("すみません。", True)),
+        ("No. But then it goes on and on without an end", False, None),
+        ("no end at all", False, None),
+        ("no end at all", True, ("no end at all", True)),
+        ("version 1.5 and mo", False, None),
+    ],
+)
+def test_the_first_text_of_a_list(text: str, ended: bool, first: tuple[str, bool] | None) -> None:
+    assert huggingface._first_of_list(text, ended=ended) == (first or (text, False))
+
+
+def test_only_released_requests_reach_a_model(plain: Path) -> None:
+    generator = HuggingFaceGenerator(settings_for(plain), seed=1)
+    for wrong in (Private([ASK]), [ASK], Released(("a text",)), Released((Private([ASK]),))):
+        with pytest.raises(PrivacyError, match="released"):
+            generator.generate(wrong)  # type: ignore[arg-type]
+
+
+Break = Callable[[Path], dict[str, Any]]
+
+
+def _no_folder(folder: Path) -> dict[str, Any]:
+    shutil.rmtree(folder)
+    return {}
+
+
+def _no_weights(folder: Path) -> dict[str, Any]:
+    (folder / "model.safetensors").unlink()
+    return {}
+
+
+def _no_tokenizer(folder: Path) -> dict[str, Any]:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+    return {}
+
+
+def _unknown_architecture(folder: Path) -> dict[str, Any]:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "gpt17"}))
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        (_no_weights, "generator.huggingface.model"),
+        (_no_tokenizer, "generator.huggingface.model"),
+        (_unknown_architecture, "generator.huggingface.model"),
+        (_no_folder, "generator.huggingface.model"),
+        (lambda _: {"device": "cuda:99"}, "generator.huggingface.device"),
+        (lambda _: {"device": "abacus"}, "generator.huggingface.device"),
+        (lambda _: {"max_tokens": CONTEXT_TOKENS}, "generator.huggingface.max_tokens"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(
+    wrong: Break, place: str, plain: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(plain, folder)
+    changes = wrong(folder)
+    with pytest.raises(ParamsError, match=place):
+        HuggingFaceGenerator(settings_for(folder, **changes), seed=1).check()
+
+
+def test_a_good_model_passes_the_check(plain: Path) -> None:
+    HuggingFaceGenerator(settings_for(plain), seed=1).check()
+
+
+def test_batches_keep_to_the_budget_and_hold_each_place_once() -> None:
+    lengths, limits = [5, 90, 10, 300, 40, 41, 12], [10, 10, 20, 10, 10, 10, 30]
+    batches = pack(lengths, limits, batch_tokens=200)
+    assert sorted(place for batch in batches for place in batch) == list(range(7))
+    for batch in batches:
+        cost = len(batch) * (max(lengths[i] for i in batch) + max(limits[i] for i in batch))
+        assert cost <= 200 or len(batch) == 1
+    assert batches == [[3], [1, 5], [4, 6], [2, 0]]
+
+
+def test_packing_fills_batches_as_far_as_they_go() -> None:
+    assert [len(batch) for batch in pack([10] * 10, [10] * 10, batch_tokens=80)] == [4, 4, 2]
+
+
+def test_prompts_are_padded_on_the_left_under_a_mask() -> None:
+    ids, mask = pad_left([[7, 8, 9], [5]], pad_id=0)
+    assert ids.tolist() == [[7, 8, 9], [0, 0, 5]]
+    assert mask.tolist() == [[1, 1, 1], [0, 0, 1]]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_is_used_where_there_is_one(plain: Path) -> None:
+    local = load_model(settings_for(plain, device="auto"))
+    assert local.device.type == "cuda"
+    assert local.model.dtype is torch.bfloat16
+    assert any(texts_of(plain, *wishes(4), device="auto"))

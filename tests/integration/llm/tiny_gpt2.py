@@ -1,0 +1,116 @@
+"""A very small GPT-2 that was made here, on disk as real models are.
+
+It learns by heart to write sentences like those below, as the next text of a list or as the answer
+in a chat, and to end them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+from sugarbush.llm.client import RandomRequest
+from sugarbush.llm.huggingface import pad_left
+from sugarbush.llm.prompts import SEPARATOR, continuation, render
+from sugarbush.randomness import public_rng
+
+END = "<|end|>"
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
+CONTEXT_TOKENS = 512
+
+_THINGS = ("lamp", "chair", "kettle", "phone", "table", "clock", "rug", "mirror")
+_FAULTS = (
+    "arrived with a crack", "stopped after a day", "is the wrong colour", "has not come yet",
+    "makes a strange noise", "was sent to my old address",
+)  # fmt: skip
+_WISHES = (
+    "Please send another one.", "I would like my money back.", "Can somebody fetch it on Friday?",
+    "What should I do with it now?", "Nobody answered my letter.",
+)  # fmt: skip
+
+
+def sentences(count: int, *, seed: int = 1) -> list[str]:
+    """So many invented complaints of about fifteen words."""
+    rng = public_rng(seed, "sentences")
+    return [
+        f"The {_THINGS[rng.integers(8)]} that I bought {_FAULTS[rng.integers(6)]}. "
+        f"{_WISHES[rng.integers(5)]}"
+        for _ in range(count)
+    ]
+
+
+def save_tiny_gpt2(folder: Path, *, chats: bool) -> Path:
+    """Make, train and save model and tokenizer; `chats` gives it a chat template."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        tokenizer = _tokenizer(chats=chats)
+        config = GPT2Config(
+            vocab_size=len(tokenizer), n_positions=CONTEXT_TOKENS, n_embd=64, n_layer=2, n_head=2,
+            bos_token_id=tokenizer.eos_token_id, eos_token_id=tokenizer.eos_token_id,
+        )  # fmt: skip
+        model = GPT2LMHeadModel(config)
+        _train(model, tokenizer, [_document(tokenizer, number) for number in range(400)])
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _tokenizer(*, chats: bool) -> PreTrainedTokenizerFast:
+    """Byte-level BPE, as GPT-2's, that has seen the sentences and the words of the prompts."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    bpe.train_from_iterator(
+        [*sentences(300), *[_prompt(chats=chats)] * 20, f"\n{SEPARATOR}\n" * 300],
+        trainers.BpeTrainer(
+            vocab_size=600,
+            special_tokens=[END, "<|user|>", "<|assistant|>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=END, bos_token=END, model_max_length=CONTEXT_TOKENS
+    )
+    if chats:
+        tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def _prompt(*, chats: bool) -> str:
+    request = RandomRequest(subject="complaints", words=20)
+    if chats:
+        return render(request, context_tokens=4096, max_tokens=64)[0].content
+    return continuation(request, context_tokens=4096, max_tokens=64)
+
+
+def _document(tokenizer: PreTrainedTokenizerFast, number: int) -> list[int]:
+    """One chat or one list of a few texts, from its first token to its last."""
+    if not tokenizer.chat_template:
+        texts = sentences(3, seed=number)
+        return tokenizer(_prompt(chats=False) + f"\n{SEPARATOR}\n".join([*texts, END]))["input_ids"]
+    chat = tokenizer.apply_chat_template(
+        [{"role": "user", "content": _prompt(chats=True)}],
+        tokenize=False,
+        add_generation_prompt=True,
+    )
+    return tokenizer(f"{chat}{sentences(1, seed=number)[0]}{END}")["input_ids"]
+
+
+def _train(
+    model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast, documents: list[list[int]]
+) -> None:
+    """Until it writes whole sentences and ends them."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
+    for start in range(0, len(documents), 4):
+        ids, mask = pad_left(documents[start : start + 4], pad_id=0)
+        labels = ids.masked_fill(mask == 0, -100)
+        model(input_ids=ids, attention_mask=mask, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
