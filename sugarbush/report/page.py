@@ -95,6 +95,16 @@ METRICS = {
     "macro_f1": Metric(label="Macro-F1", better="higher"),
     "majority_accuracy": Metric(label="Accuracy of the majority", better=""),
     "majority_macro_f1": Metric(label="Macro-F1 of the majority", better=""),
+    "next_token_accuracy": Metric(
+        label="Next-token accuracy", better="higher",
+        says="of a small model trained on these texts, on held-out ones",
+    ),
+    "perplexity": Metric(label="Perplexity", better="lower", says="of the same model"),
+    "fine_tuned_accuracy": Metric(
+        label="Fine-tuned accuracy", better="higher",
+        says="fine-tuned on these texts, tested on held-out ones",
+    ),
+    "fine_tuned_macro_f1": Metric(label="Fine-tuned macro-F1", better="higher"),
     "longest_copy": Metric(
         label="Longest shared run", better="lower", says="words in a row that also stand there",
     ),

@@ -1,0 +1,80 @@
+"""The two ways in which a small model is trained for a metric: settings, batches, one loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sugarbush.randomness import Rng, public_rng
+
+Batch = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a small model is trained. `max_tokens` cuts longer texts, alike for all arms."""
+
+    epochs: int
+    batch_texts: int
+    learning_rate: float
+    weight_decay: float
+    max_tokens: int
+
+
+def device() -> torch.device:
+    """A GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def fit(
+    model: nn.Module,
+    texts: int,
+    *,
+    batch_of: Callable[[NDArray[np.intp]], Batch],
+    training: Training,
+    seed: int,
+) -> None:
+    """Train in place by AdamW with a linearly falling rate, `texts` texts an epoch in new order.
+
+    `batch_of` turns places of texts into the model's arguments, on the model's device; the model
+    returns its loss with them. Equal seeds give equal weights on one machine.
+    """
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+    )
+    steps = training.epochs * -(-texts // training.batch_texts)
+    schedule = torch.optim.lr_scheduler.LinearLR(
+        optimizer, start_factor=1.0, end_factor=0.0, total_iters=max(steps, 1)
+    )
+    rng = public_rng(seed, "order")
+    model.train()
+    with torch.random.fork_rng(devices=[device()] if device().type == "cuda" else []):
+        torch.manual_seed(seed % 2**63)  # dropout
+        for _ in range(training.epochs):
+            for places in shuffled(texts, training.batch_texts, rng=rng):
+                loss = model(**batch_of(places)).loss
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                schedule.step()
+    model.eval()
+
+
+def shuffled(count: int, batch: int, *, rng: Rng) -> Iterator[NDArray[np.intp]]:
+    """All places in random order, `batch` at a time."""
+    order = rng.permutation(count)
+    for start in range(0, count, batch):
+        yield order[start : start + batch]
+
+
+def seeded(make: Callable[[], nn.Module], *, seed: int) -> nn.Module:
+    """A model whose new weights depend on `seed` alone; no other random state is touched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed % 2**63)
+        return make().to(device())
