@@ -215,6 +215,7 @@ def _method_view(method: MethodData, internal: InternalData | None) -> dict[str,
         found["survivors"] = survivor_bars(method.rounds, method=method.name)
         found["table"] = [_round_row(r) for r in method.rounds]
         found["stddev"] = method.rounds[0].stddev
+    found["map"] = None
     if method.map is not None:
         found["map"] = map_points(method.map.value, method=method.name, real=real)
         found["map_real"] = real is not None
