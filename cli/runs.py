@@ -16,7 +16,6 @@ from sugarbush.errors import FailureError, ParamsError
 from sugarbush.params import Params, Purpose, load_params
 from sugarbush.paths import Roots
 from tasks.budget import plan_for
-from tasks.forced import FORCE_VARIABLE
 
 
 def run(base: Path, *, force: bool, only_example: bool) -> None:
@@ -39,7 +38,6 @@ def run(base: Path, *, force: bool, only_example: bool) -> None:
     )
     if force:
         command.append("--force")
-        environment[FORCE_VARIABLE] = "1"
     finished = subprocess.run(command, cwd=base, env=environment, check=False)
     if finished.returncode != 0:
         raise FailureError(
