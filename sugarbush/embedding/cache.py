@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ _TABLE = """
         key BLOB NOT NULL UNIQUE, crc INTEGER NOT NULL, vector BLOB NOT NULL
     )
 """
+
+_Row = tuple[bytes, int, bytes]
+T = TypeVar("T")
 
 
 class EmbeddingCache:
@@ -52,34 +56,23 @@ class EmbeddingCache:
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
         """The vectors that are here, by their text's place in `texts`; `(d,)` float32 each.
 
+        `texts` are different from each other.
         Raises StorageError when the disk refuses or another process holds the file too long.
         """
         places = {key: place for place, key in enumerate(self._keys(space, texts))}
-        keys = list(places)
-        found = {}
-        with self._connection() as connection:
-            for start in range(0, len(keys), _LOOKUPS_PER_QUERY):
-                part = keys[start : start + _LOOKUPS_PER_QUERY]
-                rows = connection.execute(
-                    "SELECT key, crc, vector FROM embedding WHERE key IN "
-                    f"({','.join('?' * len(part))})",
-                    part,
-                )
-                for key, crc, vector in rows:
-                    if zlib.crc32(vector, zlib.crc32(key)) == crc:
-                        found[places[key]] = np.frombuffer(vector, dtype="<f4")
-        return found
+        rows = self._attempt(lambda connection: _select(connection, list(places)))
+        return {
+            places[key]: np.frombuffer(vector, dtype="<f4")
+            for key, crc, vector in rows
+            if _checksum(key, vector) == crc
+        }
 
     def add(self, space: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Keep `vectors` (n, d) for `texts`, all or none of them. Raises StorageError as above."""
         encoded = [row.tobytes() for row in vectors.astype("<f4")]
         keys = self._keys(space, texts)
-        rows = [
-            (key, zlib.crc32(vector, zlib.crc32(key)), vector)
-            for key, vector in zip(keys, encoded, strict=True)
-        ]
-        with self._connection() as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
+        rows = [(k, _checksum(k, v), v) for k, v in zip(keys, encoded, strict=True)]
+        self._attempt(lambda connection: _insert(connection, rows))
 
     def _keys(self, space: str, texts: Sequence[str]) -> list[bytes]:
         start = hashlib.blake2b(space.encode() + b"\0", digest_size=24, key=self._key)
@@ -90,31 +83,47 @@ class EmbeddingCache:
             keys.append(digest.digest())
         return keys
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one call: none outlives a fork or keeps the file from being moved."""
+    def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        """`action` on the file; on an empty one when the file turns out to be damaged."""
         try:
-            connection = self._open()
-            with closing(connection):
-                yield connection
-        except sqlite3.Error as error:
+            try:
+                return self._on_connection(action)
+            except sqlite3.OperationalError:
+                raise  # locked, full, not permitted: another file would fare no better
+            except sqlite3.DatabaseError:
+                self._discard()
+                return self._on_connection(action)
+        except (sqlite3.Error, OSError) as error:
             raise StorageError(f"{self._file}: {error}") from None
 
-    def _open(self) -> sqlite3.Connection:
-        try:
-            return self._connect()
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError:
-            self._file.unlink(missing_ok=True)
-            return self._connect()
-
-    def _connect(self) -> sqlite3.Connection:
+    def _on_connection(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        # One connection a call: none outlives a fork, and a thread never meets another one's.
         connection = sqlite3.connect(self._file, timeout=_BUSY_TIMEOUT_S)
-        try:
+        with closing(connection), connection:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute(_TABLE)
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
+            return action(connection)
+
+    def _discard(self) -> None:
+        for file in (self._file, self._file.with_name(_FILE + "-journal")):
+            file.unlink(missing_ok=True)
+
+
+def _select(connection: sqlite3.Connection, keys: list[bytes]) -> list[_Row]:
+    rows: list[_Row] = []
+    for start in range(0, len(keys), _LOOKUPS_PER_QUERY):
+        part = keys[start : start + _LOOKUPS_PER_QUERY]
+        marks = ",".join("?" * len(part))
+        rows += connection.execute(
+            f"SELECT key, crc, vector FROM embedding WHERE key IN ({marks})", part
+        )
+    return rows
+
+
+def _insert(connection: sqlite3.Connection, rows: list[_Row]) -> None:
+    connection.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
+
+
+def _checksum(key: bytes, vector: bytes) -> int:
+    """Of both: a vector under another text's key is as wrong as a damaged one."""
+    return zlib.crc32(vector, zlib.crc32(key))
