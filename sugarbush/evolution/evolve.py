@@ -28,7 +28,7 @@ from sugarbush.privacy.draws import Draws
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import noisy_histogram
-from sugarbush.randomness import public_rng
+from sugarbush.randomness import Rng, public_rng
 from sugarbush.schema import Schema
 
 # Raise it when a change makes equal settings and inputs give other results: finished rounds of an
@@ -227,7 +227,7 @@ def count_votes(
 
 def _selected(
     votes: NDArray[np.int64], population: Population, quota: dict[int, int], *,
-    params: EvolutionParams, stddev: float, rng: np.random.Generator,
+    params: EvolutionParams, stddev: float, rng: Rng,
 ) -> NDArray[np.int64]:  # fmt: skip
     """The places of the survivors: each label keeps the number it started with."""
     kept = threshold(votes, stddev=stddev, multiple=params.threshold)

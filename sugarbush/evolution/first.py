@@ -18,7 +18,7 @@ from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
 from sugarbush.evolution.select import apportion
 from sugarbush.llm.client import Answer, RandomRequest
 from sugarbush.params import EvolutionParams, FirstLength, PromptContent
-from sugarbush.randomness import public_rng, seed_of
+from sugarbush.randomness import Rng, public_rng, seed_of
 from sugarbush.schema import Schema
 
 ChooseExamples = Callable[[NDArray[np.int64], int], NDArray[np.int64]]
@@ -76,7 +76,7 @@ def targets_by_label(
 
 
 def targets_by_rows(
-    count: int, rows: NDArray[np.int64], *, rng: np.random.Generator
+    count: int, rows: NDArray[np.int64], *, rng: Rng
 ) -> Targets:
     """Candidates after rows of the DP table, each row once before any is used again."""
     if not len(rows):
