@@ -337,14 +337,15 @@ def _talk(case: Case, dice: Dice, slots: dict[str, Slot]) -> list[str]:
     if dice.chance(0.22):
         turns += [("Desk", say(f"ask_{check}")), ("Member", say(f"give_{check}"))]
     sees = [say(_looking(case, dice))] if dice.chance(0.5) else []
-    turns += [
-        ("Desk", say("invite")),
-        ("Member", f"{say(f'mood_{case.sentiment}')} {say(f'tell_{issue}')}"),
-        ("Desk", " ".join([*sees, say(f"do_{case.resolution.replace(' ', '_')}")])),
-    ]
+    answer = " ".join([*sees, say(f"do_{case.resolution.replace(' ', '_')}")])
+    turns.append(("Desk", say("invite")))
+    turns.append(("Member", f"{say(f'mood_{case.sentiment}')} {say(f'tell_{issue}')}"))
     if dice.chance(0.65):
+        turns.append(("Desk", answer))
         turns.append(("Member", say(f"end_{case.sentiment}")))
-    turns.append(("Desk", say("close")))
+        turns.append(("Desk", say("close")))
+    else:
+        turns.append(("Desk", f"{answer} {say('close')}"))
     return [f"{who}> {tidy(line)}" for who, line in turns]
 
 

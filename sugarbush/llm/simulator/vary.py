@@ -1,0 +1,87 @@
+"""A text near another one: some sentences in other words, some said otherwise, new identities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sugarbush.llm.simulator.agenda import Setting
+from sugarbush.llm.simulator.concepts import KNOWN, PRODUCTS, Kind, finder, shown_values
+from sugarbush.llm.simulator.document import Part, parse, voice_of
+from sugarbush.llm.simulator.imitate import placed, swapped, with_wishes
+from sugarbush.llm.simulator.wording import Disguise, introduce, reword
+
+_SAID_ANEW = (Kind.ISSUE, Kind.RESOLUTION, Kind.MOOD, Kind.PRIORITY, Kind.REGION)
+_ANEW = 0.3
+_OTHER_VALUE = 0.35
+_DONATED = 0.5
+_INTRODUCED = 0.3
+_OTHER_PRODUCT = 0.2
+
+
+def vary(parent: str, setting: Setting, *, mask_share: float, donors: Sequence[str]) -> list[Part]:
+    """A rewriting of about `mask_share` of the words of `parent` (which has some).
+
+    Identities are always new. `donors` are texts whose sentences may step in. Once in a while a
+    step of the agenda changes: another thing, another outcome, another mood.
+    """
+    dice = setting.dice
+    parts = parse(parent)
+    rewritten_words, total = 0, sum(len(part.text.split()) for part in parts)
+    given = placed(donors)
+    for place in dice.shuffled(range(len(parts))):
+        if rewritten_words >= mask_share * total:
+            break
+        rewritten_words += len(parts[place].text.split())
+        parts[place] = _rewritten(parts, place, given, setting)
+    disguise = Disguise(dice)
+    parts = [replace(part, text=disguise.apply(part.text)) for part in parts]
+    if dice.chance(_OTHER_PRODUCT * mask_share):
+        parts = _about_another_thing(parts, setting)
+    return with_wishes(parts, setting)
+
+
+def _rewritten(
+    parts: Sequence[Part], place: int, donors: Sequence[tuple[float, Part]], setting: Setting
+) -> Part:
+    part, dice = parts[place], setting.dice
+    if dice.chance(_ANEW) and (text := _said_anew(part, parts, setting)):
+        return replace(part, text=text)
+    if donors and dice.chance(_DONATED):
+        where = place / max(len(parts) - 1, 1)
+        other = swapped(part, where, donors, setting, frozenset(p.text for p in parts))
+        if other is not part:
+            return other
+    text = reword(part.text, dice, rate=0.9)
+    if text == part.text and dice.chance(_INTRODUCED):
+        text = introduce(text, dice)
+    return replace(part, text=text)
+
+
+def _said_anew(part: Part, parts: Sequence[Part], setting: Setting) -> str:
+    """What a sentence shows, in the simulator's words; now and then another value of the kind.
+
+    Nothing when it shows none of what the simulator knows, or the speaker has no words for it.
+    """
+    dice = setting.dice
+    voice = voice_of(part.speaker, parts)
+    for kind in _SAID_ANEW:
+        values = shown_values(kind, part.text)
+        if not values:
+            continue
+        value = dice.pick(tuple(KNOWN[kind])) if dice.chance(_OTHER_VALUE) else values[0]
+        concept = KNOWN[kind][value]
+        return setting.say_as(concept, voice)
+    return ""
+
+
+def _about_another_thing(parts: list[Part], setting: Setting) -> list[Part]:
+    """The same text on another product, if it is on one that the simulator knows."""
+    pattern, _ = finder(Kind.PRODUCT)
+    new = setting.dice.pick(tuple(PRODUCTS))
+    nouns = PRODUCTS[new].nouns
+
+    def exchange(text: str) -> str:
+        return pattern.sub(lambda _: nouns[0], text)
+
+    return [replace(part, text=exchange(part.text)) for part in parts]
