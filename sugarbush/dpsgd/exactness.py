@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sugarbush.dpsgd.clipping import STABILISER, PerRecordClipper
+from sugarbush.dpsgd.clipping import STABILISER, Clipper
 from sugarbush.dpsgd.language_modelling import Losses
 from sugarbush.errors import PrivacyError
 
 
 def check(
     model: nn.Module,
-    clipper: PerRecordClipper,
+    clipper: Clipper,
     losses_of: Losses,
     *,
     together: Any,

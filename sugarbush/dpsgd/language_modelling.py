@@ -73,7 +73,13 @@ def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
 
 def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     """Each record's summed cross-entropy in nats and its number of predicted tokens."""
-    logits = model(input_ids=batch.ids, attention_mask=batch.mask, use_cache=False).logits
+    positions = torch.arange(batch.ids.shape[1], device=batch.ids.device)
+    logits = model(
+        input_ids=batch.ids,
+        attention_mask=batch.mask,
+        position_ids=positions.repeat(len(batch), 1),  # one a record, which Opacus' hooks need
+        use_cache=False,
+    ).logits
     # The token at t is predicted at t - 1: moving the labels spares a copy of the logits.
     targets = F.pad(batch.labels[:, 1:], (0, 1), value=IGNORED)
     losses = F.cross_entropy(

@@ -1,0 +1,65 @@
+"""Opacus' DP optimizer, with the project's noise, for gradients that are clipped already."""
+
+from __future__ import annotations
+
+import torch
+from opacus.optimizers import DPOptimizerFastGradientClipping
+from opacus.optimizers.ddpoptimizer_fast_gradient_clipping import (
+    DistributedDPOptimizerFastGradientClipping,
+)
+from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
+
+from sugarbush.errors import InvariantError
+from sugarbush.privacy.noise import add_gaussian
+
+
+class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
+    """Steps on (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) / batch size.
+
+    `p.grad` must hold the sum over the whole logical batch, zeros for an empty one. Noise is drawn
+    once a step; a sum that has been stepped on is refused. A noise multiplier of 0 is for results
+    that are charged as not private.
+    """
+
+    def accumulate(self) -> None:
+        """Take the sums as they are: the clipper has added all micro-batches into `p.grad`."""
+        for parameter in self.params:
+            if parameter.grad is None:
+                raise InvariantError("the sum over an empty batch is zeros, not nothing")
+            parameter.summed_grad = parameter.grad
+
+    def add_noise(self) -> None:
+        """Add the project's noise to every sum, once, in place."""
+        sums = [parameter.summed_grad for parameter in self.params]
+        for summed in sums:
+            _check_processed_flag(summed)
+        if self.noise_multiplier > 0:
+            add_gaussian(sums, stddev=self.noise_multiplier * self.max_grad_norm)
+        for summed in sums:
+            _mark_as_processed(summed)
+
+
+class DistributedNoisyOptimizer(
+    DistributedDPOptimizerFastGradientClipping,  # type: ignore[misc]
+    NoisyOptimizer,
+):
+    """The same over torch.distributed: sums are added up, and rank 0 alone draws the noise."""
+
+
+def noisy_optimizer(
+    optimizer: torch.optim.Optimizer,
+    *,
+    noise_multiplier: float,
+    clip_norm: float,
+    expected_batch_size: float,
+) -> NoisyOptimizer:
+    """The one for this process; `expected_batch_size` is that of all processes together."""
+    distributed = torch.distributed.is_initialized()
+    # Opacus' distributed optimizer divides by the number of processes once more.
+    processes = torch.distributed.get_world_size() if distributed else 1
+    return (DistributedNoisyOptimizer if distributed else NoisyOptimizer)(
+        optimizer,
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=clip_norm,
+        expected_batch_size=expected_batch_size / processes,
+    )
