@@ -19,7 +19,8 @@ PUBLIC_SHARE = 0.1
 
 
 def donated(name: str, *, count: int = DONATED) -> pd.DataFrame:
-    """The `count` rows of the public tenth with the lowest hashes, those with all metadata first."""
+    """The `count` rows of the public tenth with the lowest hashes, those with all metadata
+    first."""
     frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
     share = frame["text"].map(hash_share)
     public = frame[share < PUBLIC_SHARE].assign(share=share[share < PUBLIC_SHARE])

@@ -268,9 +268,25 @@ class HuggingFaceParams(Section):
 
 # Settings of a provider that change how an answer is got, and not which.
 _MANNER = frozenset(
-    "key_variable trusted concurrency requests_per_minute tokens_per_minute timeout_s deadline_s "
-    "max_retries send_seed token_limit max_calls max_cost prices mode batch_poll_s device "
-    "batch_tokens".split()
+    {
+        "key_variable",
+        "trusted",
+        "concurrency",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "timeout_s",
+        "deadline_s",
+        "max_retries",
+        "send_seed",
+        "token_limit",
+        "max_calls",
+        "max_cost",
+        "prices",
+        "mode",
+        "batch_poll_s",
+        "device",
+        "batch_tokens",
+    }
 )
 
 

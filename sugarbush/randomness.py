@@ -29,4 +29,5 @@ def hash_share(text: str) -> float:
     It tells which texts of a set belong to a public slice and which record is held out, so that
     one more record moves no other.
     """
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]) / 2**64
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8]) / 2**64

@@ -123,15 +123,15 @@ def distances(
                 real, features, seed=params.seed, resamples=params.bootstrap, rng=rng,
                 clusters=params.clusters,
             ),
-            "frechet": _plain(lambda: frechet_distance(real, features), real, features),
         }  # fmt: skip
+        if min(len(real), len(features)) > 1:
+            found["frechet"] = Estimate(value=frechet_distance(real, features))
         if min(len(real), len(features)) > NEIGHBOURS:
             scores = neighbour_scores(real, features)
             for name in ("precision", "recall", "density", "coverage"):
                 found[name] = Estimate(value=float(np.mean(getattr(scores, name))))
         for metric, estimate in found.items():
-            if estimate is not None:
-                yield _measure(method, round_, space, metric, estimate)
+            yield _measure(method, round_, space, metric, estimate)
     lengths = length_distance(ruler.words, word_counts(texts))
     yield _measure(method, round_, "words", "length", Estimate(value=float(lengths)))
 
@@ -155,13 +155,6 @@ def attribute_distances(
         within=(0.0, MAXIMUM),
     )
     yield _measure(method, round_, "attribute", "mean", mean)
-
-
-def _plain(
-    function: Callable[[], float], real: NDArray[Any], features: NDArray[Any]
-) -> Estimate | None:
-    """A figure without an interval; None where the samples are too small for a covariance."""
-    return Estimate(value=function()) if min(len(real), len(features)) > 1 else None
 
 
 def _measure(method: str, round_: int, space: str, metric: str, estimate: Estimate) -> Measure:

@@ -25,9 +25,7 @@ def load_pool(sources: Sequence[PoolSource], *, base: Path) -> tuple[str, ...]:
     texts: list[str] = []
     for source in sources:
         column = source.text_column
-        rows = read_rows(
-            find_input(base, source.file), setting=SETTING, wanted={column: SETTING}
-        )
+        rows = read_rows(find_input(base, source.file), setting=SETTING, wanted={column: SETTING})
         own = [t for r in rows if isinstance(t := r.fields.get(column), str) and t.strip()]
         if source.share is not None:
             own = [text for text in own if hash_share(text) < source.share]

@@ -57,8 +57,8 @@ def run(base: Path, params: Params) -> None:
         forced=was_forced(),
     ) as draws:  # fmt: skip
         results = {
-            METADATA: lambda folder: _draw_table(folder, base, params, schema, plan, draws.run),
-            LABELS: lambda folder: _draw_labels(folder, base, params, schema, plan, draws.run),
+            METADATA: lambda folder: _draw_table(folder, base, params, schema, run_id=draws.run),
+            LABELS: lambda folder: _draw_labels(folder, base, params, schema, run_id=draws.run),
         }
         found = {}
         for part in parts:
@@ -75,10 +75,8 @@ def run(base: Path, params: Params) -> None:
             write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=draws.run)
 
 
-def _draw_table(
-    folder: Path, base: Path, params: Params, schema: Schema, plan: Plan, run_id: str
-) -> None:
-    roots = Roots(base)
+def _draw_table(folder: Path, base: Path, params: Params, schema: Schema, *, run_id: str) -> None:
+    roots, plan = Roots(base), plan_for(params)
     table = synthesize(
         load_codes(roots.private / "metadata" / "train.parquet", schema.names),
         schema.domain,
@@ -97,9 +95,8 @@ def _draw_table(
     (folder / "ledger_ids.json").write_text(json.dumps(table.rows.ledger_ids))
 
 
-def _draw_labels(
-    folder: Path, base: Path, params: Params, schema: Schema, plan: Plan, run_id: str
-) -> None:
+def _draw_labels(folder: Path, base: Path, params: Params, schema: Schema, *, run_id: str) -> None:
+    plan = plan_for(params)
     roots, name = Roots(base), label_attribute(params, schema)
     place = schema.names.index(name)
     codes = load_codes(roots.private / "metadata" / "train.parquet", schema.names)

@@ -126,7 +126,8 @@ def evolve(
     Raises BudgetExceededError before a vote that the cap does not allow, GeneratorError when the
     generator returns too little.
     """
-    quota = {int(k): int(n) for k, n in zip(*np.unique(first.labels, return_counts=True), strict=True)}
+    labels, counts = np.unique(first.labels, return_counts=True)
+    quota = {int(label): int(n) for label, n in zip(labels, counts, strict=True)}
     survivors, rounds, next_id, ids = first, [], len(first), ledger_ids
     for number in range(1, params.rounds + 1):
         assert ballot is not None
@@ -158,13 +159,9 @@ def _varied(
     done = draws.finished(name)
     if done is not None:
         return load_population(done / "candidates.parquet", schema.names), _load_usage(done)
-    requests = variation_requests(
-        survivors, schema=schema, params=params, round_=number, seed=seed
-    )
+    requests = variation_requests(survivors, schema=schema, params=params, round_=number, seed=seed)
     answers = writer.write(Released(requests, ids), what=name)
-    population = with_variations(
-        survivors, answers, params=params, round_=number, next_id=next_id
-    )
+    population = with_variations(survivors, answers, params=params, round_=number, next_id=next_id)
     with draws.writing(name) as folder:
         save_population(population, schema.names, folder / "candidates.parquet")
         usage = usage_of(answers)

@@ -75,9 +75,7 @@ def targets_by_label(
     return replace(targets, labels=labels.astype(np.int64))
 
 
-def targets_by_rows(
-    count: int, rows: NDArray[np.int64], *, rng: Rng
-) -> Targets:
+def targets_by_rows(count: int, rows: NDArray[np.int64], *, rng: Rng) -> Targets:
     """Candidates after rows of the DP table, each row once before any is used again."""
     if not len(rows):
         raise ParamsError(

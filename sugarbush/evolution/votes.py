@@ -25,6 +25,7 @@ from sugarbush.errors import InvariantError
 _SCORE_BYTES = 256 * 2**20  # of all blocks of scores that exist at one time
 _MAX_BLOCK_ROWS = 1024  # the fastest of 512, 1024, 2048 (benchmarks/voting.py)
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
+_SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
 def nearest(
@@ -146,17 +147,19 @@ def _blocks(n: int, m: int, threads: int) -> Iterator[slice]:
 
 def _scores(
     x: NDArray[np.float32], target: _Target
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """x.c - |c|^2/2 for every pair, `(b, u)`, and twice its largest rounding error by row."""
     squares = _squared_norms(x)
     ones = np.ones((len(x), 1), dtype=np.float32)
     scores = np.concatenate([x, ones], axis=1) @ target.augmented.T
     # Higham 2002, Eq. 3.5: |fl(x.y) - x.y| <= gamma_d |x|.|y|, in whatever order it is summed;
-    # gamma_(2d+4) leaves room for the rounding of |c|^2/2 and of this bound itself.
+    # gamma_(2d+4) leaves room for the rounding of |c|^2/2 and of this bound itself, the smallest
+    # normal number for what underflows.
     terms = 2 * x.shape[1] + 4
     gamma = terms * _UNIT_ROUNDOFF / (1 - terms * _UNIT_ROUNDOFF)
-    size = np.sqrt(squares) * target.largest_norm + target.largest_norm**2 / 2
-    return scores, (2 * gamma * size).astype(np.float32)
+    norms = np.sqrt(squares.astype(np.float64))
+    size = norms * target.largest_norm + target.largest_norm**2 / 2
+    return scores, 2 * (gamma * size + terms * _SMALLEST_NORMAL)
 
 
 def _one_nearest(x: NDArray[np.float32], target: _Target) -> NDArray[np.int64]:

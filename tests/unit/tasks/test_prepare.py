@@ -24,7 +24,9 @@ SCHEMA = {
 
 
 def rows(count: int = 60) -> list[dict[str, Any]]:
-    return [{"id": f"r{i}", "text": f"{CANARY} letter {i}", "topic": "ab"[i % 2]} for i in range(count)]
+    return [
+        {"id": f"r{i}", "text": f"{CANARY} letter {i}", "topic": "ab"[i % 2]} for i in range(count)
+    ]
 
 
 def corpus(folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes: Any):
