@@ -67,7 +67,6 @@ def _generator(base: Path, params: Params) -> None:
         load_pool(settings.pool.sources, base=base)
         return
     from sugarbush.llm.build import build_generator
-
     from tasks.state import state_of
 
     generator = build_generator(settings, state=state_of(params, base))

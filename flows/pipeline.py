@@ -7,9 +7,7 @@ the stage. Needs no server: `python -m flows.pipeline`. Served every week: see p
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -30,13 +28,6 @@ from prefect.futures import PrefectFuture
 FIRST = "fingerprint"
 REPORT = Path("reports/public")
 ERRORS = Path("reports/internal/errors.log")
-_PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent() -> None:
-    """The stage must not outlive a flow that is killed (Linux; elsewhere DVC's own lock holds)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _dvc(*arguments: str) -> None:
@@ -47,12 +38,11 @@ def _dvc(*arguments: str) -> None:
     )
     seen = ERRORS.stat().st_size if ERRORS.exists() else 0
     process = subprocess.Popen(
-        [sys.executable, "-m", "dvc", *arguments],
+        [sys.executable, "-m", "flows.bound", *arguments],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=_die_with_parent,
     )
     try:
         assert process.stdout is not None
