@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
@@ -20,10 +21,12 @@ def show_budget(base: Path, console: Console) -> None:
     entries = ledger.entries()
     if entries:
         table = Table(box=None, padding=(0, 2, 0, 0))
-        for column in ("time (UTC)", "stage", "mechanism", "run", "entry"):
-            table.add_column(column)
-        for entry in entries:
-            table.add_row(entry.time, entry.stage, described(entry.event), entry.run[:8], entry.id)
+        for column in ("first charged (UTC)", "stage", "run", "times", "mechanism"):
+            table.add_column(column, no_wrap=column != "mechanism")
+        for (stage, run, event), same in groupby(entries, lambda e: (e.stage, e.run, e.event)):
+            charged = list(same)
+            when = charged[0].time[:16].replace("T", " ")
+            table.add_row(when, stage, run[:8], str(len(charged)), described(event))
         console.print(table)
     delta = f"at delta {ledger.delta:g}"
     console.print(f"Spent so far: epsilon {ledger.total():.4g} of {ledger.cap:g} {delta}")
@@ -38,5 +41,6 @@ def show_budget(base: Path, console: Console) -> None:
 def described(event: Event) -> str:
     """A mechanism in a few words."""
     fields = event.as_dict()
-    kind = fields.pop("kind").replace("_", " ")
-    return f"{kind}: " + ", ".join(f"{name} {value:.4g}" for name, value in fields.items())
+    kind, count = fields.pop("kind").replace("_", " "), fields.pop("count", 1)
+    settings = ", ".join(f"{name} {value:.4g}" for name, value in fields.items())
+    return f"{f'{count} x ' if count != 1 else ''}{kind}, {settings}"

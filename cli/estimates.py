@@ -1,0 +1,79 @@
+"""`sugarbush estimate`: what a run asks of its generator, from settings and public files alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sugarbush.llm.estimate import Estimate, estimate, planned_calls
+from sugarbush.params import Method, Params, Provider, load_params
+from sugarbush.paths import Roots, find_input
+from sugarbush.schema import load_schema
+from tasks.prepare import read_donated
+
+
+def show_estimate(base: Path, console: Console) -> None:
+    """Print calls and tokens by stage, their cost where the model has a price, and the time that
+    the endpoint's rate limits make it take."""
+    params = load_params(base / "params.yaml")
+    schema = load_schema(find_input(base, params.prepare.schema_))
+    donated = tuple(read_donated(base, params, schema)["text"])
+    count = _dp_record_count(base)
+    planned = [
+        batch
+        for method in params.methods
+        for batch in planned_calls(
+            params, method, schema=schema, donated=donated,
+            candidates=_candidates(params, method, count),
+        )
+    ]  # fmt: skip
+    _print(estimate(planned, params.generator.openai), params, console)
+    if count is None and any(params.evolve.of(m).candidates is None for m in params.methods):
+        console.print(
+            "The DP record count is not drawn yet, so max_candidates was counted: the most it can "
+            "be. Set evolve.<method>.candidates to fix the number of calls beforehand."
+        )
+
+
+def _dp_record_count(base: Path) -> float | None:
+    """The count that the metadata stage released, where it has run."""
+    path = Roots(base).released / "metadata" / "table.json"
+    return float(json.loads(path.read_text())["record_count"]) if path.exists() else None
+
+
+def _candidates(params: Params, method: Method, count: float | None) -> int | None:
+    evolution = params.evolve.of(method)
+    if evolution.candidates is not None or count is None:
+        return evolution.candidates
+    wanted = int(evolution.candidates_per_record * max(count, 0.0))
+    return max(min(wanted, evolution.max_candidates), evolution.variations)
+
+
+def _print(found: Estimate, params: Params, console: Console) -> None:
+    counts_tokens = params.generator.provider is Provider.OPENAI
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("stage")
+    table.add_column("what")
+    table.add_column("calls", justify="right")
+    if counts_tokens:
+        for column in ("prompt tokens", "answer tokens", "at most"):
+            table.add_column(column, justify="right")
+    for line in found.lines:
+        most = line.most_prompt_tokens + line.most_completion_tokens
+        tokens = (f"{line.prompt_tokens:,}", f"{line.completion_tokens:,}", f"{most:,}")
+        table.add_row(line.stage, line.what, f"{line.calls:,}", *(tokens if counts_tokens else ()))
+    console.print(table)
+    console.print(f"{found.calls:,} calls of provider '{params.generator.provider}'")
+    if not counts_tokens:
+        console.print("It runs here and costs nothing but time.")
+        return
+    if found.cost is None or found.most_cost is None:
+        console.print(
+            f"No price of '{params.generator.openai.model}' in generator.openai.prices: no cost."
+        )
+    else:
+        console.print(f"Cost: about {found.cost:.2f}, at most {found.most_cost:.2f}")
+    console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
