@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from sugarbush.errors import PrivacyError
 from sugarbush.privacy.kinds import Released
 
 
@@ -97,6 +98,21 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
         completion_tokens=sum(a.completion_tokens for a in answers if not a.cached),
         problems=problems,
     )
+
+
+def released_requests(requests: object) -> tuple[Request, ...]:
+    """The requests, if they are released: a caller may have gone past the type checker.
+
+    Raises PrivacyError before anything reaches a model.
+    """
+    if not isinstance(requests, Released) or not all(
+        isinstance(request, Request) for request in requests.value
+    ):
+        raise PrivacyError(
+            "only released requests may reach a generator; got "
+            f"{type(requests).__name__}. Nothing was sent."
+        )
+    return tuple(requests.value)
 
 
 class Generator(Protocol):

@@ -31,8 +31,9 @@ TEXT_ALONE = (
 
 # Under this share of words there is too little to fill in, and the text is to be said anew.
 _REPHRASE_BELOW = 0.05
-# Template tokens around a message and at the end of a prompt; no chat format in use has more.
-_TEMPLATE_TOKENS = 16
+# Tokens that a chat format puts around a message. Some write a system message of their own (the
+# model's name, a date) of 20 to 40 tokens.
+_TEMPLATE_TOKENS = 64
 # English has about four bytes a token, most other languages three; a byte-level vocabulary with
 # little of a language may need more, which is why a caller can bring its own counter.
 _BYTES_PER_TOKEN = 3

@@ -1,0 +1,41 @@
+"""One token for each row of scores, from one public uniform a row.
+
+transformers draws for a whole batch from one stream, so that a text would depend on its neighbours
+in the batch. Here a row's token depends on its scores and its own uniform alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# The nucleus is looked for among so many tokens before all of them are sorted.
+_LIKELIEST = 512
+
+
+def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: float) -> Tensor:
+    """A token a row, drawn from softmax(scores / temperature) within its nucleus.
+
+    The nucleus is the smallest set of likeliest tokens whose probability reaches `top_p` (Holtzman
+    et al. 2020); the draw is by inverting its distribution function.
+    Shapes: `scores` (b, v) float, `uniforms` (b,) in [0, 1); result (b,) int64.
+    """
+    probabilities = torch.softmax(scores.float() / temperature, dim=-1)
+    if top_p >= 1:
+        return _invert(probabilities, uniforms)
+    likeliest, tokens = probabilities.topk(min(_LIKELIEST, probabilities.shape[-1]), dim=-1)
+    if bool((likeliest.sum(dim=-1) < top_p).any()):
+        likeliest, tokens = probabilities.sort(dim=-1, descending=True, stable=True)
+    before = likeliest.cumsum(dim=-1) - likeliest
+    size = (before < top_p).sum(dim=-1)
+    place = _invert(likeliest * (before < top_p), uniforms).minimum(size - 1)
+    return tokens.gather(-1, place[:, None])[:, 0]
+
+
+def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """Places (b,) drawn in proportion to `weights` (b, v); one of weight 0 is never drawn."""
+    sums = weights.cumsum(dim=-1)
+    whole = sums[:, -1]
+    # Rounding may bring a mark up to the whole sum, past the last place of any weight.
+    marks = torch.minimum(uniforms.to(whole) * whole, whole.nextafter(torch.zeros_like(whole)))
+    return (sums <= marks[:, None]).sum(dim=-1)
