@@ -1,0 +1,233 @@
+"""Rounds that are charged once, drawn once and restored ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sugarbush.errors import BudgetExceededError, GeneratorError
+from sugarbush.evolution import evolve as module
+from sugarbush.evolution.evolve import Ballot, Evolution, Voters, Writer, count_votes, evolve
+from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.llm.client import Answer, Problem, Request, VariationRequest
+from sugarbush.privacy.draws import open_draws
+from sugarbush.privacy.kinds import Private, Released
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.unit import Unit
+from sugarbush.schema import Attribute, Schema
+from tests.settings import params
+
+SCHEMA = Schema(
+    subject="numbers", attributes=(Attribute(name="kind", column="kind", values=("a", "b")),)
+)
+TARGET = 60
+
+
+def encode(texts: Sequence[str]) -> NDArray[np.float32]:
+    """A number as a place on a line."""
+    return np.array([[float(text), 1.0] for text in texts], dtype=np.float32)
+
+
+class Drifting:
+    """A generator that moves a number by its sample; counts what it is asked."""
+
+    def __init__(self, fail_every: int = 0) -> None:
+        self.asked = 0
+        self.fail_every = fail_every
+        self.paid: set[tuple[str, ...]] = set()
+
+    def generate(self, requests: Released[tuple[Request, ...]]) -> Released[tuple[Answer, ...]]:
+        self.paid.add(requests.ledger_ids)
+        return requests.map(lambda wanted: tuple(self._answer(r) for r in wanted))
+
+    def _answer(self, request: Request) -> Answer:
+        self.asked += 1
+        if self.fail_every and self.asked % self.fail_every == 0:
+            return Answer(text=None, problem=Problem.REFUSAL)
+        assert isinstance(request, VariationRequest)
+        return Answer(text=str(float(request.parent) + request.sample % 21 - 10))
+
+
+def first(count: int = 12, labels: Sequence[int] | None = None) -> Population:
+    return Population(
+        ids=np.arange(count),
+        texts=tuple(str(float(i)) for i in range(count)),
+        codes=np.full((count, 1), NO_CODE),
+        labels=np.array(labels if labels is not None else [0] * count),
+        parents=np.full(count, NO_PARENT),
+        rounds=np.zeros(count, dtype=np.int64),
+    )
+
+
+def ballot(state: Path, *, cap: float = 100.0, stddev: float = 1.0, voters: int = 400) -> Ballot:
+    ledger = Ledger(
+        state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6
+    )  # fmt: skip
+    places = encode([str(float(TARGET))] * voters)
+    return Ballot(
+        voters=Private(Voters(places, np.zeros(voters, dtype=np.int64))),
+        stddev=stddev, ledger=ledger, stage="evolve@maple", sketch=(),
+    )  # fmt: skip
+
+
+def run(
+    state: Path, *, generator: Any = None, forced: bool = False, start: Population | None = None,
+    own: Ballot | None = None, dropped: float = 0.2, **changes: Any,
+) -> Evolution:  # fmt: skip
+    settings = params(**{f"evolve__maple__{k}": v for k, v in changes.items()}).evolve.maple
+    with open_draws(state, dataset="d", stage="evolve-maple", digest="x", forced=forced) as draws:
+        return evolve(
+            start or first(),
+            ledger_ids=("metadata",),
+            params=settings,
+            schema=SCHEMA,
+            writer=Writer(generator=generator or Drifting(), max_dropped_share=dropped),
+            encode=encode,
+            ballot=own or ballot(state),
+            draws=draws,
+            seed=1,
+            say=lambda line: None,
+        )
+
+
+def charges(state: Path) -> int:
+    return len(ballot(state).ledger.entries())
+
+
+def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> None:
+    """The best candidate: only one of them is nearest to records that are all alike."""
+    found = run(tmp_path, rounds=10)
+    start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
+    assert start > 45
+    assert end < 5
+
+
+def test_a_round_is_charged_once_and_keeps_its_survivors_number(tmp_path: Path) -> None:
+    found = run(tmp_path, rounds=3, variations=4)
+    assert charges(tmp_path) == 3
+    assert [len(r.population) for r in found.rounds] == [48, 48, 48]
+    assert len(found.final) == 12
+    assert len(found.ledger_ids) == 4
+
+
+def test_finished_rounds_are_restored_without_a_call_or_a_charge(tmp_path: Path) -> None:
+    before = run(tmp_path, rounds=3)
+    generator = Drifting()
+    after = run(tmp_path, rounds=3, generator=generator)
+    assert generator.asked == 0
+    assert charges(tmp_path) == 3
+    assert after.final.texts == before.final.texts
+    assert after.ledger_ids == before.ledger_ids
+
+
+def test_a_forced_run_draws_and_charges_anew(tmp_path: Path) -> None:
+    before = run(tmp_path, rounds=2)
+    after = run(tmp_path, rounds=2, forced=True)
+    assert charges(tmp_path) == 4
+    assert any(
+        (a.votes.value != b.votes.value).any()
+        for a, b in zip(before.rounds, after.rounds, strict=True)
+    )
+
+
+@pytest.mark.parametrize("dies_in_round", [1, 2, 3])
+def test_a_run_that_died_goes_on_after_its_last_finished_round(
+    tmp_path: Path, dies_in_round: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the charge and before the votes are on disk: that one is charged again, since
+    nobody can tell it from a result that was deleted; the finished ones are not."""
+    real, drawn = module.count_votes, []
+
+    def die(*args: Any, **kwargs: Any) -> Any:
+        votes = real(*args, **kwargs)
+        drawn.append(1)
+        if len(drawn) == dies_in_round:
+            raise KeyboardInterrupt
+        return votes
+
+    monkeypatch.setattr(module, "count_votes", die)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, rounds=3)
+    monkeypatch.undo()
+    assert charges(tmp_path) == dies_in_round
+    found = run(tmp_path, rounds=3)
+    assert charges(tmp_path) == 4
+    assert len(found.ledger_ids) == 4  # the metadata's and three votes: the lost one is not ours
+
+
+def test_a_vote_past_the_cap_is_refused_before_anything_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("drawn")
+
+    monkeypatch.setattr("sugarbush.privacy.mechanisms.discrete_gaussian", never)
+    with pytest.raises(BudgetExceededError):
+        run(tmp_path, rounds=2, own=ballot(tmp_path, cap=0.5))
+    assert charges(tmp_path) == 0
+
+
+def test_each_label_keeps_the_number_of_candidates_it_started_with(tmp_path: Path) -> None:
+    found = run(tmp_path, rounds=2, start=first(12, labels=[0] * 9 + [1] * 3), by_label=True)
+    assert np.bincount(found.final.labels).tolist() == [9, 3]
+
+
+def test_what_is_asked_after_a_vote_names_what_paid_for_it(tmp_path: Path) -> None:
+    generator = Drifting()
+    run(tmp_path, rounds=2, generator=generator)
+    assert {len(ids) for ids in generator.paid} == {1, 2}
+
+
+def test_unusable_answers_are_dropped_and_never_replaced_by_the_parent(tmp_path: Path) -> None:
+    found = run(tmp_path, rounds=1, generator=Drifting(fail_every=6))
+    population = found.rounds[0].population
+    assert len(population) == 12 + 30
+    assert found.rounds[0].usage.problems == {"refusal": 6}
+
+
+def test_too_many_unusable_answers_stop_the_run_before_the_vote(tmp_path: Path) -> None:
+    with pytest.raises(GeneratorError, match=r"36 texts asked for, 18 usable \(refusal: 18\)"):
+        run(tmp_path, rounds=1, generator=Drifting(fail_every=2))
+    assert charges(tmp_path) == 0
+
+
+def test_a_larger_final_set_costs_no_vote(tmp_path: Path) -> None:
+    found = run(tmp_path, rounds=1, expansion=3)
+    assert len(found.final) == 36
+    assert charges(tmp_path) == 1
+    assert set(found.final.rounds[-24:]) == {2}
+
+
+def test_without_rounds_nothing_is_asked_of_the_ledger(tmp_path: Path) -> None:
+    found = run(tmp_path, rounds=0)
+    assert found.final.texts == first().texts
+    assert charges(tmp_path) == 0
+
+
+@pytest.mark.parametrize("by_label", [False, True])
+@pytest.mark.parametrize("label", [0, 1, 5])
+def test_one_record_moves_one_vote_by_one_over_all_labels_together(
+    tmp_path: Path, by_label: bool, label: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no candidate has the record's label, and where candidates are duplicates."""
+    monkeypatch.setattr(
+        "sugarbush.privacy.mechanisms.discrete_gaussian", lambda counts, stddev: counts
+    )
+    candidates, labels = encode(["1", "1", "5", "9"]), np.array([0, 1, 1, 0])
+
+    def votes(records: list[str], of: list[int]) -> NDArray[np.int64]:
+        own = ballot(tmp_path)
+        voters = Private(Voters(encode(records).reshape(-1, 2), np.array(of, dtype=np.int64)))
+        counted = count_votes(
+            Ballot(**{**vars(own), "voters": voters}), candidates, labels, by_label=by_label,
+            run="r",
+        )  # fmt: skip
+        return counted.value
+
+    difference = votes(["1", "8", "3"], [0, 1, label]) - votes(["1", "8"], [0, 1])
+    assert np.linalg.norm(difference) == 1
