@@ -11,14 +11,14 @@ Ties go to the lowest index, and so do bitwise equal candidates: the first of th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from sugarbush.errors import InvariantError
 
@@ -122,8 +122,7 @@ def _search(
     """`nearest` for the queries at `rows`, `(len(rows), k)`."""
     # For one neighbour a repeated candidate can only lose the tie; for several it is a neighbour.
     target = _target(candidates, distinct=k == 1)
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    threads = max(1, min(threads or 1, int(os.environ.get("OMP_NUM_THREADS") or threads or 1)))
+    threads = _threads()
     found = np.empty((len(rows), k), dtype=np.int64)
 
     def fill(block: slice) -> None:
@@ -133,10 +132,21 @@ def _search(
 
     # One thread a block, each with a product of its own: the search for the maximum then runs on
     # as many cores as the product does, and nothing waits for the slowest part of a product.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(fill, _blocks(len(rows), len(target.vectors), threads)):
             pass
     return found
+
+
+def _threads() -> int:
+    """As many as the BLAS would use: the cores, or fewer where the environment says so."""
+    return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """The BLAS of NumPy; to look for it takes longer than a small vote."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def _blocks(n: int, m: int, threads: int) -> Iterator[slice]:
