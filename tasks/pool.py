@@ -1,11 +1,17 @@
-"""The public files of a pool, as texts."""
+"""The public files of the pool, as texts.
+
+A slice of the private set's own kind may be public ("a tenth of this file"): PoolSource.share takes
+the texts whose `hash_share` lies below it, and prepare.exclude_share keeps to those at or above it.
+With both at 0.1 the parts are disjoint by construction: nobody compares the pool with private
+records, and one more record moves no other across the cut.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from sugarbush.errors import ParamsError
+from sugarbush.errors import InputError, ParamsError
 from sugarbush.params import PoolSource
 from sugarbush.paths import find_input
 from sugarbush.randomness import hash_share
@@ -15,21 +21,31 @@ SETTING = "generator.pool.sources"
 
 
 def load_pool(sources: Sequence[PoolSource], *, base: Path) -> tuple[str, ...]:
-    """The texts of every source: all, the `share` with the lowest hashes, or `rows` of those.
+    """The texts of every source, in the order of the files, each text once.
 
-    A text's hash decides, so the slice of a private set that is taken as public here is the one
-    that `prepare.exclude_share` leaves out there. Raises ParamsError where nothing is named.
+    Raises ParamsError when no source is named; InputError when a file cannot be read or a source
+    leaves no text.
     """
     if not sources:
-        raise ParamsError(f"params.yaml: {SETTING} is empty: a pool draws from public files")
-    texts: list[str] = []
-    for source in sources:
-        column = source.text_column
-        rows = read_rows(find_input(base, source.file), setting=SETTING, wanted={column: SETTING})
-        own = [t for r in rows if isinstance(t := r.fields.get(column), str) and t.strip()]
-        if source.share is not None:
-            own = [text for text in own if hash_share(text) < source.share]
-        if source.rows is not None:
-            own = sorted(own, key=hash_share)[: source.rows]
-        texts += own
-    return tuple(dict.fromkeys(texts))
+        raise ParamsError(
+            f"generator.provider: pool draws from public files, and {SETTING} names none"
+        )
+    return tuple(dict.fromkeys(text for source in sources for text in _texts(source, base)))
+
+
+def _texts(source: PoolSource, base: Path) -> list[str]:
+    """What `share` and then `rows` leave of a file: the texts of least hash, in file order."""
+    path = find_input(base, source.file)
+    wanted = {source.text_column: f"{SETTING}.text_column"}
+    cells = [
+        row.fields[source.text_column] for row in read_rows(path, setting=SETTING, wanted=wanted)
+    ]
+    texts = list(dict.fromkeys(cell for cell in cells if isinstance(cell, str) and cell.strip()))
+    if source.share is not None:
+        texts = [text for text in texts if hash_share(text) < source.share]
+    if source.rows is not None:
+        kept = set(sorted(texts, key=hash_share)[: source.rows])
+        texts = [text for text in texts if text in kept]
+    if not texts:
+        raise InputError(f"{path}: leaves no text for the pool (setting {SETTING})")
+    return texts

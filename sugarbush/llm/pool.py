@@ -1,40 +1,48 @@
-"""A public corpus as generator: real human text, no model, CPU only.
+"""A public corpus as generator: real human text, chosen by where it lies in embedding space.
 
-RANDOM_API draws texts near the prompt in embedding space, VARIATION_API moves from a text to one of
-its neighbours. Such a generator can only write what somebody wrote before: where the pool holds
-nothing like the private corpus, no method can steer it there.
+RANDOM_API draws texts of the pool near the prompt, VARIATION_API moves to neighbours of the
+parent. The pool can only find, not write: a wanted length, a mask share and good or bad exemplars
+are no more than the place of the parent already says, and are not followed. A pool with nothing
+like the private corpus in it cannot be steered towards it.
+
+The pool is public by assumption, and so is everything here. It must hold none of the private
+records: a public slice of the same set is cut out by a hash of the text (`randomness.hash_share`),
+and `prepare` keeps to the other side of that cut.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.errors import ParamsError
-from sugarbush.llm.client import Answer, RandomRequest, Request, VariationRequest
+from sugarbush.errors import GeneratorError, InvariantError
+from sugarbush.llm.client import Answer, Problem, Request, VariationRequest
 from sugarbush.params import PoolParams
 from sugarbush.privacy.kinds import Released
 from sugarbush.randomness import Rng, public_rng
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+Prompt = tuple[str, ...]
 
-# As many of the examples in a prompt make its place in embedding space; the mean of all ten lies
-# in the middle of the corpus, near no text in particular.
-_EXAMPLES_OF_A_QUERY = 3
-_BLOCK = 512
+# Of the examples in a prompt so many, drawn anew for each request, make the point to draw around.
+_EXAMPLES_A_QUERY = 3
+# Similarities are held for as many (request, pool text) pairs at a time: 64 MiB.
+_PAIRS_A_BLOCK = 1 << 24
+_TINY = np.finfo(np.float32).tiny
 
 
 class PoolGenerator:
-    """Draws from `texts` (n,) with unit `embeddings` (n, dim).
+    """Draws pool texts for requests.
 
-    A request without metadata and examples draws uniformly. One with examples draws by
-    exp(cos/temperature) to the mean of three of them, one with metadata alone to a sentence of
-    its values, a variation to its parent; each among the `neighbours` nearest. A variation is
-    never its parent: neither the same text nor another copy of it. An answer depends on the seed
-    and its own request alone, whatever else is asked.
+    `embeddings` (n, d) float32 are the unit vectors of `texts` (n,); `embed` gives the same kind
+    of vector for a text that is not in the pool. A text that the pool holds twice is drawn twice
+    as often, and a copy of the parent or of an example is never drawn.
+
+    Each answer depends on the seed and on its own request, whatever else is asked with it: chance
+    comes from a generator that the request seeds, and enters by Gumbel noise on the similarities,
+    which a rounding error in a matrix product does not upset as it would a running sum.
     """
 
     def __init__(
@@ -46,77 +54,111 @@ class PoolGenerator:
         seed: int,
         embed: Embed,
     ) -> None:
-        first = {text: place for place, text in reversed(list(enumerate(texts)))}
-        kept = sorted(first.values())
-        if len(kept) < 2:
-            raise ParamsError("generator.pool.sources: a pool needs at least two different texts")
-        self._texts = [texts[place] for place in kept]
-        self._embeddings = np.asarray(embeddings[kept], dtype=np.float32)
-        self._places = {text: place for place, text in enumerate(self._texts)}
-        self._params, self._seed, self._embed = params, seed, embed
+        if len(embeddings) != len(texts):
+            raise InvariantError(f"{len(embeddings)} embeddings for {len(texts)} pool texts")
+        self._texts = tuple(texts)
+        self._embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
+        self._params = params
+        self._seed = seed
+        self._embed = embed
+        self._places: dict[str, list[int]] = {}
+        for place, text in enumerate(self._texts):
+            self._places.setdefault(text, []).append(place)
+        if len(self._places) < 2:
+            raise GeneratorError(
+                "the pool holds fewer than two different texts: add files to generator.pool.sources"
+            )
 
     def generate(self, requests: Released[tuple[Request, ...]]) -> Released[tuple[Answer, ...]]:
-        """One text of the pool a request, in order."""
-        return requests.map(
-            lambda wanted: tuple(
-                answer
-                for start in range(0, len(wanted), _BLOCK)
-                for answer in self._block(wanted[start : start + _BLOCK])
+        """One pool text a request, in order. Free of tokens.
+
+        RANDOM_API without attributes and examples draws uniformly; with examples by
+        exp(cosine / temperature) to the mean of three of them; with attributes alone to the
+        embedding of their values. VARIATION_API draws by exp(cosine / temperature) to the parent
+        among its `neighbours` nearest, copies of the parent not counted. An answer fails when the
+        pool holds nothing but what the request shows.
+        """
+        return requests.map(self._answers)
+
+    def _answers(self, requests: tuple[Request, ...]) -> tuple[Answer, ...]:
+        rngs = [public_rng(self._seed, "pool", repr(request)) for request in requests]
+        asked_by: dict[Prompt, list[int]] = {}
+        for place, (request, rng) in enumerate(zip(requests, rngs, strict=True)):
+            asked_by.setdefault(_prompt(request, rng), []).append(place)
+        answers = {
+            place: Answer(text=self._texts[rngs[place].integers(len(self._texts))])
+            for place in asked_by.pop((), [])
+        }
+        prompts = list(asked_by)
+        directions = self._directions(prompts)
+        block = max(1, _PAIRS_A_BLOCK // len(self._texts))
+        for start in range(0, len(prompts), block):
+            cosines = directions[start : start + block] @ self._embeddings.T
+            for row, prompt in zip(cosines, prompts[start : start + block], strict=True):
+                for place in asked_by[prompt]:
+                    answers[place] = self._draw(row, requests[place], rngs[place])
+        return tuple(answers[place] for place in range(len(requests)))
+
+    def _draw(self, cosines: NDArray[np.float32], request: Request, rng: Rng) -> Answer:
+        """One text by exp(cosine / temperature), by the Gumbel-max trick."""
+        taken = self._copies(request)
+        if isinstance(request, VariationRequest):
+            near = _nearest(cosines, self._params.neighbours + len(taken))
+            near = near[~np.isin(near, taken)]
+            allowed = near[np.argsort(-cosines[near], kind="stable")][: self._params.neighbours]
+            allowed = np.sort(allowed)
+        else:
+            allowed = np.setdiff1d(np.arange(len(self._texts)), taken, assume_unique=True)
+        if not len(allowed):
+            return Answer(text=None, problem=Problem.COPIED_EXAMPLE)
+        # -log(Exp(1)) is a standard Gumbel variate.
+        exponential = rng.standard_exponential(len(allowed), dtype=np.float32)
+        gumbel = -np.log(np.maximum(exponential, _TINY))
+        scores = cosines[allowed] / np.float32(self._params.temperature) + gumbel
+        return Answer(text=self._texts[allowed[int(np.argmax(scores))]])
+
+    def _copies(self, request: Request) -> NDArray[np.int64]:
+        """Places of pool texts that the request shows already."""
+        shown = set(request.examples)
+        if isinstance(request, VariationRequest):
+            shown.add(request.parent)
+        places = [place for text in shown for place in self._places.get(text, ())]
+        return np.array(sorted(places), dtype=np.int64)
+
+    def _directions(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
+        """Unit vectors (m, d) of the mean embedding of each prompt's texts.
+
+        What the pool holds is not embedded again.
+        """
+        strange = list(dict.fromkeys(t for p in prompts for t in p if t not in self._places))
+        embedded = dict(zip(strange, self._embed(strange), strict=True)) if strange else {}
+        sums = [
+            sum(
+                self._embeddings[self._places[text][0]] if text in self._places else embedded[text]
+                for text in prompt
             )
-        )
-
-    def _block(self, requests: Sequence[Request]) -> list[Answer]:
-        rngs = [public_rng(self._seed, "pool", r.sample, r.subject) for r in requests]
-        shown = [_query(request, rng) for request, rng in zip(requests, rngs, strict=True)]
-        distinct = list(dict.fromkeys(text for texts in shown for text in texts))
-        vectors = dict(zip(distinct, self._vectors(distinct), strict=True))
-        answers = []
-        for request, texts, rng in zip(requests, shown, rngs, strict=True):
-            if not texts:
-                place = int(rng.integers(len(self._texts)))
-            else:
-                query = np.mean([vectors[text] for text in texts], axis=0)
-                parent = request.parent if isinstance(request, VariationRequest) else None
-                place = self._near(query, rng, parent)
-            answers.append(Answer(text=self._texts[place]))
-        return answers
-
-    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Stored embeddings of what the pool holds, computed ones of the rest."""
-        missing = [text for text in texts if text not in self._places]
-        computed = dict(zip(missing, self._embed(missing), strict=True)) if missing else {}
-        stored = self._embeddings
-        rows: list[Any] = [
-            stored[self._places[text]] if text in self._places else computed[text]
-            for text in texts
+            for prompt in prompts
         ]
-        return np.asarray(rows, dtype=np.float32).reshape(len(texts), stored.shape[1])
-
-    def _near(
-        self, query: NDArray[np.float32], rng: Rng, parent: str | None
-    ) -> int:
-        """A place drawn by exp(cos/temperature) among the nearest that are not the parent."""
-        length = float(np.linalg.norm(query))
-        cosines = self._embeddings @ (query / length if length > 0 else query)
-        if parent is not None and parent in self._places:
-            cosines[self._places[parent]] = -np.inf
-        count = min(self._params.neighbours, len(cosines) - 1)
-        nearest = np.argpartition(-cosines, count - 1)[:count]
-        nearest = nearest[np.lexsort((nearest, -cosines[nearest]))]
-        weights = np.exp((cosines[nearest] - cosines[nearest[0]]) / self._params.temperature)
-        return int(nearest[rng.choice(count, p=weights / weights.sum())])
+        means: NDArray[np.float32] = np.array(sums, dtype=np.float32)
+        lengths = np.linalg.norm(means, axis=-1, keepdims=True)
+        directions: NDArray[np.float32] = means / np.maximum(lengths, _TINY)
+        return directions
 
 
-def _query(request: Request, rng: Rng) -> tuple[str, ...]:
-    """The texts whose mean embedding is the request's place; none: it has no place."""
+def _prompt(request: Request, rng: Rng) -> Prompt:
+    """The texts whose mean a request is drawn around; none for a request that asks for nothing."""
     if isinstance(request, VariationRequest):
         return (request.parent,)
-    assert isinstance(request, RandomRequest)
     if request.examples:
-        count = min(_EXAMPLES_OF_A_QUERY, len(request.examples))
+        count = min(_EXAMPLES_A_QUERY, len(request.examples))
         chosen = rng.choice(len(request.examples), size=count, replace=False)
-        return tuple(request.examples[i] for i in np.sort(chosen))
+        return tuple(request.examples[i] for i in sorted(chosen))
     if request.attributes:
-        values = "; ".join(f"{name}: {value}" for name, value in request.attributes)
-        return (f"{request.subject}. {values}",)
+        return (", ".join(f"{name.replace('_', ' ')}: {v}" for name, v in request.attributes),)
     return ()
+
+
+def _nearest(cosines: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    if count >= len(cosines):
+        return np.arange(len(cosines))
+    return np.argpartition(-cosines, count - 1)[:count].astype(np.int64)
