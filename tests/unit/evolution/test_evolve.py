@@ -64,7 +64,7 @@ def first(count: int = 12, labels: Sequence[int] | None = None) -> Population:
     )
 
 
-def ballot(state: Path, *, cap: float = 100.0, stddev: float = 1.0, voters: int = 400) -> Ballot:
+def ballot(state: Path, *, cap: float = 100.0, stddev: float = 8.0, voters: int = 400) -> Ballot:
     ledger = Ledger(
         state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6
     )  # fmt: skip
@@ -101,10 +101,10 @@ def charges(state: Path) -> int:
 
 def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> None:
     """The best candidate: only one of them is nearest to records that are all alike."""
-    found = run(tmp_path, rounds=10)
+    found = run(tmp_path, rounds=20, own=ballot(tmp_path, stddev=40.0))
     start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
     assert start > 45
-    assert end < 5
+    assert end < 8
 
 
 def test_a_round_is_charged_once_and_keeps_its_survivors_number(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_vote_past_the_cap_is_refused_before_anything_is_drawn(
 
     monkeypatch.setattr("sugarbush.privacy.mechanisms.discrete_gaussian", never)
     with pytest.raises(BudgetExceededError):
-        run(tmp_path, rounds=2, own=ballot(tmp_path, cap=0.5))
+        run(tmp_path, rounds=2, own=ballot(tmp_path, cap=0.1))
     assert charges(tmp_path) == 0
 
 

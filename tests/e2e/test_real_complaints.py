@@ -1,0 +1,137 @@
+"""The whole pipeline on 500 real complaints, with a pool of other real texts as generator."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from tests.settings import ROOT, settings
+
+SHARED = ROOT.parent / "shared" / "data"
+COMPLAINTS = SHARED / "cfpb_complaints" / "cfpb_complaints.parquet"
+STAGES = [
+    "fingerprint", "prepare", "extract_metadata", "synthesize_metadata",
+    "initialise@maple", "evolve@maple", "initialise@public", "evolve@public", "evaluate", "report",
+]  # fmt: skip
+
+pytestmark = pytest.mark.skipif(
+    not COMPLAINTS.exists(), reason="the real text sets (../shared/data) are not on this machine"
+)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the settings, and only paths to the real texts."""
+    folder = tmp_path_factory.mktemp("complaints")
+    frame = pd.read_parquet(COMPLAINTS)
+    frame = frame[frame["full_metadata"]].sort_values("id")
+    frame[:560].to_parquet(folder / "complaints.parquet")
+    frame[560:600].to_parquet(folder / "donated.parquet")
+    shutil.copy(ROOT / "settings" / "cfpb_complaints.schema.yaml", folder / "schema.yaml")
+    sources = [
+        {"file": str(SHARED / name / f"{name}.parquet"), "text_column": "text", "rows": 60,
+         "share": None}
+        for name in ("yelp", "airline_tweets", "it_tickets")
+    ]  # fmt: skip
+    frame[700:900].to_parquet(folder / "public.parquet")
+    sources.append(
+        {"file": "public.parquet", "text_column": "text", "rows": None, "share": None}
+    )
+    fields = settings(
+        methods=["maple", "public"],
+        privacy__dataset="complaints", privacy__purpose="benchmark",
+        privacy__epsilon=4.0, privacy__cap=100.0,
+        prepare__file="complaints.parquet", prepare__donated="donated.parquet",
+        prepare__schema="schema.yaml",
+        generator__provider="pool", generator__pool__sources=sources,
+        embedding__max_tokens=64,
+        evolve__maple__candidates=80, evolve__public__candidates=20,
+        evaluate__bootstrap=0,
+    )  # fmt: skip
+    (folder / "params.yaml").write_text(yaml.safe_dump(fields))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(project: Path) -> Path:
+    """The project after every stage."""
+    for name in STAGES:
+        stage, _, method = name.partition("@")
+        arguments = ["--method", method] if method else []
+        done = subprocess.run(
+            [sys.executable, "-m", f"tasks.{stage}", *arguments],
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "SUGARBUSH_STATE": str(project / "state")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{name}: {done.stderr}"
+    return project
+
+
+def test_the_promise_is_kept_and_written_down(finished: Path) -> None:
+    card = json.loads((finished / "reports/public/release_card.json").read_text())
+    assert 3.9 < card["promise"]["epsilon"] <= 4.0
+    assert card["publishable"] is False
+    assert [e["stage"] for e in card["budget"]["events"]] == [
+        "synthesize_metadata", "evolve@maple", "evolve@maple",
+    ]  # fmt: skip
+
+
+def test_maple_starts_nearer_to_complaints_than_public_text_does(finished: Path) -> None:
+    figures = pd.read_csv(finished / "reports/internal/figures.csv")
+    frechet = figures[(figures.metric == "frechet") & (figures.space == "encoder")]
+    final = frechet[frechet["round"] == -1].set_index("method")["value"]
+    assert final["real"] < final["maple"] < 0.9 * final["public"]
+
+
+def test_no_private_text_and_no_exact_count_is_released(finished: Path) -> None:
+    private = finished / "data" / "private" / "prepared"
+    texts = pd.read_parquet(private / "train.parquet")["text"]
+    tally = json.loads((private / "tally.json").read_text())
+    released = "\n".join(
+        path.read_text(errors="replace")
+        for root in ("data/released", "reports/public")
+        for path in (finished / root).rglob("*")
+        if path.suffix in {".json", ".jsonl", ".md", ".html", ".csv"}
+    )
+    # Forms and letter templates recur in complaints, so a beginning of 80 characters is no
+    # evidence; a middle of 200 is.
+    middles = {text[300:500] for text in texts if len(text) > 600}
+    public = " ".join(pd.read_parquet(finished / "public.parquet")["text"])
+    middles = {middle for middle in middles if middle not in public}
+    assert len(middles) > 100
+    assert not [middle for middle in middles if json.dumps(middle)[1:-1] in released]
+    for name in ("train", "heldout"):
+        assert f": {tally[name]}," not in released
+
+
+def test_a_second_run_of_what_spends_restores_and_spends_nothing(finished: Path) -> None:
+    ledger = finished / "state" / "ledgers" / "benchmark" / "complaints.jsonl"
+    before = ledger.read_bytes()
+    synthetic = finished / "data/released/evolve/maple/synthetic.jsonl"
+    text = synthetic.read_bytes()
+    shutil.rmtree(finished / "data" / "released")
+    for arguments in (
+        ["synthesize_metadata"],
+        ["initialise", "--method", "maple"],
+        ["evolve", "--method", "maple"],
+    ):  # fmt: skip
+        subprocess.run(
+            [sys.executable, "-m", f"tasks.{arguments[0]}", *arguments[1:]],
+            cwd=finished,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "SUGARBUSH_STATE": str(finished / "state")},
+            check=True,
+            capture_output=True,
+        )
+    assert ledger.read_bytes() == before
+    assert synthetic.read_bytes() == text
