@@ -10,7 +10,7 @@ from sugarbush.metadata.aim import aim
 from sugarbush.metadata.baselines import independent, mst
 from sugarbush.metadata.curator import Curator
 from sugarbush.metadata.smartnoise import require_smartnoise, smartnoise
-from sugarbush.metadata.synthesis import draw_rows
+from sugarbush.metadata.synthesis import Synthesis, draw_rows
 from sugarbush.metadata.table import DpTable
 from sugarbush.params import Engine, SynthesizeMetadataParams
 from sugarbush.privacy.events import GaussianDp
@@ -50,27 +50,7 @@ def synthesize(
         require_smartnoise()
     charge = ledger.charge(GaussianDp(mu=mu), stage=stage, run=run, sketch=sketch)
     curator = Curator(table, schema_domain, mu=mu, records_per_unit=records_per_unit)
-    match params.engine:
-        case Engine.SUGARBUSH:
-            synthesis = aim(
-                curator,
-                degree=params.degree,
-                max_cells=params.max_cells,
-                max_model_mb=params.max_model_mb,
-            )
-        case Engine.MST:
-            synthesis = mst(curator, max_cells=params.max_cells)
-        case Engine.INDEPENDENT:
-            synthesis = independent(curator)
-        case Engine.SMARTNOISE:
-            synthesis = smartnoise(
-                curator,
-                degree=params.degree,
-                max_cells=params.max_cells,
-                max_model_mb=params.max_model_mb,
-            )
-        case _:
-            assert_never(params.engine)
+    synthesis = run_engine(curator, params)
     return DpTable(
         rows=as_released_array(draw_rows(synthesis, rng), (charge,)),
         record_count=Released(synthesis.record_count, (charge,)),
@@ -79,3 +59,27 @@ def synthesize(
         engine=params.engine.value,
         mu_spent=math.sqrt(curator.mu_squared_spent),
     )
+
+
+def run_engine(curator: Curator, params: SynthesizeMetadataParams) -> Synthesis:
+    """What the engine of the settings makes of the curator's answers."""
+    match params.engine:
+        case Engine.SUGARBUSH:
+            return aim(
+                curator,
+                degree=params.degree,
+                max_cells=params.max_cells,
+                max_model_mb=params.max_model_mb,
+            )
+        case Engine.SMARTNOISE:
+            return smartnoise(
+                curator,
+                degree=params.degree,
+                max_cells=params.max_cells,
+                max_model_mb=params.max_model_mb,
+            )
+        case Engine.MST:
+            return mst(curator, max_cells=params.max_cells)
+        case Engine.INDEPENDENT:
+            return independent(curator)
+    assert_never(params.engine)
