@@ -8,6 +8,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from cli.checks import example_is_made
+from cli.staleness import would_draw
 from sugarbush.params import load_params
 from sugarbush.privacy.events import Event
 from tasks.budget import open_ledger, plan_for
@@ -33,6 +35,9 @@ def show_budget(base: Path, console: Console) -> None:
     console.print(f"A run of {', '.join(params.methods)} plans epsilon {plan.epsilon:.4g}:")
     for part in plan.allotments:
         console.print(f"  {part.name:<16} {described(part.event)}")
+    if example_is_made(base, params) and not would_draw(base, params):
+        console.print("All of it is finished: a run draws nothing and spends nothing.")
+        return
     after = ledger.total(*(part.event for part in plan.allotments))
     verdict = "within the cap" if after <= ledger.cap else "past the cap: it would be refused"
     console.print(f"If nothing of it is finished yet, the total would be {after:.4g}, {verdict}.")

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cli.staleness import would_draw
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.params import Params, PromptContent, Provider, Purpose, load_params
+from sugarbush.paths import find_input
 from sugarbush.schema import Schema, load_schema
 from tasks.budget import open_ledger, plan_for
 from tasks.prepare import prepared
@@ -22,7 +24,7 @@ def check(base: Path, console: Console) -> None:
     console.print(f"schema     ok: {len(schema.attributes)} attributes")
     label_attribute(params, schema)
     _prompts(params)
-    if _example_is_missing(base, params):
+    if not example_is_made(base, params):
         console.print("data       the embedded example; its first stage makes it")
     else:
         prepared(base, params, schema)
@@ -31,6 +33,9 @@ def check(base: Path, console: Console) -> None:
     console.print(f"generator  ok: {params.generator.provider}")
     plan = plan_for(params)
     ledger = open_ledger(params, base)
+    if example_is_made(base, params) and not would_draw(base, params):
+        console.print("budget     ok: what spends is up to date, a run draws nothing")
+        return
     ledger.check([part.event for part in plan.allotments])
     console.print(
         f"budget     ok: a run plans epsilon {plan.epsilon:.4g} at delta {plan.delta:g}; "
@@ -38,13 +43,14 @@ def check(base: Path, console: Console) -> None:
     )
 
 
-def _example_is_missing(base: Path, params: Params) -> bool:
-    return params.privacy.purpose is Purpose.EXAMPLE and not (base / params.prepare.file).exists()
+def example_is_made(base: Path, params: Params) -> bool:
+    """False on a fresh checkout that is set to the example: its first stage makes the corpus."""
+    return params.privacy.purpose is not Purpose.EXAMPLE or (base / params.prepare.file).exists()
 
 
 def _schema(base: Path, params: Params) -> Schema:
-    path = base / params.prepare.schema_
-    if params.privacy.purpose is Purpose.EXAMPLE and not path.exists():
+    path = find_input(base, params.prepare.schema_)
+    if not example_is_made(base, params):
         raise InputError(f"{path}: the example is not made yet; run: dvc repro make_example")
     return load_schema(path)
 

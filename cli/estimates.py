@@ -8,11 +8,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from sugarbush.llm.cost import journal_path, read_journal, spending_by_batch
 from sugarbush.llm.estimate import Estimate, estimate, planned_calls
 from sugarbush.params import Method, Params, Provider, load_params
 from sugarbush.paths import Roots, find_input
 from sugarbush.schema import load_schema
 from tasks.prepare import read_donated
+from tasks.state import state_of
 
 
 def show_estimate(base: Path, console: Console) -> None:
@@ -31,6 +33,8 @@ def show_estimate(base: Path, console: Console) -> None:
         )
     ]  # fmt: skip
     _print(estimate(planned, params.generator.openai), params, console)
+    if params.generator.provider is Provider.OPENAI:
+        _print_paid(base, params, console)
     if count is None and any(params.evolve.of(m).candidates is None for m in params.methods):
         console.print(
             "The DP record count is not drawn yet, so max_candidates was counted: the most it can "
@@ -77,3 +81,14 @@ def _print(found: Estimate, params: Params, console: Console) -> None:
     else:
         console.print(f"Cost: about {found.cost:.2f}, at most {found.most_cost:.2f}")
     console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
+
+
+def _print_paid(base: Path, params: Params, console: Console) -> None:
+    """What all runs on this dataset have paid; kept answers are not asked for again."""
+    paid = read_journal(journal_path(state_of(params, base), params.privacy.dataset))
+    for spent in spending_by_batch(paid):
+        tokens = spent.prompt_tokens + spent.completion_tokens
+        console.print(
+            f"Paid so far: {spent.stage} {spent.what}, {spent.calls:,} calls, {tokens:,} tokens, "
+            f"cost {spent.cost:.4g}"
+        )

@@ -71,7 +71,8 @@ def run(
 
     with told():
         _apply(settings, assignments)
-        runs.run(BASE, force=force, only_example=only_example)
+        code = runs.run(BASE, force=force, only_example=only_example)
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,17 +13,28 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.errors import FailureError, ParamsError
+from sugarbush.errors import ParamsError
 from sugarbush.params import Params, Purpose, load_params
 from sugarbush.paths import Roots
+from tasks import stage
 from tasks.budget import plan_for
 
+_DVC_SAYS = (
+    "> ",
+    "Generating lock",
+    "Updating lock",
+    "Use `dvc",
+    "To track",
+    "\tgit add",
+    "To enable",
+)
 
-def run(base: Path, *, force: bool, only_example: bool) -> None:
-    """Reproduce the pipeline and print where its results are.
 
-    Raises ParamsError when the settings are not the example's and only that may run, FailureError
-    when a stage failed; the stage itself has said why.
+def run(base: Path, *, force: bool, only_example: bool) -> int:
+    """Reproduce the pipeline and print where its results are. Returns the exit code.
+
+    Raises ParamsError when the settings are not the example's and only that may run. A stage that
+    fails has said why; its exit code is the run's.
     """
     params = load_params(base / "params.yaml")
     if only_example and params.privacy.purpose is not Purpose.EXAMPLE:
@@ -31,19 +43,48 @@ def run(base: Path, *, force: bool, only_example: bool) -> None:
             "For your own data: sugarbush run. For the demo: git checkout params.yaml"
         )
     plan_for(params)
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--quiet"]
-    environment = dict(os.environ)
+    last_error = Roots(base).internal / stage.LAST
+    last_error.unlink(missing_ok=True)
+    if _reproduce(base, force=force) != 0:
+        code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
+        print(
+            "sugarbush: the pipeline stopped. What is finished is kept; running again goes on "
+            "from there.",
+            file=sys.stderr,
+        )
+        return int(code)
+    summarise(base, params, Console())
+    return 0
+
+
+def _reproduce(base: Path, *, force: bool) -> int:
+    """Run DVC, passing on what the stages say and DVC's own lines in short."""
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro"]
+    environment = dict(os.environ, PYTHONUNBUFFERED="1")
     environment["PATH"] = os.pathsep.join(
         [str(Path(sys.executable).parent), environment.get("PATH", "")]
     )
     if force:
         command.append("--force")
-    finished = subprocess.run(command, cwd=base, env=environment, check=False)
-    if finished.returncode != 0:
-        raise FailureError(
-            "the pipeline stopped; what is finished is kept, and running again goes on from there"
-        )
-    summarise(base, params, Console())
+    with subprocess.Popen(
+        command, cwd=base, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if (said := _in_short(line.rstrip())) is not None:
+                print(said, flush=True)
+    return process.returncode
+
+
+def _in_short(line: str) -> str | None:
+    """DVC's line about a stage in two words, a stage's own line as it is, the rest not at all."""
+    if found := re.fullmatch(r"Running stage '(.+)':", line):
+        return f"{found[1]}: running"
+    if found := re.fullmatch(r"Stage '(.+)' is cached .*", line):
+        return f"{found[1]}: restored"
+    if found := re.fullmatch(r"Stage '(.+)' didn't change, skipping", line):
+        return f"{found[1]}: up to date"
+    return None if not line or line.startswith(_DVC_SAYS) else line
 
 
 def summarise(base: Path, params: Params, console: Console) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sugarbush.errors import ParamsError
 from sugarbush.params import Params, load_params
-from sugarbush.paths import Roots, require
+from sugarbush.paths import Roots, find_input, require
 from sugarbush.schema import load_schema
 
 STAGES = ("metadata", "initial", "evolve", "synthetic", "card", "metrics")
@@ -61,7 +61,7 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
 
 def _metadata(base: Path, params: Params, rows: int, console: Console) -> None:
     folder = require(Roots(base).released / "metadata", left_by="synthesize_metadata")
-    schema = load_schema(base / params.prepare.schema_)
+    schema = load_schema(find_input(base, params.prepare.schema_))
     path = folder / "rows.parquet"
     if not path.exists():
         console.print("no method of this run starts from a DP table")

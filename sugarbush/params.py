@@ -21,6 +21,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.privacy.unit import Unit
 
 FILE = "params.yaml"
+EXAMPLE_FOLDER = "data/public/example/"
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -420,6 +421,18 @@ class Params(Section):
     def _distinct(self) -> Params:
         if len(set(self.methods)) != len(self.methods):
             raise ValueError("methods names a method twice")
+        return self
+
+    @model_validator(mode="after")
+    def _example_is_the_example(self) -> Params:
+        """Its ledger lies in the checkout, to be thrown away with it: for no other corpus."""
+        example = self.privacy.purpose is Purpose.EXAMPLE
+        if example and not self.prepare.file.startswith(EXAMPLE_FOLDER):
+            raise ValueError(
+                "privacy.purpose: example is for the embedded corpus. For the file that "
+                "prepare.file names set privacy.purpose: release (or benchmark, if it is public) "
+                "and give privacy.dataset a name of its own"
+            )
         return self
 
 

@@ -27,6 +27,7 @@ from sugarbush.privacy.ledger import keyed_sketch
 from sugarbush.randomness import hash_share
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
+from tasks.pool import load_pool
 from tasks.private_files import RAW, write_stamp
 from tasks.reading import Row, is_missing, read_rows
 from tasks.state import state_of
@@ -236,8 +237,6 @@ def public_texts(base: Path, params: Params, schema: Schema) -> tuple[str, ...]:
     donated = tuple(read_donated(base, params, schema)["text"])
     if params.generator.provider is not Provider.POOL:
         return donated
-    from tasks.pool import load_pool
-
     return donated + load_pool(params.generator.pool.sources, base=base)
 
 

@@ -38,6 +38,7 @@ def corpus(folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes
         prepare__file=path.name,
         prepare__schema="schema.yaml",
         prepare__donated=None,
+        privacy__purpose="benchmark",
         prepare__min_records=10,
         **changes,
     )

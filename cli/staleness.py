@@ -1,0 +1,34 @@
+"""What DVC would run, without running it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+
+from sugarbush.params import Params
+from tasks import fingerprint
+
+_SPENDING = ("synthesize_metadata", "evolve@")
+
+
+def would_draw(base: Path, params: Params) -> bool:
+    """Whether a run would start a stage that spends. It may still find its draws finished.
+
+    Stamps the user's files first, as every run does, so that a changed corpus is noticed.
+    """
+    fingerprint.run(base, params)
+    return any(name.startswith(_SPENDING) for name in stale_stages(base))
+
+
+def stale_stages(base: Path) -> set[str]:
+    """What DVC finds out of date, and all that stands on it."""
+    from dvc.repo import Repo
+
+    with Repo(str(base)) as repo:
+        changed = {name.rsplit(":", 1)[-1] for name in repo.status()}
+        edges = [(a.addressing, b.addressing) for a, b in repo.index.graph.edges]
+    graph = nx.DiGraph(edges)
+    changed &= set(graph)
+    above = {user for name in changed - {fingerprint.NAME} for user in nx.ancestors(graph, name)}
+    return (changed | above) - {fingerprint.NAME}

@@ -1,0 +1,153 @@
+"""A checkout of its own for a test: the tree as it is now, in git, with a tiny public corpus."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sugarbush.privacy.ledger import Entry, Ledger
+from sugarbush.privacy.unit import Unit
+from tests.settings import ROOT, settings
+
+PARTS = (
+    "cli flows tasks sugarbush params.yaml dvc.yaml .dvc .dvcignore .gitignore pyproject.toml"
+).split()
+PRODUCTS = ("lamp", "chair", "kettle")
+WORDS = ("arrived late", "came in pieces", "does not start", "is the wrong colour", "went missing")
+SCHEMA = {
+    "subject": "letters to a shop",
+    "attributes": [
+        {"name": "product", "column": "product", "values": list(PRODUCTS)},
+        {
+            "name": "wish",
+            "values": ["refund", "replacement"],
+            "keywords": {"refund": ["money back"], "replacement": ["another one"]},
+        },
+    ],
+}
+# Small enough that a whole pipeline is a matter of the stages' imports.
+SMALL: dict[str, Any] = {
+    "privacy__dataset": "letters",
+    "privacy__purpose": "release",
+    "privacy__cap": 50.0,
+    "make_example__records": 100,
+    "make_example__donated": 5,
+    "prepare__file": "letters.jsonl",
+    "prepare__donated": "donated.jsonl",
+    "prepare__schema": "letters.schema.yaml",
+    "prepare__min_records": 20,
+    "synthesize_metadata__degree": 1,
+    "initialise__length": {"words": 30, "attribute": None, "words_by_value": None},
+    "evaluate__bootstrap": 0,
+    "evaluate__clusters": 2,
+    "report__texts": 5,
+}
+SMALL_EVOLUTION = {"candidates": 16, "rounds": 1, "variations": 2, "expansion": 1, "examples": 2}
+
+
+def letters(count: int) -> list[dict[str, str]]:
+    """Invented letters, no two alike."""
+    return [
+        {
+            "id": f"letter-{i}",
+            "text": f"Dear shop, my {PRODUCTS[i % 3]} of order {1000 + i} {WORDS[i % 5]}. I would "
+            f"like {'my money back' if i % 2 else 'another one'}. Yours, a customer.",
+            "product": PRODUCTS[i % 3],
+        }
+        for i in range(count)
+    ]
+
+
+def as_lines(records: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A checkout at `path` whose state lies in `state`, outside it."""
+
+    path: Path
+    state: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        fresh = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "GIT_"))}
+        return fresh | {
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "SUGARBUSH_STATE": str(self.state),
+            "HF_HUB_OFFLINE": "1",
+            "DO_NOT_TRACK": "1",
+            "DVC_NO_ANALYTICS": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def run(
+        self, *command: str, code: int | None = 0, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run in the checkout; fails when the exit code is another than `code` (None: any)."""
+        finished = subprocess.run(
+            command, cwd=self.path, env=self.environment | variables, text=True,
+            capture_output=True, check=False, timeout=500,
+        )  # fmt: skip
+        if code is not None:
+            assert finished.returncode == code, finished.stdout + finished.stderr
+        return finished
+
+    def dvc(self, *arguments: str, code: int | None = 0) -> str:
+        """Run DVC; everything it printed."""
+        finished = self.run(sys.executable, "-m", "dvc", *arguments, code=code)
+        return finished.stdout + finished.stderr
+
+    def git(self, *arguments: str) -> str:
+        return self.run("git", *arguments).stdout
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(
+            self.state, dataset="letters", purpose="release", unit=Unit.RECORD, cap=50.0,
+            delta=1e-6,
+        )  # fmt: skip
+
+    def charges(self) -> tuple[Entry, ...]:
+        return self.ledger.entries()
+
+    def stages_run(self, output: str) -> list[str]:
+        """The stages that DVC said it ran."""
+        mark = "Running stage '"
+        return [line.split("'")[1] for line in output.splitlines() if line.startswith(mark)]
+
+
+def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any) -> Project:
+    """A checkout in git, committed and clean. `section__key=value` changes a setting."""
+    path.mkdir(parents=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", *PARTS],
+        cwd=ROOT, text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes((ROOT / name).read_bytes())
+    fields = settings(**(SMALL | changes))
+    for method in ("maple", "augpe"):
+        fields["evolve"][method] |= SMALL_EVOLUTION
+    (path / "params.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
+    (path / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    corpus = letters(records + 6)
+    (path / "letters.jsonl").write_text(as_lines(corpus[6:]))
+    (path / "donated.jsonl").write_text(as_lines(corpus[:6]))
+    project = Project(path, state)
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.git("config", "user.name", "test")
+    project.git("config", "user.email", "test@example.org")
+    (path / ".git" / "info" / "exclude").write_text("letters.jsonl\ndonated.jsonl\n")
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "--message=start")
+    return project
