@@ -1,7 +1,7 @@
 """Values told from a text by the similarity of embeddings to the values' descriptions.
 
 A value's place is the mean of its descriptions' embeddings, at length 1. How near a text lies to a
-place in general differs from value to value; a calibration on donated examples evens that out.
+place in general differs from value to value; a calibration evens that out.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from sugarbush.schema import Attribute
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-
-# Examples of a value that weigh as much as the values' common mean.
-_PRIOR_EXAMPLES = 5.0
 
 
 @dataclass(frozen=True)
@@ -52,17 +49,4 @@ def nearest_values(
     offsets = np.asarray(calibration.offsets or np.zeros(similarities.shape[1]))
     chosen = (similarities - offsets).argmax(axis=1)
     told = similarities[np.arange(len(similarities)), chosen] >= abstain
-    return np.where(told, chosen, similarities.shape[1]).astype(np.int64)
-
-
-def calibrate(similarities: NDArray[np.floating]) -> Calibration:
-    """Offsets from donated examples: how much nearer than the others a value lies to any text.
-
-    `similarities` (m, k) of the donated texts; no label is used, so examples need none. With few
-    examples the offsets are drawn towards their common mean.
-    """
-    if not len(similarities):
-        return NO_CALIBRATION
-    means = similarities.mean(axis=0)
-    weight = len(similarities) / (len(similarities) + _PRIOR_EXAMPLES)
-    return Calibration(tuple(float(o) for o in weight * (means - means.mean())))
+    return np.asarray(np.where(told, chosen, similarities.shape[1]), dtype=np.int64)
