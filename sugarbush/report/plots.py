@@ -99,7 +99,7 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
         for written, count in enumerate(ages):
             if count:
                 box = rectangle(x(start), y + 4, x(start + count) - x(start), row - 9, "bar")
-                note = element("title", f"{count} written for {born(written)}")
+                note = element("title", f"{count} written {born(written)}")
                 drawn = [note, box]
                 parts.append(group(drawn, class_=f"shade-{shade(written, newest + 1)}"))
                 start += int(count)
@@ -222,7 +222,7 @@ def used_shades(count: int) -> list[int]:
 
 def born(written: int) -> str:
     """The round that a text was written for, in words."""
-    return "the start" if written == 0 else f"round {written}"
+    return "at the start" if written == 0 else f"for round {written}"
 
 
 def interval(figure: Figure) -> str:

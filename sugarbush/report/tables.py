@@ -6,15 +6,22 @@ import numpy as np
 import pandas as pd
 
 from sugarbush.report.model import PublicData
+from sugarbush.report.svg import thinned
 
 
 def votes_table(data: PublicData) -> pd.DataFrame:
-    """Noisy votes by rank: one row a candidate of a round, most votes first."""
+    """Noisy votes by rank, most first: at most 200 ranks a round, even on a logarithmic scale."""
     rows = [
-        {"method": method.name, "round": round_.number, "rank": rank, "votes": int(votes)}
+        {
+            "method": method.name,
+            "round": round_.number,
+            "rank": rank,
+            "votes": int(ranked[rank - 1]),
+        }
         for method in data.methods
         for round_ in method.rounds
-        for rank, votes in enumerate(np.sort(round_.votes.value)[::-1], start=1)
+        for ranked in [np.sort(round_.votes.value)[::-1]]
+        for rank in thinned(len(ranked)).tolist()
     ]
     return pd.DataFrame(rows, columns=["method", "round", "rank", "votes"])
 

@@ -87,7 +87,7 @@
     const found = matching();
     const place = found.indexOf(row);
     document.getElementById("reader-place").textContent =
-      "Written for " + row.dataset.born + (place >= 0 ? " · " + (place + 1) + " of " + found.length : "");
+      "Written " + row.dataset.born + (place >= 0 ? " · " + (place + 1) + " of " + found.length : "");
     document.getElementById("reader-text").textContent = textOf(row);
     const chips = document.getElementById("reader-chips");
     chips.replaceChildren();
@@ -100,7 +100,7 @@
       const list = made("ol", "", lines);
       for (const parent of chain) {
         const item = made("li", "", list);
-        made("b", "Written for " + parent.dataset.born, item);
+        made("b", "Written " + parent.dataset.born, item);
         item.append(textOf(parent));
       }
     }
