@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import math
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +22,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.privacy.unit import Unit
 
 FILE = "params.yaml"
+EXAMPLE_FOLDER = "data/public/example/"
 EXAMPLE_FOLDER = "data/public/example/"
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -79,7 +81,11 @@ class Shares(Section):
 
 
 class PrivacyParams(Section):
-    """Whose privacy, how much, and which budget it draws on."""
+    """Whose privacy, how much, and which budget it draws on.
+
+    `dataset` null takes the data file's name, `purpose` null is the example's for the example and
+    a release for everything else; `parse_params` fills both in.
+    """
 
     dataset: str
     purpose: Purpose
@@ -456,10 +462,51 @@ def parse_params(fields: Any, *, source: str = FILE) -> Params:
     if not isinstance(fields, dict):
         raise ParamsError(f"{source}: expected sections, such as 'privacy:'")
     try:
-        return Params.model_validate(fields)
+        return _consistent(Params.model_validate(_filled_in(fields)), source)
     except ValidationError as error:
         problems = error.errors(include_input=False, include_url=False)
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
+
+
+def _filled_in(fields: dict[str, Any]) -> dict[str, Any]:
+    """The settings with what follows from the data file.
+
+    Whoever names a file of their own leaves the example behind: its donated examples are not
+    shown to the generator, and its ledger is not charged.
+    """
+    prepare, privacy, evolve = (fields.get(k) for k in ("prepare", "privacy", "evolve"))
+    if not (isinstance(prepare, dict) and isinstance(privacy, dict) and isinstance(evolve, dict)):
+        return fields
+    file = str(prepare.get("file", ""))
+    example = file.startswith(EXAMPLE_FOLDER)
+    prepare, privacy, evolve = dict(prepare), dict(privacy), dict(evolve)
+    if not example and str(prepare.get("donated", "")).startswith(EXAMPLE_FOLDER):
+        prepare["donated"] = None
+    if "dataset" in privacy and privacy["dataset"] is None:
+        privacy["dataset"] = "example" if example else _slug(Path(file).stem)
+    if "purpose" in privacy and privacy["purpose"] is None:
+        privacy["purpose"] = "example" if example else "release"
+    if "donated" in prepare and prepare["donated"] is None:
+        for method, settings in evolve.items():
+            if isinstance(settings, dict) and settings.get("prompt") == PromptContent.BOTH:
+                evolve[method] = {**settings, "prompt": PromptContent.METADATA.value}
+    return {**fields, "prepare": prepare, "privacy": privacy, "evolve": evolve}
+
+
+def _slug(name: str) -> str:
+    """A dataset's name from a file's: a-z, 0-9, '.', '_' and '-', at most 64 of them."""
+    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("._-")[:64] or "data"
+
+
+def _consistent(params: Params, source: str) -> Params:
+    if params.privacy.purpose is Purpose.EXAMPLE and not params.prepare.file.startswith(
+        EXAMPLE_FOLDER
+    ):
+        raise ParamsError(
+            f"{source}: privacy.purpose: example is for the embedded example, and prepare.file is "
+            "your own. Set privacy.purpose: release (or null), and a privacy.dataset of its own."
+        )
+    return params
 
 
 def _explain(source: str, fields: Any, problem: Any) -> str:

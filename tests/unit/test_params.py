@@ -96,3 +96,27 @@ def test_how_answers_are_got_does_not_change_which() -> None:
     assert parse_params(fields).generator.identity() == before
     fields["generator"]["openai"]["model"] = "another"
     assert parse_params(fields).generator.identity() != before
+
+
+def test_three_settings_are_enough_for_ones_own_data() -> None:
+    fields = copy.deepcopy(COMMITTED)
+    fields["prepare"] |= {"file": "in/Tickets 2026.csv", "text_column": "m", "schema": "s.yaml"}
+    params = parse_params(fields)
+    assert params.privacy.dataset == "tickets-2026"
+    assert params.privacy.purpose.value == "release"
+    assert params.prepare.donated is None
+    assert params.evolve.maple.prompt.value == "metadata"
+
+
+def test_the_examples_ledger_is_never_charged_for_ones_own_data() -> None:
+    fields = changed("prepare.file", "mine.csv")
+    fields["privacy"]["purpose"] = "example"
+    assert "privacy.purpose" in message_of(fields)
+
+
+def test_own_donated_examples_are_shown() -> None:
+    fields = changed("prepare.file", "mine.csv")
+    fields["prepare"]["donated"] = "given.csv"
+    params = parse_params(fields)
+    assert params.prepare.donated == "given.csv"
+    assert params.evolve.maple.prompt.value == "both"

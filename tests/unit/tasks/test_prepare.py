@@ -39,6 +39,7 @@ def corpus(folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes
         prepare__schema="schema.yaml",
         prepare__donated=None,
         privacy__purpose="benchmark",
+        prepare__id_column="id",
         prepare__min_records=10,
         **changes,
     )
