@@ -16,6 +16,19 @@ from tasks.prepare import prepared
 from tasks.synthesize_metadata import label_attribute
 
 
+TOY_NOTICE = (
+    "           but the simulator writes customer-service texts whatever your own are; for a result "
+    "that is like them\n           set generator.provider to openai, huggingface or pool (README: "
+    "Who writes the texts)"
+)
+
+
+def generator_is_a_toy(params: Params) -> bool:
+    """Whether one's own data would be imitated by the example's generator."""
+    own = params.privacy.purpose is not Purpose.EXAMPLE
+    return own and params.generator.provider is Provider.SIMULATOR
+
+
 def check(base: Path, console: Console) -> None:
     """Print one line a thing that is in order. Raises the first error of each that is not."""
     params = load_params(base / "params.yaml")
@@ -31,6 +44,8 @@ def check(base: Path, console: Console) -> None:
         console.print("data       ok")
     _generator(base, params)
     console.print(f"generator  ok: {params.generator.provider}")
+    if generator_is_a_toy(params):
+        console.print(TOY_NOTICE)
     plan = plan_for(params)
     ledger = open_ledger(params, base)
     if example_is_made(base, params) and not would_draw(base, params):

@@ -403,7 +403,7 @@ class EvaluateParams(Section):
 class ReportParams(Section):
     """The pages."""
 
-    title: str
+    title: str | None
     texts: Annotated[int, Field(ge=0)]
 
 

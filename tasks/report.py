@@ -57,7 +57,7 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
     ids = [i for folder in folders for i in read_release(folder)["ledger_ids"]]
     donated = pd.read_parquet(Roots(base).public / "donated" / "donated.parquet")
     return Release(
-        title=params.report.title,
+        title=params.report.title or f"Synthetic {schema.subject}",
         dataset=params.privacy.dataset,
         purpose=params.privacy.purpose,
         unit=params.privacy.unit,
