@@ -15,11 +15,10 @@ from tasks.budget import open_ledger, plan_for
 from tasks.prepare import prepared
 from tasks.synthesize_metadata import label_attribute
 
-
 TOY_NOTICE = (
-    "           but the simulator writes customer-service texts whatever your own are; for a result "
-    "that is like them\n           set generator.provider to openai, huggingface or pool (README: "
-    "Who writes the texts)"
+    "           but the simulator writes customer-service texts whatever your own are.\n"
+    "           For a result that is like them set generator.provider to openai, huggingface or\n"
+    "           pool (README: Who writes the texts)"
 )
 
 
