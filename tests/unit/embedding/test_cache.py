@@ -1,0 +1,131 @@
+"""Embeddings by content: exact, private, shared by processes, and never in the way when damaged."""
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sugarbush.embedding.cache import EmbeddingCache
+from sugarbush.errors import StorageError
+from sugarbush.randomness import public_rng
+
+
+def vectors_for(n: int, seed: int = 0) -> np.ndarray:
+    return public_rng(seed, "cache").standard_normal((n, 8), dtype=np.float32)
+
+
+def texts(n: int) -> list[str]:
+    return [f"marmalade number {i}" for i in range(n)]
+
+
+def file_in(folder: Path) -> Path:
+    (file,) = (f for f in folder.iterdir() if f.is_file())
+    return file
+
+
+def test_what_was_kept_comes_back_to_the_bit(tmp_path: Path) -> None:
+    vectors = vectors_for(1500)
+    EmbeddingCache(tmp_path).add("model", texts(1500), vectors)
+    asked = ["new", *reversed(texts(1500)), "other"]
+    found = EmbeddingCache(tmp_path).find("model", asked)
+    assert sorted(found) == list(range(1, 1501))
+    assert all(np.array_equal(found[1 + i], vectors[1499 - i]) for i in range(1500))
+
+
+def test_another_space_is_another_vector(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model:128", ["a"], vectors_for(1, seed=1))
+    cache.add("model:256", ["a"], vectors_for(1, seed=2))
+    assert np.array_equal(cache.find("model:128", ["a"])[0], vectors_for(1, seed=1)[0])
+    assert cache.find("model:512", ["a"]) == {}
+
+
+def test_space_and_text_are_not_run_together(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    cache.add("ab", ["c"], vectors_for(1))
+    assert cache.find("a", ["bc"]) == {}
+
+
+def test_no_text_and_no_unkeyed_digest_is_on_disk(tmp_path: Path) -> None:
+    EmbeddingCache(tmp_path, key=b"k" * 32).add("model", texts(3), vectors_for(3))
+    content = file_in(tmp_path).read_bytes()
+    assert b"marmalade" not in content
+    assert EmbeddingCache(tmp_path).find("model", texts(3)) == {}
+    assert len(EmbeddingCache(tmp_path, key=b"k" * 32).find("model", texts(3))) == 3
+
+
+def test_the_folder_opens_for_its_owner_alone(tmp_path: Path) -> None:
+    EmbeddingCache(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_damaged_vector_counts_as_absent(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model", texts(5), vectors_for(5))
+    file = file_in(tmp_path)
+    damaged = file.read_bytes().replace(vectors_for(5)[2].tobytes(), bytes(32))
+    file.write_bytes(damaged)
+    assert sorted(cache.find("model", texts(5))) == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database" * 100, "half", "zeros"])
+def test_a_damaged_file_is_begun_again(tmp_path: Path, content: bytes | str) -> None:
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model", texts(400), vectors_for(400))
+    file = file_in(tmp_path)
+    whole = file.read_bytes()
+    if content == "half":
+        content = whole[: len(whole) // 2]
+    elif content == "zeros":
+        content = whole[:16384] + bytes(len(whole) - 16384)
+    assert isinstance(content, bytes)
+    file.write_bytes(content)
+    assert cache.find("model", texts(400)) == {}
+    cache.add("model", texts(400), vectors_for(400))
+    assert len(cache.find("model", texts(400))) == 400
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from sugarbush.embedding.cache import EmbeddingCache
+cache, start = EmbeddingCache(Path(sys.argv[1])), int(sys.argv[2])
+for i in range(start, start + 30):
+    cache.add("model", [f"marmalade number {i}"], np.full((1, 8), i, dtype=np.float32))
+"""
+
+
+def test_two_processes_may_write_at_a_time(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), start])
+        for start in ("0", "20")
+    ]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    found = EmbeddingCache(tmp_path).find("model", texts(50))
+    assert all((found[i] == i).all() for i in range(50))
+
+
+def test_a_process_killed_while_writing_leaves_all_or_nothing(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    cache.add("model", texts(3), vectors_for(3))
+    connection = sqlite3.connect(file_in(tmp_path))
+    connection.execute("DELETE FROM embedding")
+    connection.close()  # without a commit
+    assert len(cache.find("model", texts(3))) == 3
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"file/cache"):
+        EmbeddingCache(tmp_path / "file" / "cache")
+
+
+def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    (tmp_path / "embeddings.sqlite").mkdir()
+    with pytest.raises(StorageError, match=r"embeddings\.sqlite"):
+        cache.add("model", texts(1), vectors_for(1))

