@@ -107,7 +107,7 @@ def run(base: Path, params: Params, method: Method) -> None:
     first = load_population(initial / "candidates.parquet", schema.names)
     with (
         open_draws(
-            state_of(params, base), dataset=params.privacy.dataset, stage=name, digest=digest,
+            state_of(params, base), dataset=f"{params.privacy.purpose}-{params.privacy.dataset}", stage=name, digest=digest,
             forced=was_forced(),
         ) as draws,
         open_encoder(params, roots, private=True) as private_encoder,

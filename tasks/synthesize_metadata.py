@@ -53,7 +53,7 @@ def run(base: Path, params: Params) -> None:
         plan=parts,
     )
     with open_draws(
-        state_of(params, base), dataset=params.privacy.dataset, stage=NAME, digest=digest,
+        state_of(params, base), dataset=f"{params.privacy.purpose}-{params.privacy.dataset}", stage=NAME, digest=digest,
         forced=was_forced(),
     ) as draws:  # fmt: skip
         results = {

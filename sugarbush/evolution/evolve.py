@@ -25,6 +25,7 @@ from sugarbush.evolution.votes import nearest, nearest_within_label
 from sugarbush.llm.client import Answer, Generator, Usage, usage_of
 from sugarbush.params import EvolutionParams, Selection
 from sugarbush.privacy.draws import Draws
+from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import noisy_histogram
@@ -126,6 +127,8 @@ def evolve(
     Raises BudgetExceededError before a vote that the cap does not allow, GeneratorError when the
     generator returns too little.
     """
+    if ballot is not None:
+        _refuse_early(ballot, params, draws)
     labels, counts = np.unique(first.labels, return_counts=True)
     quota = {int(label): int(n) for label, n in zip(labels, counts, strict=True)}
     survivors, rounds, next_id, ids = first, [], len(first), ledger_ids
@@ -149,6 +152,15 @@ def evolve(
     final, usage = _expanded(survivors, ids=ids, params=params, schema=schema, writer=writer,
                              draws=draws, next_id=next_id, seed=seed)  # fmt: skip
     return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=ids)
+
+
+def _refuse_early(ballot: Ballot, params: EvolutionParams, draws: Draws) -> None:
+    """Refuse a run that could not be finished before it pays for anything."""
+    numbers = range(1, params.rounds + 1)
+    missing = sum(draws.finished(f"votes-{number:03d}") is None for number in numbers)
+    if missing:
+        event = DiscreteGaussian(stddev=ballot.stddev, count=missing)
+        ballot.ledger.check([event], sketch=ballot.sketch)
 
 
 def _varied(

@@ -16,6 +16,7 @@ from sugarbush.evolution.evolve import Ballot, Evolution, Voters, Writer, count_
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
 from sugarbush.llm.client import Answer, Problem, Request, VariationRequest
 from sugarbush.privacy.draws import open_draws
+from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
@@ -170,6 +171,17 @@ def test_a_vote_past_the_cap_is_refused_before_anything_is_drawn(
     with pytest.raises(BudgetExceededError):
         run(tmp_path, rounds=2, own=ballot(tmp_path, cap=0.1))
     assert charges(tmp_path) == 0
+
+
+def test_a_run_that_the_cap_cannot_carry_to_its_end_pays_for_nothing(tmp_path: Path) -> None:
+    """The cap has room for one vote of eight: none is drawn, and no text is asked for."""
+    generator = Drifting()
+    own = ballot(tmp_path)
+    room = own.ledger.total(*[DiscreteGaussian(stddev=own.stddev)]) * 1.01
+    with pytest.raises(BudgetExceededError):
+        run(tmp_path, rounds=8, own=ballot(tmp_path, cap=room), generator=generator)
+    assert charges(tmp_path) == 0
+    assert generator.asked == 0
 
 
 def test_each_label_keeps_the_number_of_candidates_it_started_with(tmp_path: Path) -> None:
