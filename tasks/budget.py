@@ -72,3 +72,8 @@ def open_ledger(params: Params, base: Path) -> Ledger:
         cap=params.privacy.cap,
         delta=params.privacy.delta,
     )
+
+
+def draws_of(params: Params) -> str:
+    """The folder of a dataset's finished draws: a benchmark's and a release's are not the same."""
+    return f"{params.privacy.purpose}-{params.privacy.dataset}"

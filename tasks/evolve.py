@@ -33,7 +33,7 @@ from sugarbush.privacy.kinds import Private
 from sugarbush.randomness import seed_of
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import open_ledger, plan_for, votes_of
+from tasks.budget import draws_of, open_ledger, plan_for, votes_of
 from tasks.encoder import open_encoder
 from tasks.forced import was_forced
 from tasks.generator import open_writer
@@ -107,7 +107,7 @@ def run(base: Path, params: Params, method: Method) -> None:
     first = load_population(initial / "candidates.parquet", schema.names)
     with (
         open_draws(
-            state_of(params, base), dataset=f"{params.privacy.purpose}-{params.privacy.dataset}", stage=name, digest=digest,
+            state_of(params, base), dataset=draws_of(params), stage=name, digest=digest,
             forced=was_forced(),
         ) as draws,
         open_encoder(params, roots, private=True) as private_encoder,

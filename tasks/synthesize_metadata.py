@@ -24,7 +24,7 @@ from sugarbush.privacy.plan import Plan
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import LABELS, METADATA, open_ledger, plan_for
+from tasks.budget import LABELS, METADATA, draws_of, open_ledger, plan_for
 from tasks.forced import was_forced
 from tasks.private_files import load_codes, load_sketch, read_stamp
 from tasks.release import copy_release, write_release
@@ -53,7 +53,7 @@ def run(base: Path, params: Params) -> None:
         plan=parts,
     )
     with open_draws(
-        state_of(params, base), dataset=f"{params.privacy.purpose}-{params.privacy.dataset}", stage=NAME, digest=digest,
+        state_of(params, base), dataset=draws_of(params), stage=NAME, digest=digest,
         forced=was_forced(),
     ) as draws:  # fmt: skip
         results = {
