@@ -5,15 +5,16 @@ Planning is done in Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(su
 comes from the mechanisms' own privacy loss distributions; where the discrete Gaussian (or the
 discretisation) makes that exceed the target, every mu is scaled down until it does not.
 
-A Poisson-subsampled Gaussian (DP-SGD) is mu-GDP only in the limit of many steps. Its share sets
-its noise in proportion to the other such parts; their common scale is what makes the epsilon of
-the whole plan, by PLD, meet the target.
+DP-SGD's steps depend on the DP record count, which is not known when the first draw is planned,
+and a Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So it is planned by its
+share like any other, and `with_subsampling` later gives it the noise at which the epsilon of the
+whole plan, by PLD, meets the target; nobody else's noise changes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dp_accounting import get_sigma_gaussian
@@ -33,28 +34,33 @@ class Part:
     """A mechanism's claim on the budget.
 
     `draws` discrete Gaussians of sensitivity 1; 0 means one mechanism that is proved to be mu-GDP
-    and divides its own mu (AIM). With a `rate`, each draw is a Gaussian on a Poisson sample of
-    that rate: a step of DP-SGD.
+    and divides its own mu (AIM), or DP-SGD, whose steps are not known yet.
     """
 
     name: str
     share: float
     draws: int
-    rate: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subsampling:
+    """`steps` Gaussians, each on a Poisson sample that holds a unit with probability `rate`."""
+
+    rate: float
+    steps: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Allotment:
     """What a part may spend: `mu` in all, and `stddev` in counts for each of its draws.
 
-    `noise_multiplier` and `rate` are those of a subsampled part, whose mu only states its share.
+    `subsampled` is what DP-SGD costs once its steps are known; its mu then only states its share.
     """
 
     name: str
     mu: float
     draws: int
-    rate: float | None = None
-    noise_multiplier: float | None = None
+    subsampled: PoissonGaussian | None = None
 
     @property
     def stddev(self) -> float:
@@ -66,12 +72,10 @@ class Allotment:
     @property
     def event(self) -> Event:
         """What the whole part will have cost."""
+        if self.subsampled is not None:
+            return self.subsampled
         if self.draws == 0:
             return GaussianDp(mu=self.mu)
-        if self.rate is not None and self.noise_multiplier is not None:
-            return PoissonGaussian(
-                noise_multiplier=self.noise_multiplier, rate=self.rate, count=self.draws
-            )
         return DiscreteGaussian(stddev=self.stddev, count=self.draws)
 
 
@@ -107,8 +111,6 @@ def make_plan(parts: Sequence[Part], *, epsilon: float, delta: float) -> Plan:
         raise ParamsError(f"privacy.shares must be positive and add up to 1, got {total:g}")
     mu = mu_of(epsilon=epsilon, delta=delta)
     plan = _at(parts, mu, delta)
-    if any(part.rate is not None for part in parts):
-        return _with_subsampling(plan, epsilon)
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
@@ -127,35 +129,24 @@ def mu_of(*, epsilon: float, delta: float) -> float:
     return 1.0 / float(get_sigma_gaussian(epsilon, delta))
 
 
-def _at(parts: Sequence[Part], mu: float, delta: float) -> Plan:
-    allotments = tuple(_allotment(part, mu * math.sqrt(part.share)) for part in parts)
-    spent = epsilon_of([a.event for a in allotments], delta=delta)
-    return Plan(epsilon=spent, delta=delta, allotments=allotments)
+def with_subsampling(plan: Plan, parts: Mapping[str, Subsampling], *, epsilon: float) -> Plan:
+    """`plan` with the steps of its DP-SGD `parts`, and the noise that makes it spend `epsilon`.
 
+    Several parts share the noise out by their mu. Raises ParamsError when no noise meets epsilon.
+    """
+    if not parts:
+        return plan
+    for name, part in parts.items():
+        if plan.of(name).draws or not (0 < part.rate <= 1 and part.steps > 0):
+            raise InvariantError(f"{name}: no Poisson subsampling with {part}")
 
-def _allotment(part: Part, mu: float) -> Allotment:
-    if part.rate is None:
-        return Allotment(name=part.name, mu=mu, draws=part.draws)
-    if not (0 < part.rate <= 1 and part.draws > 0):
-        raise ParamsError(f"{part.name}: needs a sampling rate up to 1 and at least one step")
-    # mu = rate sqrt(steps (exp(1/sigma^2) - 1)) in the limit of many steps (Bu, Dong, Long, Su
-    # 2020, Corollary 5.4): the place to start from.
-    sigma = math.log1p((mu / part.rate) ** 2 / part.draws) ** -0.5
-    return Allotment(
-        name=part.name, mu=mu, draws=part.draws, rate=part.rate, noise_multiplier=sigma
-    )
-
-
-def _with_subsampling(plan: Plan, epsilon: float) -> Plan:
-    """`plan` with the noise of its subsampled parts scaled until its epsilon meets the target."""
-
-    def scaled(log_scale: float) -> Plan:
-        return _scaled(plan, math.exp(log_scale))
+    def at(log_scale: float) -> Plan:
+        return _scaled(plan, parts, math.exp(log_scale))
 
     def excess(log_scale: float) -> float:
-        return math.log(scaled(log_scale).epsilon / epsilon)
+        return math.log(at(log_scale).epsilon / epsilon)
 
-    lower, upper = -0.2, 0.2
+    lower, upper = -0.1, 0.1
     for _ in range(_STEPS):
         if excess(lower) >= 0:
             break
@@ -168,20 +159,37 @@ def _with_subsampling(plan: Plan, epsilon: float) -> Plan:
         root = float(brentq(excess, lower, upper, xtol=_NOISE_TOLERANCE))
     except ValueError:
         raise ParamsError(
-            f"privacy.epsilon={epsilon:g} at delta={plan.delta:g} cannot be planned for these "
-            "steps and this sampling rate. Change privacy.epsilon, or the epochs of fine-tuning."
+            f"privacy.epsilon={epsilon:g} at delta={plan.delta:g} cannot be planned for "
+            f"{', '.join(f'{part.steps} steps of {name}' for name, part in parts.items())}. "
+            "Lower the epochs, or raise epsilon."
         ) from None
-    for _ in range(_STEPS):
-        if scaled(root).epsilon <= epsilon:
-            break
+    while excess(root) > 0:
         root += _NOISE_TOLERANCE
-    return scaled(root)
+    return at(root)
 
 
-def _scaled(plan: Plan, scale: float) -> Plan:
+def _scaled(plan: Plan, parts: Mapping[str, Subsampling], scale: float) -> Plan:
     allotments = tuple(
-        a if a.noise_multiplier is None else replace(a, noise_multiplier=a.noise_multiplier * scale)
+        replace(a, subsampled=_subsampled(a.mu, parts[a.name], scale)) if a.name in parts else a
         for a in plan.allotments
     )
     spent = epsilon_of([a.event for a in allotments], delta=plan.delta)
     return replace(plan, epsilon=spent, allotments=allotments)
+
+
+def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
+    """`scale` times the noise by mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
+
+    That is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4), and so a
+    place to start from.
+    """
+    sigma = math.log1p((mu / part.rate) ** 2 / part.steps) ** -0.5
+    return PoissonGaussian(noise_multiplier=sigma * scale, rate=part.rate, count=part.steps)
+
+
+def _at(parts: Sequence[Part], mu: float, delta: float) -> Plan:
+    allotments = tuple(
+        Allotment(name=p.name, mu=mu * math.sqrt(p.share), draws=p.draws) for p in parts
+    )
+    spent = epsilon_of([a.event for a in allotments], delta=delta)
+    return Plan(epsilon=spent, delta=delta, allotments=allotments)
