@@ -24,6 +24,7 @@ from sugarbush.llm.simulator.grammar import Grammar, Slot, tidy
 from sugarbush.llm.simulator.wishes import Wish, product_for, wish_of
 
 _CUSTOMER, _AGENT, _REPLY = "Customer: ", "Agent: ", "Reply: "
+OWN_SPEAKERS = frozenset({_CUSTOMER, _AGENT, _REPLY})
 
 BRANDS = ("Northwind Store", "Lumen Market", "Tidewater Goods", "Parcel & Pine", "Everyday Shop")
 CARRIERS = ("SwiftShip", "BlueArrow", "Carrier One", "ParcelFox", "RoadRunner Post")

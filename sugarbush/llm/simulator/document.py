@@ -13,7 +13,7 @@ _SPEAKER = re.compile(
     r"(?:\[[A-Z][\w .]{0,20}\]|[A-Z][\w.]{0,14}(?: [A-Z0-9][\w.]{0,14})?\s?[:>])\s+"
 )
 _INLINE = re.compile(rf"(?<=[.!?])\s+(?={_SPEAKER.pattern})")
-_SENTENCE = re.compile(r"(?<=[.!?])[\"']?\s+(?=[\"'(]?[A-Z0-9])")
+_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"']))\s+(?=[\"'(]?[A-Z0-9])")
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|No|St|e\.g|i\.e|approx|vs)\.$")
 
 _AGENT_WORDS = (

@@ -23,9 +23,9 @@ _WEIGHTY = (Kind.PRODUCT, Kind.ISSUE)
 # What the manner of the examples may show by signs that the simulator cannot read (a code, a
 # depot) is said in brackets, so that it changes little.
 _IN_PASSING = {Kind.PRIORITY, Kind.REGION, Kind.TENURE, Kind.RATING, Kind.DATE, Kind.OTHER}
-_NEAR = 0.12
-_MIXING = 0.4
-_REWORDING = 0.12
+_NEAR = 0.15
+_MIXING = 0.55
+_REWORDING = 0.15
 
 
 def imitate(examples: Sequence[str], setting: Setting) -> list[Part]:
@@ -80,9 +80,21 @@ def with_wishes(parts: list[Part], setting: Setting) -> list[Part]:
     return parts
 
 
+def _framed(parts: Sequence[Part]) -> list[Part]:
+    """The first and the last sentence and those that hold a code are steps, the rest details."""
+    ends = {0, len(parts) - 1}
+    return [
+        replace(part, need=Need.DETAIL)
+        if part.need is Need.STEP and i not in ends and not _shape(part.text)[1]
+        else part
+        for i, part in enumerate(parts)
+    ]
+
+
 def _in_passing(sentence: str, brief: str) -> str:
     stop = sentence[-1] if sentence.endswith((".", "!", "?")) else ""
-    return f"{sentence.removesuffix(stop)} ({brief}){stop}"
+    said = sentence.removesuffix(stop)
+    return f"{said[:-1]}, {brief}){stop}" if said.endswith(")") else f"{said} ({brief}){stop}"
 
 
 def swapped(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sugarbush.llm.simulator.agenda import Setting
+from sugarbush.llm.simulator.agenda import OWN_SPEAKERS, Setting
 from sugarbush.llm.simulator.concepts import KNOWN, PRODUCTS, Kind, finder, shown_values
 from sugarbush.llm.simulator.document import Part, parse, voice_of
 from sugarbush.llm.simulator.imitate import placed, swapped, with_wishes
 from sugarbush.llm.simulator.wording import Disguise, introduce, reword
 
 _SAID_ANEW = (Kind.ISSUE, Kind.RESOLUTION, Kind.MOOD, Kind.PRIORITY, Kind.REGION)
-_ANEW = 0.3
+# A sentence in the simulator's own manner may be said anew; in another's manner that would be a
+# change of register, and is rare.
+_ANEW, _ANEW_ELSEWHERE = 0.35, 0.06
 _OTHER_VALUE = 0.35
 _DONATED = 0.5
 _INTRODUCED = 0.3
@@ -45,7 +47,10 @@ def _rewritten(
     parts: Sequence[Part], place: int, donors: Sequence[tuple[float, Part]], setting: Setting
 ) -> Part:
     part, dice = parts[place], setting.dice
-    if dice.chance(_ANEW) and (text := _said_anew(part, parts, setting)):
+    own = {p.speaker for p in parts} & OWN_SPEAKERS
+    if dice.chance(_ANEW if own else _ANEW_ELSEWHERE) and (
+        text := _said_anew(part, parts, setting)
+    ):
         return replace(part, text=text)
     if donors and dice.chance(_DONATED):
         where = place / max(len(parts) - 1, 1)

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from sugarbush.llm.simulator.dice import Dice
-from sugarbush.llm.simulator.entities import FAMILY, GIVEN, STREET_KINDS, STREETS
+from sugarbush.llm.simulator.entities import FAMILY, GIVEN, STREET_KINDS, STREETS, words
 
 # Each line holds words that may stand for one another wherever one of them stands.
 _SYNONYMS = """
@@ -62,7 +62,7 @@ important | essential
 in the end | finally | eventually
 inform | tell | notify
 is not | isn't
-issue | problem | matter
+issue | problem
 it is | it's
 job | task
 last week | a week ago | the other week
@@ -125,6 +125,15 @@ you are | you're
 """.strip()
 
 _BEFORE = ("Well, ", "So, ", "Also, ", "Just to say, ", "As I said, ", "To be clear, ")
+# Words that are written small inside a sentence; any other first word may be a name.
+_SMALL = frozenset(
+    words(
+        """a after all an and any are as at before but by can could did do does every for from had
+        has have he her here his how if in is it its last let logged my no not now of on once one
+        our please she so some still thank thanks that the their then there these they this to was
+        we what when where which who why will with would yes you your"""
+    )
+)
 
 _GOES_ON = re.compile(r" [a-z]")
 _CODE = re.compile(r"\+?\d(?:[\d -]*\d)?[A-Z]?\b")
@@ -160,8 +169,9 @@ def reword(text: str, dice: Dice, *, rate: float) -> str:
 
 def introduce(text: str, dice: Dice) -> str:
     """`text` after a word or two that change nothing."""
-    start = text[0].lower() + text[1:] if re.match(r"(?!I\b)[A-Z][a-z]", text) else text
-    return dice.pick(_BEFORE) + start
+    first = re.match(r"\w+", text)
+    may_be_small = first is not None and first.group().lower() in _SMALL
+    return dice.pick(_BEFORE) + (text[0].lower() + text[1:] if may_be_small else text)
 
 
 class Disguise:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from sugarbush.llm.checks import check
 from sugarbush.llm.client import Answer, Request, VariationRequest
 from sugarbush.llm.simulator.agenda import (
     Form,
@@ -37,7 +38,7 @@ _TALK = ("dialog", "conversation", "chat", "call", "transcript")
 _WRITING = ("ticket", "complaint", "mail", "letter", "note", "review", "report", "form", "message")
 _SHOP = (*_TALK, "customer", "service", "support", "shop", "order", "retail", "ticket", "deliver")
 _SHOP_KINDS = {Kind.PRODUCT, Kind.ISSUE, Kind.RESOLUTION}
-_ATTEMPTS = 4
+_MORE_ATTEMPTS = 4
 
 
 class Simulator:
@@ -56,16 +57,19 @@ class Simulator:
         return requests.map(lambda asked: tuple(Answer(text=self.write(r)) for r in asked))
 
     def write(self, request: Request) -> str:
-        """The text for one request. Never a copy of its parent or of an example, but for case
-        and blanks."""
+        """The text for one request, written anew a few times if it copies what it was shown.
+
+        What remains may share sentences with an example, but is never a copy of one nor of the
+        parent, case and blanks aside.
+        """
         dice = Dice(self._seed, "simulator", repr(request))
-        taken = {_normal(text) for text in _shown(request)}
+        shown = {_normal(text) for text in _shown(request)}
         text = _write(request, dice)
-        for _ in range(_ATTEMPTS):
-            if _normal(text) not in taken:
+        for _ in range(_MORE_ATTEMPTS):
+            if _normal(text) not in shown and check(text, request, "stop") is None:
                 return text
             text = _write(request, dice)
-        while _normal(text) in taken:
+        while _normal(text) in shown:
             text = introduce(text, dice)
         return text
 
@@ -73,11 +77,11 @@ class Simulator:
 def _write(request: Request, dice: Dice) -> str:
     wishes = wishes_for(request.attributes)
     examples = _texts(request.examples)
-    if isinstance(request, VariationRequest) and request.parent.strip():
-        setting = setting_for(request.subject, wishes, dice, product=_product_of(request.parent))
+    if isinstance(request, VariationRequest) and (parent := " ".join(_texts([request.parent]))):
+        setting = setting_for(request.subject, wishes, dice, product=_product_of(parent))
         donors = examples + _texts(request.good)
-        parts = vary(request.parent, setting, mask_share=request.mask_share, donors=donors)
-        words = request.words or len(request.parent.split())
+        parts = vary(parent, setting, mask_share=request.mask_share, donors=donors)
+        words = request.words or len(parent.split())
     else:
         setting = setting_for(request.subject, wishes, dice)
         parts = imitate(examples, setting) if examples else _compose(setting)
