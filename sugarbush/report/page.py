@@ -86,6 +86,7 @@ METRICS = {
     "total_variation_3": Metric(label="3-way total variation", better="lower"),
     "length": Metric(label="Length distance", better="lower", says="Wasserstein, in words"),
     "mean_words": Metric(label="Mean words", better=""),
+    "texts": Metric(label="Texts", better="", says="figures compare best at equal numbers"),
     "duplicates": Metric(label="Duplicates", better="lower", says="share of the texts"),
     "distinct_1": Metric(label="Distinct words", better="higher"),
     "distinct_2": Metric(label="Distinct pairs of words", better="higher"),
@@ -117,7 +118,7 @@ METRICS = {
         "privacy test",
     ),
 }  # fmt: skip
-_BY_ROUND = ("mauve", "mean", "frechet", "recall")
+_BY_ROUND = ("mauve", "frechet", "mean")
 
 
 def render_public_page(data: PublicData) -> str:
@@ -133,6 +134,7 @@ def render_internal_page(data: PublicData, internal: InternalData) -> str:
 def _render(data: PublicData, internal: InternalData | None) -> str:
     release = data.release
     styles = {m.name: (f"series-{i % _STYLES}", i) for i, m in enumerate(data.methods)}
+    attributes = _attributes(data, internal, styles)
     script = _source("page.js")
     return _TEMPLATES.get_template("page.html.jinja").render(
         card=release_card(release),
@@ -141,7 +143,8 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         budget=_budget(data),
         headline=_headline(data),
         methods=[_method_view(m, internal) for m in data.methods],
-        attributes=_attributes(data, internal, styles),
+        attributes=attributes,
+        legend=list({one.name: one for item in attributes for one in item["series"]}.values()),
         costs=_costs(data),
         browser=_browser(data),
         styles=styles,

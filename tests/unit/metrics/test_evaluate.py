@@ -11,6 +11,7 @@ from sugarbush.metrics.evaluate import (
     evaluate_downstream,
     evaluate_texts,
 )
+from sugarbush.metrics.mauve import mauve
 from sugarbush.randomness import public_rng
 
 DOMAIN = {"a": 3, "b": 2}
@@ -141,3 +142,21 @@ def test_a_distance_between_equal_samples_keeps_zero_in_its_interval() -> None:
     wrong = percentile_interval(distance, rng=public_rng(1), **kwargs)
     assert right.low == 0 == right.value
     assert wrong.low is not None and wrong.low > 0
+
+
+def test_a_small_arm_is_not_flattered_by_fewer_clusters() -> None:
+    """With k a tenth of the smaller sample, few texts of one kind in two look alike to all."""
+    rng = np.random.default_rng(1)
+    rows = np.concatenate(
+        [np.eye(20)[rng.integers(20, size=400)] + 0.05 * rng.normal(size=(400, 20))]
+    )
+    codes = np.zeros((400, 2), dtype=int)
+    heldout = Sample(texts=("a b",) * 400, features={"encoder": rows}, codes=codes)
+    narrow = np.flatnonzero(rows.argmax(axis=1) < 10)[:20]
+    arm = Sample(texts=("a b",) * 20, features={"encoder": rows[narrow]}, codes=codes[narrow])
+    figures = evaluate_texts(
+        heldout, arm, domain=DOMAIN, settings=Settings(clusters=None, resamples=0, seed=1),
+        method="m", round_=0,
+    )  # fmt: skip
+    found = {f.metric: f.value for f in figures if f.space == "encoder"}
+    assert found["mauve"] < 0.5 < mauve(rows, rows[narrow], seed=1)
