@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -107,6 +108,28 @@ def test_a_batch_whose_making_was_never_confirmed_is_found_by_its_name(bench: St
     assert len(run.server.asked) == 20
 
 
+def test_a_batch_is_gone_on_with_where_the_endpoint_lists_none(bench: Start) -> None:
+    run = bench()
+    answered = run.server.batches.reply
+
+    def without_list(*given: Any) -> Reply:
+        _, method, path, *_ = given
+        listing = method == "GET" and path.partition("?")[0] == "/v1/batches"
+        return failure(404, "no list") if listing else answered(*given)
+
+    run.server.batches.reply = without_list  # type: ignore[method-assign]
+    generator = run.generator(mode="batch")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(generator, "_say", _interrupt)
+        generator.generate(wishes(20))
+    assert all(a.text for a in run.generator(mode="batch").generate(wishes(20)).value)
+    assert len(run.server.batches.jobs) == 1
+
+
+def _interrupt(line: str) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_batch_that_was_never_made_is_submitted_by_the_next_run(bench: Start) -> None:
     run = bench()
     run.server.batches.create = failure(500, "no batches today")
@@ -123,12 +146,8 @@ def test_an_earlier_batch_is_kept_whole_though_fewer_answers_are_wanted_now(benc
     run.server.batches.polls = 10**9
     generator = run.generator(mode="batch", batch_poll_s=0.01)
 
-    def interrupted(line: str) -> None:
-        run.said.append(line)
-        raise KeyboardInterrupt
-
-    generator._say = interrupted
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(generator, "_say", _interrupt)
         generator.generate(wishes(20))
     run.server.batches.polls = 1
     run.generator(mode="batch").generate(wishes(5))
