@@ -89,7 +89,9 @@ def _generator(base: Path, params: Params) -> None:
     from sugarbush.llm.build import build_generator
     from tasks.state import state_of
 
-    generator = build_generator(settings, state=state_of(params, base))
+    generator = build_generator(
+        settings, state=state_of(params, base), account=params.privacy.dataset, stage="check"
+    )
     probe = getattr(generator, "check", None)
     if probe is not None:
         probe()

@@ -10,9 +10,7 @@ from sugarbush.llm.client import Generator
 from sugarbush.params import GeneratorParams, Provider
 
 
-def build_generator(
-    params: GeneratorParams, *, state: Path, account: str = "all", stage: str = "run"
-) -> Generator:
+def build_generator(params: GeneratorParams, *, state: Path, account: str, stage: str) -> Generator:
     """The generator of `params.provider`, ready to be asked; `pool` needs texts and is not built.
 
     `account` is whose caps on calls and cost hold (a `privacy.dataset`), `stage` what the journal
