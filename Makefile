@@ -10,6 +10,8 @@ export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export HF_HUB_OFFLINE ?= 1
+# Threads that wait by spinning slow each other down by a factor where processes share cores.
+export OMP_WAIT_POLICY ?= passive
 
 # The demo and the tests keep what must outlive a run inside the checkout, so that any number of
 # clones on one machine work.
