@@ -2,7 +2,7 @@
 
 A flow that is killed with -9 can clean up nothing, and DVC and its stage would go on spending. On
 Linux the kernel ends DVC when its parent is gone, and the stage, which asks for the same of its
-own parent (tasks/stage.py), with it. A program of its own, because code between fork and exec may
+own parent (tasks/leash.py), with it. A program of its own, because code between fork and exec may
 deadlock in a process with threads.
 """
 

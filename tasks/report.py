@@ -10,7 +10,7 @@ Spends   nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ from sugarbush.params import Method, Params, Provider
 from sugarbush.paths import Roots, find_input, make_private, require, whole_file, whole_folder
 from sugarbush.privacy.kinds import Released
 from sugarbush.report.card import card_json, card_markdown, release_card, software_versions
+from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
     DpCounts,
+    EmbeddingMap,
     GeneratorFacts,
     InternalData,
     MethodData,
@@ -38,14 +40,19 @@ from sugarbush.report.model import (
     figures_of,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
+from sugarbush.report.projection import synthetic_projection
 from sugarbush.report.tables import survivors_table, votes_table
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.budget import open_ledger, plan_for, votes_of
+from tasks.encoder import open_encoder
 from tasks.private_files import load_real_texts
 from tasks.release import read_release
 
 NAME = "report"
+ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
+
+Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def release_of(base: Path, params: Params, schema: Schema) -> Release:
@@ -69,7 +76,7 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
         schema=schema,
         donated=len(donated),
         generator=generator_facts(params),
-        encoder=params.embedding.model,
+        encoder=ENCODERS.get(params.embedding.model, params.embedding.model),
         methods=tuple(m.value for m in params.methods),
         software=software_versions(),
         created=datetime.now(UTC).date().isoformat(),
@@ -143,7 +150,9 @@ def _counts(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]
     return found
 
 
-def method_of(base: Path, params: Params, method: Method, schema: Schema) -> MethodData:
+def method_of(
+    base: Path, params: Params, method: Method, schema: Schema, *, encode: Encode
+) -> MethodData:
     """A method's rounds, its final texts with their lineage, and what they cost."""
     folder = require(Roots(base).released / "evolve" / method.value, left_by=f"evolve@{method}")
     ids = tuple(read_release(folder)["ledger_ids"])
@@ -153,10 +162,17 @@ def method_of(base: Path, params: Params, method: Method, schema: Schema) -> Met
         name=method.value,
         final_texts=len(final),
         asked=Released(_counts(final.codes, schema), ids),
-        texts=Released(tuple(_texts(final, folder, schema, params.report.texts)), ids),
+        texts=Released(_texts(final, folder, schema, params.report.texts), ids),
         rounds=rounds,
         spends=tuple(_spends(base, method)),
+        map=Released(_map(final, encode), ids) if len(final) > 1 else None,
     )
+
+
+def _map(final: Population, encode: Encode) -> EmbeddingMap:
+    """The final texts in two dimensions, on axes of their own."""
+    embeddings = encode(final.texts)
+    return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
 
 
 def _rounds(
@@ -174,15 +190,29 @@ def _rounds(
         )
 
 
-def _texts(final: Population, folder: Path, schema: Schema, limit: int) -> Iterator[SyntheticText]:
+def _texts(
+    final: Population, folder: Path, schema: Schema, limit: int
+) -> tuple[SyntheticText, ...]:
+    """The first `limit` final texts, and every candidate that they descend from."""
     votes = _last_votes(folder, schema)
-    for place in range(min(limit, len(final))):
-        own, parent = int(final.ids[place]), int(final.parents[place])
+    shown = list(_described(final.take(np.arange(min(limit, len(final)))), votes))
+    rounds = sorted(folder.glob("round_*"), reverse=True)
+    candidates = [
+        text
+        for own in rounds
+        for text in _described(load_population(own / "candidates.parquet", schema.names), {})
+    ]
+    return with_ancestors(shown, candidates)
+
+
+def _described(population: Population, votes: dict[int, int]) -> Iterator[SyntheticText]:
+    for place, text in enumerate(population.texts):
+        own, parent = int(population.ids[place]), int(population.parents[place])
         yield SyntheticText(
             id=own,
-            text=final.texts[place],
-            codes=tuple(int(c) for c in final.codes[place]),
-            round=int(final.rounds[place]),
+            text=text,
+            codes=tuple(int(c) for c in population.codes[place]),
+            round=int(population.rounds[place]),
             parent=None if parent == NO_PARENT else parent,
             votes=votes.get(own),
         )
@@ -246,9 +276,13 @@ def internal_of(base: Path, params: Params, schema: Schema) -> InternalData:
 def run(base: Path, params: Params) -> None:
     """Write the card and both pages."""
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
+    with open_encoder(params, roots, private=False) as encoder:
+        methods = tuple(
+            method_of(base, params, m, schema, encode=encoder.encode) for m in params.methods
+        )
     data = PublicData(
         release=release_of(base, params, schema),
-        methods=tuple(method_of(base, params, m, schema) for m in params.methods),
+        methods=methods,
         metadata=metadata_of(base, schema),
     )
     card = release_card(data.release)

@@ -10,11 +10,9 @@ chatter of libraries on stderr (a progress bar counts records) goes to reports/i
 from __future__ import annotations
 
 import argparse
-import ctypes
 import errno
 import json
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -33,7 +31,6 @@ QUIET_VARIABLE = "SUGARBUSH_QUIET_ERRORS"
 LOG = "errors.log"
 LAST = "last_error.json"
 CHATTER = "stderr.log"
-_PR_SET_PDEATHSIG = 1
 _OUR_FAULT = 70
 _INTERRUPTED = 130
 _DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
@@ -55,7 +52,6 @@ def main_of_method(name: str, run: Callable[[Path, Params, Method], None]) -> No
 
 def guarded(name: str, run: Callable[[Path], None]) -> None:
     """Run, and turn every failure into one message without private content."""
-    die_with_parent()
     base = Path()
     quiet = bool(os.environ.get(QUIET_VARIABLE)) or runs_from_queue()
     with _chatter_set_aside(base) if quiet else nullcontext(sys.stderr) as terminal:
@@ -68,12 +64,6 @@ def guarded(name: str, run: Callable[[Path], None]) -> None:
             log = _write_down(base, name, message, code)
             print(f"{name} failed; see {log}" if quiet else f"{name}: {message}", file=terminal)
             sys.exit(code)
-
-
-def die_with_parent() -> None:
-    """A stage that DVC runs must not outlive it and go on spending (Linux's kernel sees to it)."""
-    if sys.platform == "linux" and "DVC_STAGE" in os.environ:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _told(error: Exception) -> tuple[str, int]:

@@ -1,0 +1,80 @@
+"""Nothing outlives who started it: a flow killed with -9 leaves neither DVC nor a stage behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.settings import ROOT
+
+pytestmark = [
+    pytest.mark.xdist_group("dvc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's kernel"),
+]
+
+STAGE = """
+stages:
+  wait:
+    cmd: python -c "import tasks, pathlib, os, time; {then}"
+    outs: [never.txt]
+"""
+STARTER = """
+import os, subprocess, sys
+command = [sys.executable, "-m", "flows.leash", str(os.getpid()), "repro"]
+subprocess.run(command, check=False)
+"""
+
+
+def wait_for(what: str, found: object, limit_s: float = 120) -> None:
+    """Poll until `found()` holds."""
+    end = time.monotonic() + limit_s
+    while not found():  # type: ignore[operator]
+        assert time.monotonic() < end, f"{what}: not in {limit_s} s"
+        time.sleep(0.05)
+
+
+def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    then = f"pathlib.Path('{started}').write_text(str(os.getpid())); time.sleep(600)"
+    (tmp_path / "dvc.yaml").write_text(STAGE.format(then=then))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("DVC_")} | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(ROOT),
+        "DVC_NO_ANALYTICS": "1",
+    }
+    subprocess.run(
+        [sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"],
+        cwd=tmp_path, env=environment, check=True,
+    )  # fmt: skip
+    starter = subprocess.Popen([sys.executable, "-c", STARTER], cwd=tmp_path, env=environment)
+    try:
+        wait_for("the stage", lambda: started.exists() and started.read_text())
+        stage = psutil.Process(int(started.read_text()))
+        family = [stage, *stage.parents()]
+        family = family[: [p.pid for p in family].index(starter.pid)]
+        assert any("dvc" in part for process in family for part in process.cmdline())
+        starter.kill()
+        starter.wait()
+        wait_for("their end", lambda: not any(is_alive(process) for process in family), 20)
+    finally:
+        starter.kill()
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Neither gone nor waiting to be buried."""
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_dvc_does_not_start_for_a_parent_that_is_gone() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "flows.leash", "1", "version"], cwd=ROOT, check=False,
+        capture_output=True,
+    )  # fmt: skip
+    assert finished.returncode == 1
+    assert not finished.stdout
