@@ -42,9 +42,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("yelp", "airline_tweets", "it_tickets")
     ]  # fmt: skip
     frame[700:900].to_parquet(folder / "public.parquet")
-    sources.append(
-        {"file": "public.parquet", "text_column": "text", "rows": None, "share": None}
-    )
+    sources.append({"file": "public.parquet", "text_column": "text", "rows": None, "share": None})
     fields = settings(
         methods=["maple", "public"],
         privacy__dataset="complaints", privacy__purpose="benchmark",
