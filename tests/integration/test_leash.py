@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from tests.settings import ROOT
 
@@ -21,7 +22,7 @@ pytestmark = [
 STAGE = """
 stages:
   wait:
-    cmd: python -c "import tasks, pathlib, os, time; {then}"
+    cmd: exec python -c "import tasks, pathlib, os, time; {then}"
     outs: [never.txt]
 """
 STARTER = """
@@ -39,7 +40,8 @@ def wait_for(what: str, found: object, limit_s: float = 120) -> None:
         time.sleep(0.05)
 
 
-def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
+def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path, shell: str) -> None:
     started = tmp_path / "started"
     then = f"pathlib.Path('{started}').write_text(str(os.getpid())); time.sleep(600)"
     (tmp_path / "dvc.yaml").write_text(STAGE.format(then=then))
@@ -47,6 +49,7 @@ def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path) -> None:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": str(ROOT),
         "DVC_NO_ANALYTICS": "1",
+        "SHELL": shell,
     }
     subprocess.run(
         [sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"],
@@ -78,3 +81,9 @@ def test_dvc_does_not_start_for_a_parent_that_is_gone() -> None:
     )  # fmt: skip
     assert finished.returncode == 1
     assert not finished.stdout
+
+
+def test_no_stage_has_a_shell_above_it() -> None:
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    commands = [fields.get("do", fields)["cmd"] for fields in stages.values()]
+    assert all(command.startswith("exec python -m tasks.") for command in commands)
