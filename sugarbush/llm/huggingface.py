@@ -28,9 +28,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
@@ -44,7 +42,7 @@ from transformers import (
 
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.llm.checks import check
-from sugarbush.llm.client import Answer, Request, released_requests
+from sugarbush.llm.client import Answer, Problem, Request, released_requests
 from sugarbush.llm.progress import progress
 from sugarbush.llm.prompts import SEPARATOR, continuation, render
 from sugarbush.llm.sampling import pick_tokens
@@ -97,12 +95,15 @@ class LocalModel:
 
 @dataclass(frozen=True, kw_only=True)
 class _Wish:
-    """One answer to write: a prompt, the most tokens to add, and a uniform for each of them."""
+    """One answer to write: the tokens of its prompt, and the most to add."""
 
     request: Request
     ids: list[int]
     limit: int
-    uniforms: NDArray[np.float64]
+
+
+# Where every answer starts, and where one ends whose prompt is too long.
+_NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
 
 class HuggingFaceGenerator:
@@ -120,46 +121,62 @@ class HuggingFaceGenerator:
     ) -> Released[tuple[Answer, ...]]:
         """One answer a request, in order; an answer without a text says why.
 
-        `what` names the batch beside the progress bar.
+        `what` names the batch beside the progress bar. A prompt that is too long for the model
+        costs no other its answer.
         Raises PrivacyError for anything that is not released, ParamsError when the model cannot be
-        used, GeneratorError when a prompt or a batch is too large for it.
+        used, GeneratorError when every prompt or a batch is too large for it.
         """
         wanted = released_requests(requests)
         local = load_model(self._params)
-        answers: dict[int, Answer] = {}
-        places = list(range(len(wanted)))
+        wishes = self._wishes(local, wanted)
+        answers = [_NOT_ASKED] * len(wanted)
+        places = sorted(wishes)
         for attempt in range(_ATTEMPTS):
-            wishes = [self._wish(local, wanted[i], attempt) for i in places]
-            for i, answer in zip(places, self._write(local, wishes, what), strict=True):
-                answers[i] = _after(answers.get(i), answer)
+            written = self._write(local, [wishes[i] for i in places], attempt, what)
+            for i, answer in zip(places, written, strict=True):
+                answers[i] = _after(answers[i], answer)
             places = [i for i in places if answers[i].problem is not None]
-            what = f"{what}, asked again"
-        return Released(tuple(answers[i] for i in range(len(wanted))), requests.ledger_ids)
+        return Released(tuple(answers), requests.ledger_ids)
 
-    def _wish(self, local: LocalModel, request: Request, attempt: int) -> _Wish:
-        most = self._params.max_tokens
+    def _wishes(self, local: LocalModel, wanted: tuple[Request, ...]) -> dict[int, _Wish]:
+        """By place, without prompts that are too long. Raises GeneratorError when all are."""
+        wishes: dict[int, _Wish] = {}
+        too_long = None
+        for place, request in enumerate(wanted):
+            try:
+                wishes[place] = self._wish(local, request)
+            except GeneratorError as error:
+                too_long = error
+        if too_long is not None and not wishes:
+            raise too_long
+        return wishes
+
+    def _wish(self, local: LocalModel, request: Request) -> _Wish:
+        context_tokens, limit = local.context_tokens, self._params.max_tokens
         if local.chats:
             (message,) = render(
                 request,
-                context_tokens=local.context_tokens,
-                max_tokens=most,
+                context_tokens=context_tokens,
+                max_tokens=limit,
                 count_tokens=lambda text: len(local.encode(local.chat(text))),
             )
-            prompt, limit = local.chat(message.content), most
-        else:
-            limit = most if request.words is None else min(most, _tokens_for(request.words))
-            prompt = continuation(
-                request,
-                context_tokens=local.context_tokens,
-                max_tokens=most,
-                count_tokens=lambda text: len(local.encode(text)),
+            return _Wish(
+                request=request, ids=local.encode(local.chat(message.content)), limit=limit
             )
-        rng = public_rng(self._seed, "huggingface", request.sample, attempt)
-        return _Wish(
-            request=request, ids=local.encode(prompt), limit=limit, uniforms=rng.random(limit)
+        if request.words is not None:
+            limit = min(limit, _tokens_for(request.words))
+        prompt = continuation(
+            request,
+            context_tokens=context_tokens,
+            max_tokens=limit,
+            count_tokens=lambda text: len(local.encode(text)),
         )
+        return _Wish(request=request, ids=local.encode(prompt), limit=limit)
 
-    def _write(self, local: LocalModel, wishes: Sequence[_Wish], what: str) -> list[Answer]:
+    def _write(
+        self, local: LocalModel, wishes: Sequence[_Wish], attempt: int, what: str
+    ) -> list[Answer]:
+        """The answers, batch by batch, in the order of the wishes."""
         if not wishes:
             return []
         written: dict[int, Answer] = {}
@@ -168,21 +185,22 @@ class HuggingFaceGenerator:
             [wish.limit for wish in wishes],
             batch_tokens=self._params.batch_tokens,
         )
-        with progress(len(wishes), what=what) as advance:
+        with progress(len(wishes), what=f"{what}, asked again" if attempt else what) as advance:
             for batch in batches:
-                answers = self._write_batch(local, [wishes[i] for i in batch])
+                answers = self._write_batch(local, [wishes[i] for i in batch], attempt)
                 written.update(zip(batch, answers, strict=True))
                 advance(len(batch), "")
         return [written[i] for i in range(len(wishes))]
 
-    def _write_batch(self, local: LocalModel, batch: list[_Wish]) -> list[Answer]:
+    def _write_batch(self, local: LocalModel, batch: Sequence[_Wish], attempt: int) -> list[Answer]:
         ids, mask = pad_left([wish.ids for wish in batch], pad_id=local.pad_id)
         limits = torch.tensor([wish.limit for wish in batch])
-        uniforms = torch.zeros(len(batch), int(limits.max()), dtype=torch.float64)
+        uniforms = torch.zeros(len(batch), int(limits.max()))
         for row, wish in enumerate(batch):
-            uniforms[row, : wish.limit] = torch.from_numpy(wish.uniforms)
+            rng = public_rng(self._seed, "huggingface", wish.request.sample, attempt)
+            uniforms[row, : wish.limit] = torch.from_numpy(rng.random(wish.limit))
         width = ids.shape[1]
-        sampler = _Sampler(width, uniforms.float().to(local.device), self._params)
+        sampler = _Sampler(width, uniforms.to(local.device), self._params)
         ends = _Ends(width, limits.to(local.device), None if local.chats else local.tokenizer)
         try:
             with torch.inference_mode():
@@ -375,10 +393,8 @@ def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
     return first[: ends[-1]], True
 
 
-def _after(before: Answer | None, answer: Answer) -> Answer:
+def _after(before: Answer, answer: Answer) -> Answer:
     """The later answer, with what both cost."""
-    if before is None:
-        return answer
     return replace(
         answer,
         prompt_tokens=before.prompt_tokens + answer.prompt_tokens,

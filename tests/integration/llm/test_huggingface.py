@@ -157,10 +157,20 @@ def test_long_examples_are_trimmed_to_the_context(
         assert 200 < answer.prompt_tokens <= CONTEXT_TOKENS - 48
 
 
-def test_a_parent_that_is_too_long_is_told_before_anything_is_written(plain: Path) -> None:
-    request = VariationRequest(subject="complaints", parent=LONG * 4, mask_share=0.5)
-    with pytest.raises(GeneratorError, match="context"):
-        answers_of(plain, ASK, request)
+TOO_LONG = VariationRequest(subject="complaints", parent=LONG * 4, mask_share=0.5)
+
+
+def test_a_prompt_that_is_too_long_costs_no_other_its_answer(plain: Path, chat: Path) -> None:
+    for model in (plain, chat):
+        first, long, last = answers_of(model, ASK, TOO_LONG, replace(ASK, sample=1))
+        assert (long.text, long.problem) == (None, Problem.FAILED)
+        assert first.text
+        assert last.text
+
+
+def test_when_every_prompt_is_too_long_the_settings_to_change_are_told(plain: Path) -> None:
+    with pytest.raises(GeneratorError, match="max_tokens"):
+        answers_of(plain, TOO_LONG)
 
 
 def test_an_answer_cut_off_is_asked_for_again_and_then_dropped(chat: Path) -> None:

@@ -49,7 +49,7 @@ def save_tiny_gpt2(folder: Path, *, chats: bool) -> Path:
     """Make, train and save model and tokenizer; `chats` gives it a chat template."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        tokenizer = _tokenizer(chats=chats)
+        tokenizer = make_tokenizer(chats=chats)
         config = GPT2Config(
             vocab_size=len(tokenizer), n_positions=CONTEXT_TOKENS, n_embd=64, n_layer=2, n_head=2,
             bos_token_id=tokenizer.eos_token_id, eos_token_id=tokenizer.eos_token_id,
@@ -61,7 +61,7 @@ def save_tiny_gpt2(folder: Path, *, chats: bool) -> Path:
     return folder
 
 
-def _tokenizer(*, chats: bool) -> PreTrainedTokenizerFast:
+def make_tokenizer(*, chats: bool) -> PreTrainedTokenizerFast:
     """Byte-level BPE, as GPT-2's, that has seen the sentences and the words of the prompts."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -1,0 +1,160 @@
+"""How fast does the `huggingface` provider write, and what do its batches and its sampler bring?
+
+    python -m benchmarks.huggingface [--device auto] [--threads 2] [--texts 24] [--tokens 48]
+                                     [--rounds 3] [--batch-tokens 4096] [--only distil]
+
+Random weights of the sizes of a tiny (4 x 256) and of distilled GPT-2 (6 x 768), which write until
+the last token, at a temperature that leaves a nucleus of the size that trained ones have, on
+prompts of 20 to 400 tokens. Against the loop that comes to mind first (one prompt
+after the other through `generate`), and against batches as the prompts come, with transformers' own
+sampling. Ratios are to that loop in the same round; the median of the rounds is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from sugarbush.llm.client import RandomRequest
+from sugarbush.llm.huggingface import HuggingFaceGenerator, LocalModel, load_model, pad_left
+from sugarbush.llm.prompts import continuation
+from sugarbush.params import HuggingFaceParams
+from sugarbush.privacy.kinds import Released
+from tests.integration.llm.tiny_gpt2 import make_tokenizer, sentences
+
+SIZES = {"tiny": (4, 4, 256, 4096), "distil": (6, 12, 768, 50257)}
+CONTEXT_TOKENS = 1024
+
+
+@dataclass(frozen=True)
+class Timing:
+    """New tokens, and seconds of the clock and of all processor cores."""
+
+    tokens: int
+    wall_s: float
+    cpu_s: float
+
+
+def save_model(folder: Path, size: str) -> None:
+    layers, heads, width, vocabulary = SIZES[size]
+    tokenizer = make_tokenizer(chats=False)
+    tokenizer.model_max_length = CONTEXT_TOKENS
+    config = GPT2Config(
+        vocab_size=vocabulary, n_positions=CONTEXT_TOKENS, n_embd=width, n_layer=layers,
+        n_head=heads, bos_token_id=0, eos_token_id=0, initializer_range=0.1,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = GPT2LMHeadModel(config)
+    with torch.no_grad():
+        model.transformer.wte.weight[0] = 0.0  # so that the end token is never the likeliest
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def requests(count: int) -> tuple[RandomRequest, ...]:
+    return tuple(
+        RandomRequest(subject="complaints", examples=tuple(sentences(i * 7 % 18, seed=i)), sample=i)
+        for i in range(count)
+    )
+
+
+def timed(write: Callable[[], int], device: torch.device) -> Timing:
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    tokens = write()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return Timing(tokens, time.perf_counter() - wall_s, time.process_time() - cpu_s)
+
+
+def in_batches(local: LocalModel, params: HuggingFaceParams, count: int, *, size: int) -> int:
+    """As the prompts come, `size` at a time, with transformers' sampling."""
+    prompts = [
+        local.encode(continuation(r, context_tokens=CONTEXT_TOKENS, max_tokens=params.max_tokens))
+        for r in requests(count)
+    ]
+    tokens = 0
+    for start in range(0, count, size):
+        ids, mask = pad_left(prompts[start : start + size], pad_id=local.pad_id)
+        output = local.model.generate(
+            ids.to(local.device), attention_mask=mask.to(local.device), do_sample=True, top_k=0,
+            temperature=params.temperature, top_p=params.top_p, max_new_tokens=params.max_tokens,
+        )  # fmt: skip
+        added = output[:, ids.shape[1] :]
+        local.tokenizer.batch_decode(added, skip_special_tokens=True)
+        tokens += added.numel()
+    return tokens
+
+
+def by_provider(params: HuggingFaceParams, count: int) -> int:
+    answers = HuggingFaceGenerator(params, seed=1).generate(Released(requests(count))).value
+    return sum(answer.completion_tokens for answer in answers)
+
+
+def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(Path(folder), size)
+        params = HuggingFaceParams(
+            model=folder, device=options.device, dtype="auto", temperature=0.3, top_p=0.95,
+            max_tokens=options.tokens, batch_tokens=options.batch_tokens,
+        )  # fmt: skip
+        local = load_model(params)
+        ways: dict[str, Callable[[], int]] = {
+            "one by one": lambda: in_batches(local, params, options.texts, size=1),
+            "batches of 8 as they come": lambda: in_batches(local, params, options.texts, size=8),
+            "provider": lambda: by_provider(params, options.texts),
+        }
+        in_batches(local, params, 2, size=2)  # a first call that nobody times
+        times: list[tuple[str, list[Timing]]] = [(name, []) for name in ways]
+        for _ in range(options.rounds):
+            for name, taken in times:
+                taken.append(timed(ways[name], local.device))
+        return times
+
+
+def median_ratio(taken: list[Timing], base: list[Timing], seconds: str) -> float:
+    return statistics.median(
+        (a.tokens / getattr(a, seconds)) / (b.tokens / getattr(b, seconds))
+        for a, b in zip(taken, base, strict=True)
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--texts", type=int, default=24)
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch-tokens", type=int, default=4096)
+    parser.add_argument("--only", choices=SIZES)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    table = Table("model", "way", "tokens/s", "ratio", "tokens/CPU-s", "ratio")
+    for size in [options.only] if options.only else SIZES:
+        times = measure(size, options)
+        base = times[0][1]
+        for name, taken in times:
+            table.add_row(
+                size,
+                name,
+                f"{statistics.median(t.tokens / t.wall_s for t in taken):.0f}",
+                f"{median_ratio(taken, base, 'wall_s'):.2f}",
+                f"{statistics.median(t.tokens / t.cpu_s for t in taken):.0f}",
+                f"{median_ratio(taken, base, 'cpu_s'):.2f}",
+            )
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
