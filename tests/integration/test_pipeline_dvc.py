@@ -1,0 +1,114 @@
+"""The pipeline under DVC: what runs again, what is charged, what leaves. In the order written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.project import Project, as_lines, letters, make_project
+
+pytestmark = pytest.mark.xdist_group("dvc")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A small corpus, run once: one table and one vote are charged."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    made = make_project(folder / "checkout", folder / "state")
+    made.dvc("repro")
+    assert [e.stage for e in made.charges()] == ["synthesize_metadata", "evolve@maple"]
+    return made
+
+
+def test_a_second_run_does_nothing_and_charges_nothing(project: Project) -> None:
+    before = project.charges()
+    assert project.stages_run(project.dvc("repro")) == ["fingerprint"]
+    assert project.charges() == before
+
+
+def test_the_card_promises_what_was_charged(project: Project) -> None:
+    card = json.loads((project.path / "reports/public/release_card.json").read_text())
+    assert [e["id"] for e in card["budget"]["events"]] == [e.id for e in project.charges()]
+    assert 0.98 < card["promise"]["epsilon"] <= 1.0
+    assert card["publishable"] is True
+
+
+def test_dvc_holds_nothing_of_the_private_texts(project: Project) -> None:
+    """Not a line of them in its files and cache, and no hash or size that could test a guess."""
+    private = project.path / "letters.jsonl"
+    lines = [row["text"].encode() for row in letters(146)[6:]]
+    kept = [p for p in (project.path / ".dvc").rglob("*") if p.is_file()]
+    kept.append(project.path / "dvc.lock")
+    for path in kept:
+        content = path.read_bytes()
+        assert not [line for line in lines if line in content], path
+    lock = (project.path / "dvc.lock").read_text()
+    for path in (private, *(project.path / "data/private").rglob("*.parquet")):
+        assert hashlib.md5(path.read_bytes()).hexdigest() not in lock
+        assert f"size: {path.stat().st_size}\n" not in lock
+
+
+def test_private_folders_are_closed_to_others(project: Project) -> None:
+    for name in ("data/private", "data/private/prepared", "reports/internal"):
+        assert (project.path / name).stat().st_mode & 0o077 == 0
+
+
+def test_a_setting_of_evaluate_reruns_no_stage_that_spends(project: Project) -> None:
+    before = project.charges()
+    ran = project.stages_run(project.dvc("exp", "run", "-S", "evaluate.seed=2"))
+    assert "evaluate" in ran
+    assert not {"synthesize_metadata", "initialise@maple", "evolve@maple"} & set(ran)
+    assert project.charges() == before
+
+
+def test_going_back_to_old_settings_brings_back_both_halves_of_a_report(project: Project) -> None:
+    project.git("checkout", "--quiet", "params.yaml")
+    internal = project.path / "reports/internal/index.html"
+    with_seed_2 = internal.read_bytes()
+    ran = project.stages_run(project.dvc("repro"))
+    assert {"evaluate", "report"} <= set(ran)
+    assert (project.path / "data/stamps/evaluate.json").exists()
+    assert internal.exists()
+    assert with_seed_2  # it was there before, and has been made anew with its public half
+
+
+def test_a_second_clone_restores_every_draw_and_spends_nothing(project: Project) -> None:
+    before = project.charges()
+    clone = Project(project.path.parent / "clone", project.state)
+    shutil.rmtree(clone.path, ignore_errors=True)
+    project.git("clone", "--quiet", ".", str(clone.path))
+    for name in ("letters.jsonl", "donated.jsonl"):
+        shutil.copy(project.path / name, clone.path)
+    clone.dvc("repro")
+    assert clone.charges() == before
+    final = Path("data/released/evolve/maple/synthetic.jsonl")
+    assert (clone.path / final).read_bytes() == (project.path / final).read_bytes()
+
+
+def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Project) -> None:
+    before = len(project.charges())
+    project.dvc("exp", "run", "--temp", "-S", "privacy.epsilon=2.0")
+    assert [e.stage for e in project.charges()[before:]] == ["synthesize_metadata", "evolve@maple"]
+
+
+def test_a_forced_stage_draws_and_charges_again(project: Project) -> None:
+    before = len(project.charges())
+    votes = project.path / "data/released/evolve/maple/round_001/votes.npy"
+    first = votes.read_bytes()
+    project.dvc("repro", "-s", "-f", "evolve@maple")
+    assert [e.stage for e in project.charges()[before:]] == ["evolve@maple"]
+    assert votes.read_bytes() != first
+
+
+def test_another_corpus_is_drawn_on_and_a_known_one_keeps_its_name(project: Project) -> None:
+    before = len(project.charges())
+    (project.path / "letters.jsonl").write_text(as_lines(letters(170)[6:]))
+    project.dvc("repro")
+    assert len(project.charges()) == before + 2
+    told = project.dvc("exp", "run", "-S", "privacy.dataset=fresh", code=None)
+    assert "known to the ledger as 'letters'" in told
+    assert len(project.charges()) == before + 2
