@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,3 +90,23 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         reduction="none",
     )
     return losses.view(targets.shape).sum(1), targets.ne(IGNORED).sum(1)
+
+
+@torch.inference_mode()
+def perplexity(model: nn.Module, examples: Sequence[Example], *, batch_size: int) -> float:
+    """Exp of the mean loss of a token. Of private texts it is internal, like every metric on them.
+
+    Raises ValueError when there is no token to predict.
+    """
+    device = next(model.parameters()).device
+    model.eval()
+    total = count = 0.0
+    ordered = sorted(examples, key=lambda example: len(example.tokens))
+    for start in range(0, len(ordered), batch_size):
+        sums, counts = token_losses(
+            model, pad_together(ordered[start : start + batch_size]).to(device)
+        )
+        total, count = total + float(sums.sum()), count + float(counts.sum())
+    if not count:
+        raise ValueError("no token to predict")
+    return math.exp(total / count)

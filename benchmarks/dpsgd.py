@@ -1,0 +1,249 @@
+"""How fast is private training, next to ordinary training of the same model?
+
+    python benchmarks/dpsgd.py                          # tiny and distil, on the CPU
+    python benchmarks/dpsgd.py --sizes gpt2 gpt2-large --device cuda --length 512 --batch 32
+
+Each mode runs in a process of its own, in turn, `--rounds` times; a row shows the best round.
+`micro-batch` is forward, backward, clipping and adding up; `step` adds noise and AdamW, with one
+micro-batch a step, which is the worst case: a logical batch of many micro-batches steps once.
+Samples per CPU-second on one thread (a second of wall time on a GPU); ratios are to ordinary
+training in the same run; memory is the peak above the loaded model. Weights and tokens are random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psutil
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from sugarbush.dpsgd.clipping import PerRecordClipper
+from sugarbush.dpsgd.language_modelling import TokenBatch, record_losses
+from sugarbush.dpsgd.models import with_lora
+from sugarbush.dpsgd.opacus_hooks import HooksClipper
+from sugarbush.dpsgd.optimizer import noisy_optimizer
+
+SIZES = {  # layers, width, heads, vocabulary, batch
+    "tiny": (4, 256, 4, 4096, 16),
+    "distil": (6, 768, 12, 50257, 4),
+    "gpt2": (12, 768, 12, 50257, 4),
+    "gpt2-large": (36, 1280, 20, 50257, 2),
+}
+MODES = ("ordinary", "ours", "ours, checkpointing", "ours, LoRA 8", "Opacus hooks", "Opacus ghost")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """`add` puts a micro-batch's gradients into `p.grad`; `step` does what follows."""
+
+    add: Callable[[], None]
+    step: Callable[[], None]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", nargs="+", default=["tiny", "distil"], choices=SIZES)
+    parser.add_argument("--modes", nargs="+", default=list(MODES), choices=MODES)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=None)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--one", action="store_true", help="run one mode and print its numbers")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options)))
+    else:
+        for size in options.sizes:
+            table(size, options)
+
+
+def table(size: str, options: argparse.Namespace) -> None:
+    rounds = [
+        {mode: in_own_process(size, mode, options) for mode in options.modes}
+        for _ in range(options.rounds)
+    ]
+    best = {
+        mode: {key: min(r[mode][key] for r in rounds) for key in rounds[0][mode]}
+        for mode in options.modes
+    }
+    batch = options.batch or SIZES[size][4]
+    base = best[options.modes[0]]
+    print(f"\n{size}: {SIZES[size][0]} x {SIZES[size][1]}, vocabulary {SIZES[size][3]}, ", end="")
+    print(f"length {options.length}, batch {batch}, {options.device}")
+    print(f"{'':22}{'micro-batch':>20}{'step':>20}{'memory':>18}")
+    print(
+        f"{'':22}{'samples/s':>12}{'ratio':>8}{'samples/s':>12}{'ratio':>8}{'MB':>10}{'ratio':>8}"
+    )
+    for mode, row in best.items():
+        cells = "".join(
+            f"{batch / row[key]:12.2f}{base[key] / row[key]:8.2f}" for key in ("add_s", "step_s")
+        )
+        print(f"{mode:22}{cells}{row['mb']:10.0f}{row['mb'] / base['mb']:8.2f}", flush=True)
+
+
+def in_own_process(size: str, mode: str, options: argparse.Namespace) -> dict[str, float]:
+    command = [sys.executable, __file__, "--one", "--sizes", size, "--modes", mode]
+    for name in ("length", "batch", "steps", "threads", "device"):
+        if getattr(options, name) is not None:
+            command += [f"--{name}", str(getattr(options, name))]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure(options: argparse.Namespace) -> dict[str, float]:
+    """Seconds a micro-batch and a step, and peak memory above the model in MB."""
+    (size,), (mode,) = options.sizes, options.modes
+    device = torch.device(options.device)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    warnings.simplefilter("ignore")
+    layers, width, heads, vocabulary, usual = SIZES[size]
+    config = GPT2Config(
+        vocab_size=vocabulary,
+        n_positions=max(128, options.length),
+        n_layer=layers,
+        n_embd=width,
+        n_head=heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        tie_word_embeddings=mode != "Opacus ghost",  # which refuses a tied one
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    model = GPT2LMHeadModel(config).to(device).train()
+    ids = torch.randint(vocabulary, (options.batch or usual, options.length), device=device)
+    batch = TokenBatch(ids=ids, mask=torch.ones_like(ids), labels=ids)
+    before = memory(device)
+    job = job_of(mode, model, batch)
+    adding = stepping = 0.0
+    for number in range(options.steps + 1):
+        began = clock(device)
+        job.add()
+        added = clock(device)
+        job.step()
+        if number:  # the first one warms up
+            adding += added - began
+            stepping += clock(device) - began
+    return {
+        "add_s": adding / options.steps,
+        "step_s": stepping / options.steps,
+        "mb": (peak(device) - before) / 1e6,
+    }
+
+
+def job_of(mode: str, model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
+    match mode:
+        case "ordinary":
+            return ordinary(model, batch)
+        case "Opacus ghost":
+            return ghost(model, batch)
+        case "ours, checkpointing":
+            model.activation_checkpointing_enable()
+        case "ours, LoRA 8":
+            model = with_lora(model, rank=8)
+    clipper = (HooksClipper if mode == "Opacus hooks" else PerRecordClipper)(model, clip_norm=1.0)
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    optimizer = noisy_optimizer(
+        torch.optim.AdamW(trainable, lr=1e-4),
+        noise_multiplier=0.7,
+        clip_norm=1.0,
+        expected_batch_size=len(batch),
+    )
+
+    def add() -> None:
+        with clipper.recording(records=len(batch)):
+            with autocast(batch):
+                losses = record_losses(model, batch)
+            clipper.add_clipped(losses)
+
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return Job(add=add, step=step)
+
+
+def ordinary(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def add() -> None:
+        with autocast(batch):
+            loss = model(
+                input_ids=batch.ids,
+                attention_mask=batch.mask,
+                labels=batch.labels,
+                use_cache=False,
+            ).loss
+        loss.backward()
+
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return Job(add=add, step=step)
+
+
+def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
+    from opacus.grad_sample import GradSampleModuleFastGradientClipping
+    from opacus.optimizers import DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
+
+    hooked = GradSampleModuleFastGradientClipping(model, max_grad_norm=1.0, use_ghost_clipping=True)
+    optimizer = DPOptimizerFastGradientClipping(
+        torch.optim.AdamW(hooked.parameters(), lr=1e-4),
+        noise_multiplier=0.7,
+        max_grad_norm=1.0,
+        expected_batch_size=len(batch),
+    )
+
+    def add() -> None:
+        with autocast(batch):
+            losses = record_losses(hooked, batch)
+        DPTensorFastGradientClipping(hooked, optimizer, losses, "mean").backward()
+
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return Job(add=add, step=step)
+
+
+def autocast(batch: TokenBatch) -> torch.autocast:
+    """bfloat16 on a GPU, float32 on the CPU."""
+    device = batch.ids.device.type
+    return torch.autocast(device, dtype=torch.bfloat16, enabled=device != "cpu")
+
+
+def clock(device: torch.device) -> float:
+    if device.type == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def memory(device: torch.device) -> float:
+    if device.type == "cpu":
+        return float(psutil.Process().memory_info().rss)
+    return float(torch.cuda.memory_allocated(device))
+
+
+def peak(device: torch.device) -> float:
+    if device.type == "cpu":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    return float(torch.cuda.max_memory_allocated(device))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Models of the GPT-2 family: loaded by name or path, made small, or given LoRA factors."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from tokenizers import ByteLevelBPETokenizer
+from torch import nn
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Tokenizer,
+)
+from transformers.pytorch_utils import Conv1D
+from transformers.utils import logging
+
+from sugarbush.errors import ParamsError
+from sugarbush.randomness import seed_of
+
+END = "<|endoftext|>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The size of a model that is made here."""
+
+    layers: int
+    width: int
+    heads: int
+    context: int
+
+
+TINY = Shape(layers=4, width=256, heads=4, context=256)
+
+
+def load(name_or_path: str, *, device: torch.device) -> tuple[Any, Any]:
+    """A causal language model in float32 without dropout, and its tokenizer.
+
+    A name is looked up where Hugging Face keeps its downloads, then downloaded. Dropout is off:
+    DP-SGD's noise regularises enough. Raises ParamsError when there is no such model, or when its
+    tokenizer does not mark the end of a text.
+    """
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name_or_path)
+        model: Any = AutoModelForCausalLM.from_pretrained(name_or_path, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise ParamsError(
+            f"params.yaml: finetune.model={name_or_path!r} cannot be loaded "
+            f"({type(error).__name__}): it is no folder with a causal language model, and no such "
+            "name could be downloaded."
+        ) from None
+    if tokenizer.eos_token_id is None:
+        raise ParamsError(
+            f"params.yaml: finetune.model={name_or_path!r} has a tokenizer without an end-of-text "
+            "token, so its texts would not end. Choose another."
+        )
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model.to(device), tokenizer
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Leave a model and its tokenizer the way `load` and every other tool expects them."""
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def train_tokenizer(texts: Iterable[str], *, vocabulary: int) -> Any:
+    """A byte-level BPE tokenizer of at most `vocabulary` tokens, trained on *public* texts.
+
+    Every text can be encoded, since every byte is a token.
+    """
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(
+        texts, vocab_size=vocabulary, min_frequency=2, special_tokens=[END], show_progress=False
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trained.save_model(folder)
+        return GPT2Tokenizer.from_pretrained(folder)
+
+
+def new_model(tokenizer: Any, shape: Shape, *, seed: int) -> GPT2LMHeadModel:
+    """A GPT-2 with weights that were never trained, from a public seed."""
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=shape.context,
+        n_embd=shape.width,
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=tokenizer.eos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(seed, "weights"))
+        return GPT2LMHeadModel(config)
+
+
+def with_lora(model: Any, *, rank: int) -> Any:
+    """`model` with its weights frozen and low-rank factors beside those of every block.
+
+    Alpha is twice the rank, so that a learning rate suits several ranks. Move the model to its
+    device before. Source: Hu et al. 2022.
+    """
+    blocks = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, Conv1D | nn.Linear) and ".h." in name
+    ]
+    if not blocks:
+        raise ParamsError(
+            "params.yaml: finetune.lora_rank is set, but the model has no blocks of the GPT-2 "
+            "kind. Set it to null to train all weights."
+        )
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank,
+        lora_dropout=0.0,
+        target_modules=blocks,
+        fan_in_fan_out=isinstance(model.get_submodule(blocks[0]), Conv1D),
+        task_type="CAUSAL_LM",
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")
+        return get_peft_model(model, config)
+
+
+def merged(model: Any) -> Any:
+    """The model as one without LoRA factors: they are added into the weights beside them."""
+    return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
