@@ -13,6 +13,7 @@ and `prepare` keeps to the other side of that cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,23 @@ from sugarbush.privacy.kinds import Released
 from sugarbush.randomness import Rng, public_rng
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-Prompt = tuple[str, ...]
 
 # Of the examples in a prompt so many, drawn anew for each request, make the point to draw around.
 _EXAMPLES_A_QUERY = 3
 # Similarities are held for as many (request, pool text) pairs at a time: 64 MiB.
 _PAIRS_A_BLOCK = 1 << 24
 _TINY = np.finfo(np.float32).tiny
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prompt:
+    """The texts whose mean is drawn around, and the parent whose copies are never drawn."""
+
+    texts: tuple[str, ...] = ()
+    parent: str | None = None
+
+
+_NOTHING = _Prompt()
 
 
 class PoolGenerator:
@@ -82,12 +93,12 @@ class PoolGenerator:
 
     def _answers(self, requests: tuple[Request, ...]) -> tuple[Answer, ...]:
         rngs = [public_rng(self._seed, "pool", repr(request)) for request in requests]
-        asked_by: dict[Prompt, list[int]] = {}
+        asked_by: dict[_Prompt, list[int]] = {}
         for place, (request, rng) in enumerate(zip(requests, rngs, strict=True)):
             asked_by.setdefault(_prompt(request, rng), []).append(place)
         answers = {
             place: Answer(text=self._texts[rngs[place].integers(len(self._texts))])
-            for place in asked_by.pop((), [])
+            for place in asked_by.pop(_NOTHING, [])
         }
         prompts = list(asked_by)
         directions = self._directions(prompts)
@@ -95,70 +106,70 @@ class PoolGenerator:
         for start in range(0, len(prompts), block):
             cosines = directions[start : start + block] @ self._embeddings.T
             for row, prompt in zip(cosines, prompts[start : start + block], strict=True):
+                near = self._near(row, prompt)
+                scores = row[near] / np.float32(self._params.temperature)
                 for place in asked_by[prompt]:
-                    answers[place] = self._draw(row, requests[place], rngs[place])
+                    answers[place] = self._draw(near, scores, requests[place], rngs[place])
         return tuple(answers[place] for place in range(len(requests)))
 
-    def _draw(self, cosines: NDArray[np.float32], request: Request, rng: Rng) -> Answer:
-        """One text by exp(cosine / temperature), by the Gumbel-max trick."""
-        taken = self._copies(request)
-        if isinstance(request, VariationRequest):
-            near = _nearest(cosines, self._params.neighbours + len(taken))
-            near = near[~np.isin(near, taken)]
-            allowed = near[np.argsort(-cosines[near], kind="stable")][: self._params.neighbours]
-            allowed = np.sort(allowed)
-        else:
-            allowed = np.setdiff1d(np.arange(len(self._texts)), taken, assume_unique=True)
-        if not len(allowed):
-            return Answer(text=None, problem=Problem.COPIED_EXAMPLE)
+    def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
+        """The places that may be drawn, in order: all, or the neighbours of a parent."""
+        if prompt.parent is None:
+            return np.arange(len(cosines))
+        copies = self._places.get(prompt.parent, [])
+        count = self._params.neighbours + len(copies)
+        near = np.arange(len(cosines))
+        if count < len(cosines):
+            near = np.argpartition(-cosines, count - 1)[:count].astype(np.int64)
+        near = near[~np.isin(near, copies)]
+        nearest_first = near[np.argsort(-cosines[near], kind="stable")]
+        return np.sort(nearest_first[: self._params.neighbours])
+
+    def _draw(
+        self, near: NDArray[np.int64], scores: NDArray[np.float32], request: Request, rng: Rng
+    ) -> Answer:
+        """One text by exp(score), by the Gumbel-max trick, but none of the request's examples."""
         # -log(Exp(1)) is a standard Gumbel variate.
-        exponential = rng.standard_exponential(len(allowed), dtype=np.float32)
-        gumbel = -np.log(np.maximum(exponential, _TINY))
-        scores = cosines[allowed] / np.float32(self._params.temperature) + gumbel
-        return Answer(text=self._texts[allowed[int(np.argmax(scores))]])
+        exponential = rng.standard_exponential(len(near), dtype=np.float32)
+        perturbed = scores - np.log(np.maximum(exponential, _TINY))
+        shown = [place for text in set(request.examples) for place in self._places.get(text, ())]
+        if shown:
+            perturbed[np.isin(near, shown)] = -np.inf
+        best = int(np.argmax(perturbed)) if len(near) else -1
+        if best < 0 or np.isneginf(perturbed[best]):
+            return Answer(text=None, problem=Problem.COPIED_EXAMPLE)
+        return Answer(text=self._texts[near[best]])
 
-    def _copies(self, request: Request) -> NDArray[np.int64]:
-        """Places of pool texts that the request shows already."""
-        shown = set(request.examples)
-        if isinstance(request, VariationRequest):
-            shown.add(request.parent)
-        places = [place for text in shown for place in self._places.get(text, ())]
-        return np.array(sorted(places), dtype=np.int64)
-
-    def _directions(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
+    def _directions(self, prompts: Sequence[_Prompt]) -> NDArray[np.float32]:
         """Unit vectors (m, d) of the mean embedding of each prompt's texts.
 
         What the pool holds is not embedded again.
         """
-        strange = list(dict.fromkeys(t for p in prompts for t in p if t not in self._places))
+        texts = dict.fromkeys(text for prompt in prompts for text in prompt.texts)
+        strange = [text for text in texts if text not in self._places]
         embedded = dict(zip(strange, self._embed(strange), strict=True)) if strange else {}
-        sums = [
-            sum(
-                self._embeddings[self._places[text][0]] if text in self._places else embedded[text]
-                for text in prompt
-            )
-            for prompt in prompts
-        ]
-        means: NDArray[np.float32] = np.array(sums, dtype=np.float32)
-        lengths = np.linalg.norm(means, axis=-1, keepdims=True)
+        vectors = {
+            text: embedded[text] if text in embedded else self._embeddings[self._places[text][0]]
+            for text in texts
+        }
+        means: NDArray[np.float32] = np.zeros(
+            (len(prompts), self._embeddings.shape[1]), dtype=np.float32
+        )
+        for row, prompt in enumerate(prompts):
+            means[row] = np.mean([vectors[text] for text in prompt.texts], axis=0)
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
         directions: NDArray[np.float32] = means / np.maximum(lengths, _TINY)
         return directions
 
 
-def _prompt(request: Request, rng: Rng) -> Prompt:
-    """The texts whose mean a request is drawn around; none for a request that asks for nothing."""
+def _prompt(request: Request, rng: Rng) -> _Prompt:
     if isinstance(request, VariationRequest):
-        return (request.parent,)
+        return _Prompt(texts=(request.parent,), parent=request.parent)
     if request.examples:
         count = min(_EXAMPLES_A_QUERY, len(request.examples))
         chosen = rng.choice(len(request.examples), size=count, replace=False)
-        return tuple(request.examples[i] for i in sorted(chosen))
+        return _Prompt(texts=tuple(request.examples[i] for i in sorted(chosen)))
     if request.attributes:
-        return (", ".join(f"{name.replace('_', ' ')}: {v}" for name, v in request.attributes),)
-    return ()
-
-
-def _nearest(cosines: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    if count >= len(cosines):
-        return np.arange(len(cosines))
-    return np.argpartition(-cosines, count - 1)[:count].astype(np.int64)
+        told = (f"{name.replace('_', ' ')}: {value}" for name, value in request.attributes)
+        return _Prompt(texts=(", ".join(told),))
+    return _NOTHING

@@ -1,0 +1,50 @@
+"""By embeddings: what the simulator writes unasked is far from the example, and what it writes
+after donated examples is near. Without this the demo could show nothing."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from sugarbush.embedding.encode import Encoder
+from sugarbush.llm.client import RandomRequest, Request, VariationRequest
+from sugarbush.llm.simulator.writer import Simulator
+from sugarbush.params import EmbeddingParams, MakeExampleParams
+from sugarbush.privacy.kinds import Released
+from tasks.make_example import SUBJECT, write_records
+
+TEXTS = 60
+
+
+def _written(*requests: Request) -> list[str]:
+    return [str(a.text) for a in Simulator(seed=1).generate(Released(requests)).value]
+
+
+@pytest.mark.slow
+def test_examples_bring_the_simulator_near_the_corpus_and_nothing_else_does() -> None:
+    records = list(islice(write_records(MakeExampleParams(records=100, donated=1, seed=1)), 170))
+    corpus = [r["text"] for r in records[:TEXTS]]
+    examples = [r["text"] for r in records[TEXTS : TEXTS + 50]]
+    unasked = _written(*(RandomRequest(subject=SUBJECT, sample=i) for i in range(TEXTS)))
+    shown = _written(
+        *(
+            RandomRequest(subject=SUBJECT, sample=i, examples=tuple(examples[i % 5 :: 5]))
+            for i in range(TEXTS)
+        )
+    )
+    varied = _written(
+        *(VariationRequest(subject=SUBJECT, parent=text, mask_share=0.5) for text in corpus)
+    )
+    encode = Encoder(
+        EmbeddingParams(model="bundled", max_tokens=128, precision="auto"), cache=None
+    ).encode
+    private, generic, near, children = map(encode, (corpus, unasked, shown, varied))
+
+    def nearest(others: np.ndarray) -> float:
+        return float((private @ others.T).max(axis=1).mean())
+
+    assert nearest(generic) < 0.6
+    assert nearest(near) > nearest(generic) + 0.15
+    cosines = (private * children).sum(axis=1)
+    assert cosines.mean() > 0.85
+    assert np.abs(generic @ generic.T).mean() < 0.6, "generic texts are diverse"
