@@ -34,7 +34,6 @@ from sugarbush.privacy.unit import Unit
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
-RELEASE = "release"
 _SKETCH = 64
 # Two corpora under two names that share more than about this part of their records are one dataset.
 _SAME_DATASET = 0.25
@@ -50,6 +49,7 @@ class Entry:
     stage: str
     run: str
     event: Event
+    delta: float
     sketch: tuple[str, ...]
 
     def as_line(self) -> bytes:
@@ -60,6 +60,7 @@ class Entry:
             "stage": self.stage,
             "run": self.run,
             "event": self.event.as_dict(),
+            "delta": self.delta,
             "sketch": list(self.sketch),
         }
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
@@ -73,7 +74,8 @@ def keyed_sketch(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
     """
     minima = [b"\xff" * 16] * _SKETCH
     for text in texts:
-        digest = hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")
+        plain = " ".join(text.lower().split())  # white space and case make no other corpus
+        digest = hmac.digest(key, plain.encode("utf-8", "surrogatepass"), "sha256")
         for block in range(_SKETCH // 4):
             wide = hashlib.sha512(digest + bytes([block])).digest()
             for part in range(4):
@@ -125,6 +127,7 @@ class Ledger:
                 stage=stage,
                 run=run,
                 event=event,
+                delta=self.delta,
                 sketch=sketch,
             )
             self._append(entry.as_line())
@@ -149,7 +152,9 @@ class Ledger:
                 f"which cannot be added to charges per {self.unit}. "
                 "Set privacy.unit back, or name another privacy.dataset."
             )
-        return epsilon([*(entry.event for entry in entries), *more], delta=self.delta)
+        # A larger delta makes epsilon smaller: asking for one must not make room under the cap.
+        delta = min([self.delta, *(entry.delta for entry in entries)])
+        return epsilon([*(entry.event for entry in entries), *more], delta=delta)
 
     def _admit(
         self,
@@ -170,9 +175,8 @@ class Ledger:
             )
 
     def _refuse_other_names(self, sketch: tuple[str, ...]) -> None:
-        """One corpus has one name; and what was ever a release is no benchmark."""
-        released = self.folder.parent / RELEASE
-        paths = {*self.folder.glob("*.jsonl"), *released.glob("*.jsonl")} - {self.path}
+        """One corpus has one name and one purpose, and so one budget."""
+        paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         for path in sorted(paths):
             for known in {entry.sketch for entry in _read(path)}:
                 if known and _agreement(known, sketch) > _SAME_DATASET:
@@ -195,12 +199,12 @@ class Ledger:
             raise LedgerError(f"{self.path}: cannot be used: {error.strerror}") from None
 
     def _append(self, line: bytes) -> None:
-        """Append one line and wait for the disk; a line torn by a death before is closed first."""
+        """Append one line and wait for the disk; what a death left of a line is cut off first."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                line = b"\n" + line
+            whole = self.path.read_bytes().rfind(b"\n") + 1
+            if whole != os.fstat(descriptor).st_size:
+                os.ftruncate(descriptor, whole)
             if os.write(descriptor, line) != len(line):
                 raise LedgerError(f"{self.path}: the disk took only a part of the entry")
             os.fsync(descriptor)
@@ -218,32 +222,22 @@ def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
 
 
 def _read(path: Path) -> tuple[Entry, ...]:
-    """The entries of a file. A line without its end was never finished, so nothing was drawn on
-    it; any other line that does not parse means that somebody edited the file."""
+    """The entries of a file. A last line without its end was never finished, so nothing was drawn
+    on it; any other line that does not parse means that somebody edited the file."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        *lines, _unfinished = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return ()
     entries = []
     for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
         try:
             entries.append(_parse(json.loads(line)))
         except (ValueError, KeyError, TypeError, AssertionError):
-            if _torn(lines, number):
-                continue
             raise LedgerError(
                 f"{path}, line {number}: not an entry. Restore the file from a backup; "
                 "nothing is drawn while the ledger cannot be trusted."
             ) from None
     return tuple(entries)
-
-
-def _torn(lines: list[bytes], number: int) -> bool:
-    """An unfinished write is a proper prefix of an entry: it starts as one and does not end so."""
-    line = lines[number - 1]
-    return line.startswith(b'{"id":"'[: len(line)]) and not line.endswith(b"}")
 
 
 def _parse(fields: dict[str, Any]) -> Entry:
@@ -254,5 +248,6 @@ def _parse(fields: dict[str, Any]) -> Entry:
         stage=str(fields["stage"]),
         run=str(fields["run"]),
         event=event_from_dict(fields["event"]),
+        delta=float(fields["delta"]),
         sketch=tuple(map(str, fields["sketch"])),
     )

@@ -190,3 +190,38 @@ def test_a_full_disk_refuses_the_charge(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(LedgerError, match="No space left"):
         charge(ledger)
+
+
+def test_a_larger_delta_makes_no_room_under_the_cap(tmp_path: Path) -> None:
+    while True:
+        try:
+            charge(ledger_at(tmp_path))
+        except BudgetExceededError:
+            break
+    with pytest.raises(BudgetExceededError):
+        charge(ledger_at(tmp_path, delta=0.1))
+
+
+@pytest.mark.parametrize(("first", "second"), [("benchmark", "release"), ("example", "benchmark")])
+def test_a_purpose_has_no_budget_of_its_own_for_a_known_corpus(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    sketch = keyed_sketch([f"letter {i}" for i in range(100)], key=state_key(tmp_path))
+    charge(ledger_at(tmp_path, purpose=first), sketch=sketch)
+    with pytest.raises(LedgerError, match=f"known to the ledger as 'letters' .{first}."):
+        charge(ledger_at(tmp_path, purpose=second), sketch=sketch)
+
+
+def test_white_space_and_case_make_no_other_corpus(tmp_path: Path) -> None:
+    key = state_key(tmp_path)
+    assert keyed_sketch(["Dear  Shop\n"], key=key) == keyed_sketch(["dear shop"], key=key)
+
+
+def test_an_entry_whose_end_was_cut_off_is_not_forgotten(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path)
+    charge(ledger)
+    charge(ledger)
+    lines = ledger.path.read_bytes().split(b"\n")
+    ledger.path.write_bytes(b"\n".join([lines[0][:-1], *lines[1:]]))
+    with pytest.raises(LedgerError, match="line 1"):
+        ledger.entries()

@@ -65,7 +65,8 @@ LINES = (
 def entry(id_: str, event: Any, stage: str) -> Entry:
     return Entry(
         id=id_, time="2026-11-20T09:30:00+00:00", unit=Unit.RECORD, stage=stage,
-        run="secret-run-digest", event=event, sketch=("secret-sketch",),
+        run="secret-run-digest", event=event, delta=1e-6,
+        sketch=("secret-sketch",),
     )  # fmt: skip
 
 
