@@ -1,13 +1,14 @@
 """How fast does the `huggingface` provider write, and what do its batches and its sampler bring?
 
-    python -m benchmarks.huggingface [--device auto] [--threads 2] [--texts 24] [--tokens 48]
-                                     [--rounds 3] [--batch-tokens 4096] [--only distil]
+    python -m benchmarks.huggingface [--device auto] [--dtype auto] [--threads 2] [--texts 24]
+                                     [--tokens 48] [--rounds 3] [--batch-tokens 4096]
+                                     [--only distil]
 
 Random weights of the sizes of a tiny (4 x 256) and of distilled GPT-2 (6 x 768), which write until
 the last token, at a temperature that leaves a nucleus of the size that trained ones have, on
-prompts of 20 to 400 tokens. Against the loop that comes to mind first (one prompt
-after the other through `generate`), and against batches as the prompts come, with transformers' own
-sampling. Ratios are to that loop in the same round; the median of the rounds is shown.
+prompts of up to 350 tokens. Against the loop that comes to mind first (one prompt after the other
+through `generate`), and against batches as the prompts come, both with transformers' own sampling.
+Ratios are to that loop in the same round; the median of the rounds is shown.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
     with tempfile.TemporaryDirectory() as folder:
         save_model(Path(folder), size)
         params = HuggingFaceParams(
-            model=folder, device=options.device, dtype="auto", temperature=0.3, top_p=0.95,
+            model=folder, device=options.device, dtype=options.dtype, temperature=0.3, top_p=0.95,
             max_tokens=options.tokens, batch_tokens=options.batch_tokens,
         )  # fmt: skip
         local = load_model(params)
@@ -132,6 +133,7 @@ def median_ratio(taken: list[Timing], base: list[Timing], seconds: str) -> float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", default="auto")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--texts", type=int, default=24)
     parser.add_argument("--tokens", type=int, default=48)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import networkx as nx
 
+from sugarbush.errors import FailureError
 from sugarbush.params import Params
 from tasks import fingerprint
 
@@ -23,11 +24,17 @@ def would_draw(base: Path, params: Params) -> bool:
 
 def stale_stages(base: Path) -> set[str]:
     """What DVC finds out of date, and all that stands on it."""
+    from dvc.lock import LockError
     from dvc.repo import Repo
 
-    with Repo(str(base)) as repo:
-        changed = {name.rsplit(":", 1)[-1] for name in repo.status()}
-        edges = [(a.addressing, b.addressing) for a, b in repo.index.graph.edges]
+    try:
+        with Repo(str(base)) as repo:
+            changed = {name.rsplit(":", 1)[-1] for name in repo.status()}
+            edges = [(a.addressing, b.addressing) for a, b in repo.index.graph.edges]
+    except LockError:
+        raise FailureError(
+            "another run is at work in this folder; ask again when it has ended"
+        ) from None
     graph = nx.DiGraph(edges)
     changed &= set(graph)
     above = {user for name in changed - {fingerprint.NAME} for user in nx.ancestors(graph, name)}

@@ -63,13 +63,15 @@ class _ClosingError(Exception):
 class Call:
     """One call that may have to be made.
 
-    `key` is what its answer is kept under, `worst_cost` the most that it can cost.
+    `key` is what its answer is kept under, `worst_cost` the most that it can cost;
+    `response_format` the form of the answer, None for plain text.
     """
 
     key: str
     messages: tuple[Message, ...]
     seed: int
     worst_cost: float
+    response_format: dict[str, Any] | None = None
 
 
 # Everything that an attempt can end in; anything else is a fault of ours.
@@ -163,6 +165,7 @@ def call_body(params: OpenAiParams, call: Call) -> dict[str, Any]:
         "top_p": params.top_p,
         "reasoning_effort": params.reasoning_effort,
         "seed": call.seed if params.send_seed else None,
+        "response_format": call.response_format,
     }
     return {name: value for name, value in body.items() if value is not None}
 

@@ -5,12 +5,10 @@ A model with a chat template is asked by `prompts.render`, any other goes on wit
 padded on the left under an attention mask. An answer that fails the checks is asked for once more
 with another seed, and then dropped.
 
-Equal seeds give equal texts. Each text is drawn with uniforms of its own, so that it does not
-depend on which others are asked for beside it, but for rounding: a matrix product adds in another
-order in a batch of another shape. In float32 that moves a probability by about one part in a
-million, and a text now and then; in bfloat16 by one in a hundred, and most long texts. So equal
-requests under equal settings give equal texts on one machine in any type, and texts that hardly
-depend on `batch_tokens` in float32.
+Equal requests, settings and seeds give equal texts on one machine. Each text is drawn with uniforms
+of its own, so that it does not depend on which others are asked for beside it, but for rounding: a
+matrix product adds up in another order in a batch of another shape, which hardly ever changes a
+text in float32 and sometimes does in bfloat16 (docs/decisions/0211).
 
 The sampling defaults that a model's authors ship (top-k, repetition penalty) are not used: the
 settings decide. Code that comes with a model is never run.

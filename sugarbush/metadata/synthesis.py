@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +27,12 @@ _ALL = 1 - 1e-12
 MAX_ROWS = 5_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """Steps of an estimation at most, and the tolerance that ends it sooner."""
-
-    iterations: int
-    tolerance: float
-
-
-ROUND = Effort(iterations=60, tolerance=1e-4)
-FINAL = Effort(iterations=1000, tolerance=1e-6)
+# Evaluations of the model that an estimation may take: after a round, and at the end.
+ROUND: Final = 60
+FINAL: Final = 400
+# Loss a count at which an estimation stops: half of what noise leaves. Measured, going on to the
+# optimum (about 0.2) changed total variation by less than 7% either way.
+ENOUGH: Final = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,15 +126,15 @@ def fit(
     *,
     rare: Mapping[str, RareValues],
     start: MarkovRandomField | None = None,
-    effort: Effort = ROUND,
+    calibrations: int = ROUND,
 ) -> MarkovRandomField:
     """The model that the measurements so far point to."""
     return estimate(
         domain,
         [observe(measurement, rare) for measurement in measurements],
         total=max(count_records(measurements), 1.0),
-        iterations=effort.iterations,
-        tolerance=effort.tolerance,
+        enough=ENOUGH,
+        calibrations=calibrations,
         start=start,
     )
 
@@ -151,7 +148,7 @@ def finish(
 ) -> Synthesis:
     """The engine's result: the model, fitted thoroughly."""
     return Synthesis(
-        model=fit(domain, measurements, rare=rare, start=start, effort=FINAL),
+        model=fit(domain, measurements, rare=rare, start=start, calibrations=FINAL),
         measurements=tuple(measurements),
         record_count=count_records(measurements),
         rare=rare,
@@ -170,7 +167,7 @@ def finish_singles(
     again = measure_singles(curator, mu_squared=curator.mu_squared_left, round=round)
     singles = [m for m in measurements if len(m.attributes) == 1 and not m.merged] + again
     return Synthesis(
-        model=fit(curator.domain, singles, rare={}, effort=FINAL),
+        model=fit(curator.domain, singles, rare={}, calibrations=FINAL),
         measurements=(*measurements, *again),
         record_count=count_records([*measurements, *again]),
         rare=rare or {},

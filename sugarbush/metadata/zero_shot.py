@@ -11,10 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 
 from sugarbush.schema import Attribute
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
+
+# In cosines: how far apart two values must be for the nearer one to be e times as likely, and how
+# far an offset may well be from 0.
+_TEMPERATURE = 0.05
+_SPREAD = 0.05
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,31 @@ def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
     ]
     stacked = np.stack(places)
     return np.asarray(stacked / np.linalg.norm(stacked, axis=1, keepdims=True))
+
+
+def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Calibration:
+    """Offsets that make the labels of donated examples likely; public examples only.
+
+    `similarities` (n, k) are the examples' cosines, `codes` (n,) their labels; those in the bucket
+    say nothing of the values and are left out. Minimises the cross-entropy of
+    softmax((cosine - offset) / temperature) plus a normal prior on the offsets, so that a value
+    that no example shows keeps an offset near 0. Source: Platt 1999, with one offset a value.
+    """
+    size = similarities.shape[1]
+    known = (codes >= 0) & (codes < size)
+    if not known.any():
+        return NO_CALIBRATION
+    cosines, labels = np.asarray(similarities[known], dtype=np.float64), codes[known]
+
+    def loss(offsets: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        logs = log_softmax((cosines - offsets) / _TEMPERATURE, axis=1)
+        excess = np.exp(logs)
+        excess[np.arange(len(labels)), labels] -= 1
+        value = -logs[np.arange(len(labels)), labels].sum() + (offsets**2).sum() / 2 / _SPREAD**2
+        return float(value), -excess.sum(axis=0) / _TEMPERATURE + offsets / _SPREAD**2
+
+    found = minimize(loss, np.zeros(size), jac=True, method="L-BFGS-B")
+    return Calibration(offsets=tuple(map(float, found.x)))
 
 
 def nearest_values(

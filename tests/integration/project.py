@@ -16,9 +16,10 @@ from sugarbush.privacy.ledger import Entry, Ledger
 from sugarbush.privacy.unit import Unit
 from tests.settings import ROOT, settings
 
-PARTS = (
-    "cli flows tasks sugarbush params.yaml dvc.yaml .dvc .dvcignore .gitignore pyproject.toml"
-).split()
+PARTS = [
+    "cli", "flows", "tasks", "sugarbush",
+    "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
+]  # fmt: skip
 PRODUCTS = ("lamp", "chair", "kettle")
 WORDS = ("arrived late", "came in pieces", "does not start", "is the wrong colour", "went missing")
 SCHEMA = {

@@ -705,3 +705,13 @@ def shown_values(kind: Kind, text: str) -> tuple[str, ...]:
     """The known values of `kind` that a text shows, in order of appearance."""
     pattern, shown = finder(kind)
     return tuple(shown[found.group().lower()] for found in pattern.finditer(text))
+
+
+@cache
+def named_things() -> re.Pattern[str]:
+    """Finds `thing`: a known product after an article or the like, with the brand before it."""
+    nouns, _ = finder(Kind.PRODUCT)
+    return re.compile(
+        r"\b(?:[Tt]he|[Aa]n?|[Mm]y|[Yy]our|[Oo]ur|[Nn]o|[Oo]ne|[Nn]ew) "
+        rf"(?P<thing>(?:[A-Z][a-z]+ (?:[a-z]+ )?)?(?P<noun>(?i:{nouns.pattern})))"
+    )

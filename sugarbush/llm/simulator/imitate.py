@@ -6,78 +6,163 @@ the request alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sugarbush.llm.simulator.agenda import Setting
-from sugarbush.llm.simulator.concepts import Kind, finder, shown_values
-from sugarbush.llm.simulator.document import Need, Part, Voice, insert, parse, voice_of
+from sugarbush.llm.simulator.concepts import Kind, shown_values
+from sugarbush.llm.simulator.document import Need, Part, parse, voice_of
+from sugarbush.llm.simulator.weave import is_talk, with_wishes
 from sugarbush.llm.simulator.wishes import Wish, wish_of
 from sugarbush.llm.simulator.wording import Disguise, reword
 
 _SPOKEN = frozenset({"phone", "chat", "social media", "store"})
 _WRITTEN = frozenset({"email", "web form"})
 _WEIGHTY = (Kind.PRODUCT, Kind.ISSUE)
-# What the manner of the examples may show by signs that the simulator cannot read (a code, a
-# depot) is said in brackets, so that it changes little.
-_IN_PASSING = {Kind.PRIORITY, Kind.REGION, Kind.TENURE, Kind.RATING, Kind.DATE, Kind.OTHER}
+# How far apart, in shares of their texts, two sentences in the middle may stand for one another.
 _NEAR = 0.15
 _MIXING = 0.55
 _REWORDING = 0.15
 
 
+@dataclass(frozen=True)
+class Spot:
+    """A sentence and where it stands: sentences before it, sentences after it."""
+
+    part: Part
+    before: int
+    after: int
+
+    def is_like(self, other: Spot) -> bool:
+        """Whether the two may stand for one another: the same speaker, place and shape.
+
+        The first two and the last two sentences of a text have duties of their own.
+        """
+        here, there = (min(s.before, 2) - min(s.after, 2) for s in (self, other))
+        share, other_share = (s.before / max(s.before + s.after, 1) for s in (self, other))
+        return (
+            self.part.speaker == other.part.speaker
+            and here == there
+            and abs(share - other_share) < _NEAR
+            and _shape(self.part.text) == _shape(other.part.text)
+        )
+
+
 def imitate(examples: Sequence[str], setting: Setting) -> list[Part]:
     """A new text that shows the wishes, in the manner of `examples` (at least one, not empty)."""
-    dice, wishes = setting.dice, setting.wishes
-    documents = [parsed(example) for example in examples]
-    weights = [
-        _likeness(text, parts, wishes) for text, parts in zip(examples, documents, strict=True)
-    ]
-    skeleton = dice.pick_by(range(len(documents)), weights)
-    others = [i for i in range(len(documents)) if i != skeleton]
-    donors = [donor for i in others for donor in _placed(documents[i])]
-    parts = []
-    for place, part in _placed(documents[skeleton]):
-        clash = next((w for w in wishes if w.conflicts(part.text)), None)
-        if clash is not None:
-            parts.append(_instead(part, clash, donors, setting))
-        elif another := _of_the_thing(part, donors, setting):
-            parts.append(replace(part, text=another))
-        elif donors and dice.chance(_MIXING):
-            parts.append(swapped(part, place, donors, setting, frozenset(p.text for p in parts)))
-        else:
-            parts.append(part)
+    dice = setting.dice
+    weights = [_likeness(text, setting.wishes) for text in examples]
+    chosen = dice.pick_by(range(len(examples)), weights)
+    donors = spots([text for i, text in enumerate(examples) if i != chosen])
+    parts: list[Part] = []
+    for spot in spots(examples[chosen : chosen + 1]):
+        parts += _imitated(spot, donors, setting, parts)
     disguise = Disguise(dice)
     parts = [replace(p, text=reword(disguise.apply(p.text), dice, rate=_REWORDING)) for p in parts]
-    return with_wishes(parts, setting)
+    return with_wishes(_framed(parts), setting, examples)
+
+
+def spots(texts: Sequence[str]) -> list[Spot]:
+    """The sentences of all the texts, each with its place in its own."""
+    return [spot for text in texts for spot in _spots(text)]
+
+
+def exchanged(
+    spot: Spot, donors: Sequence[Spot], setting: Setting, taken: Sequence[Part]
+) -> Part | None:
+    """The sentence of a donor in a like spot; None where there is none.
+
+    A sentence that clashes with a wish, shows less of the wishes than the one in `spot` does, or
+    is `taken` already, is no donor.
+    """
+    shown = [wish for wish in setting.wishes if wish.is_shown(spot.part.text)]
+    fitting = [
+        donor.part.text
+        for donor in donors
+        if spot.is_like(donor)
+        and all(wish.is_shown(donor.part.text) for wish in shown)
+        and _suits(donor.part, setting, taken)
+    ]
+    return replace(spot.part, text=setting.dice.pick(fitting)) if fitting else None
 
 
 @lru_cache(maxsize=8192)
-def parsed(text: str) -> tuple[Part, ...]:
-    """The parts of a text that is likely to come again."""
-    return tuple(parse(text))
+def _spots(text: str) -> tuple[Spot, ...]:
+    parts = parse(text)
+    return tuple(Spot(part, i, len(parts) - 1 - i) for i, part in enumerate(parts))
 
 
-def with_wishes(parts: list[Part], setting: Setting) -> list[Part]:
-    """`parts` with every wish shown: by another word in place where that does, or a sentence."""
-    for wish in setting.wishes:
-        if wish.kind is Kind.CHANNEL and _has_form_of(wish, parts):
-            continue
-        parts = _adapted(parts, wish, setting)
-        shown = [i for i, part in enumerate(parts) if wish.is_shown(part.text)]
-        if shown:
-            parts[shown[0]] = replace(parts[shown[0]], need=Need.WISHED)
-        elif wish.kind in _IN_PASSING:
-            place = _place_for(wish, parts)
-            said = _in_passing(parts[place].text, setting.say_brief(wish))
-            parts[place] = replace(parts[place], text=said, need=Need.WISHED)
-        else:
-            place = _place_for(wish, parts)
-            sentence = setting.say_wish(wish, voice_of(parts[place].speaker, parts))
-            insert(parts, place, sentence, Need.WISHED)
-    return parts
+def _imitated(
+    spot: Spot, donors: Sequence[Spot], setting: Setting, said: Sequence[Part]
+) -> list[Part]:
+    """What becomes of one sentence of the skeleton, after what was `said`: one sentence or none."""
+    clash = next((wish for wish in setting.wishes if wish.conflicts(spot.part.text)), None)
+    if clash is not None:
+        return _instead(spot.part, clash, donors, setting, said)
+    if (other := _on_the_thing(spot.part, donors, setting, said)) is not None:
+        return [other]
+    if setting.dice.chance(_MIXING):
+        return [exchanged(spot, donors, setting, said) or spot.part]
+    return [spot.part]
+
+
+def _instead(
+    part: Part, wish: Wish, donors: Sequence[Spot], setting: Setting, said: Sequence[Part]
+) -> list[Part]:
+    """Instead of a sentence that clashes with `wish`, one that shows it: from another example, or
+    in the simulator's own words unless it was shown before."""
+    fitting = [
+        donor.part.text
+        for donor in donors
+        if donor.part.speaker == part.speaker
+        and wish.is_shown(donor.part.text)
+        and (wish.concept.cues or len(donor.part.text) <= len(part.text))
+        and _suits(donor.part, setting, said)
+    ]
+    if fitting:
+        return [replace(part, text=setting.dice.pick(fitting), need=Need.WISHED)]
+    if any(wish.is_shown(earlier.text) for earlier in said):
+        return []
+    voice = voice_of(part.speaker, [part, *(donor.part for donor in donors)])
+    return [replace(part, text=setting.say_wish(wish, voice), need=Need.WISHED)]
+
+
+def _on_the_thing(
+    part: Part, donors: Sequence[Spot], setting: Setting, said: Sequence[Part]
+) -> Part | None:
+    """Where `part` speaks of another thing than the wished one, a sentence that speaks of that."""
+    wish = wish_of(setting.wishes, Kind.PRODUCT)
+    if wish is None or wish.is_shown(part.text) or not shown_values(Kind.PRODUCT, part.text):
+        return None
+    fitting = [
+        donor.part.text
+        for donor in donors
+        if donor.part.speaker == part.speaker
+        and _shape(donor.part.text) == _shape(part.text)
+        and wish.is_shown(donor.part.text)
+        and _suits(donor.part, setting, said)
+    ]
+    return replace(part, text=setting.dice.pick(fitting)) if fitting else None
+
+
+def _suits(part: Part, setting: Setting, said: Sequence[Part]) -> bool:
+    """Whether a sentence is new here and clashes with no wish."""
+    if any(part.text == earlier.text for earlier in said):
+        return False
+    return not any(wish.conflicts(part.text) for wish in setting.wishes)
+
+
+def _likeness(text: str, wishes: Sequence[Wish]) -> float:
+    """How much an example lends itself as skeleton: by the wishes that it shows, and its form."""
+    weight = 1.0
+    for wish in wishes:
+        if wish.kind is Kind.CHANNEL and wish.known in _SPOKEN | _WRITTEN:
+            talks = is_talk([spot.part for spot in _spots(text)])
+            weight *= 8.0 if talks == (wish.known in _SPOKEN) else 1.0
+        elif wish.is_shown(text):
+            weight *= 6.0 if wish.kind in _WEIGHTY else 2.0
+    return weight
 
 
 def _framed(parts: Sequence[Part]) -> list[Part]:
@@ -89,139 +174,6 @@ def _framed(parts: Sequence[Part]) -> list[Part]:
         else part
         for i, part in enumerate(parts)
     ]
-
-
-def _in_passing(sentence: str, brief: str) -> str:
-    stop = sentence[-1] if sentence.endswith((".", "!", "?")) else ""
-    said = sentence.removesuffix(stop)
-    return f"{said[:-1]}, {brief}){stop}" if said.endswith(")") else f"{said} ({brief}){stop}"
-
-
-def swapped(
-    part: Part,
-    place: float,
-    donors: Sequence[tuple[float, Part]],
-    setting: Setting,
-    taken: frozenset[str],
-) -> Part:
-    """A donor's sentence for the same speaker, of the same shape and at the same place; or `part`.
-
-    A sentence that clashes with a wish, shows less of the wishes than `part` does, or is `taken`
-    already, is no donor.
-    """
-    wishes = setting.wishes
-    shown = [wish for wish in wishes if wish.is_shown(part.text)]
-    fitting = [
-        donor
-        for where, donor in donors
-        if donor.speaker == part.speaker
-        and donor.text not in taken
-        and abs(where - place) < _NEAR
-        and _shape(donor.text) == _shape(part.text)
-        and all(wish.is_shown(donor.text) for wish in shown)
-        and not any(wish.conflicts(donor.text) for wish in wishes)
-    ]
-    return replace(part, text=setting.dice.pick(fitting).text) if fitting else part
-
-
-def placed(texts: Sequence[str]) -> list[tuple[float, Part]]:
-    """The parts of all the texts, each with its relative place in its own."""
-    return [part for text in texts for part in _placed(parsed(text))]
-
-
-def _placed(parts: Sequence[Part]) -> list[tuple[float, Part]]:
-    return [(place / max(len(parts) - 1, 1), part) for place, part in enumerate(parts)]
-
-
-def _likeness(text: str, parts: Sequence[Part], wishes: Sequence[Wish]) -> float:
-    """How much an example lends itself as skeleton: by the wishes that it shows, and its form."""
-    weight = 1.0
-    for wish in wishes:
-        if wish.kind is Kind.CHANNEL and wish.known in _SPOKEN | _WRITTEN:
-            is_talk = sum(bool(part.speaker) for part in parts) > 1
-            weight *= 8.0 if is_talk == (wish.known in _SPOKEN) else 1.0
-        elif wish.is_shown(text):
-            weight *= 6.0 if wish.kind in _WEIGHTY else 2.0
-    return weight
-
-
-def _instead(
-    part: Part, wish: Wish, donors: Sequence[tuple[float, Part]], setting: Setting
-) -> Part:
-    """A sentence that shows `wish`, from another example or else in the simulator's own words."""
-    fitting = [
-        donor.text
-        for _, donor in donors
-        if donor.speaker == part.speaker
-        and wish.is_shown(donor.text)
-        and not any(other.conflicts(donor.text) for other in setting.wishes)
-    ]
-    if wish.kind is Kind.MOOD and not wish.concept.cues:
-        calm = [d.text for _, d in donors if d.speaker == part.speaker and wish.is_shown(d.text)]
-        fitting = [text for text in calm if len(text.split()) <= len(part.text.split())]
-    text = setting.dice.pick(fitting) if fitting else ""
-    voice = voice_of(part.speaker, [part, *(donor for _, donor in donors)])
-    return replace(part, text=text or setting.say_wish(wish, voice), need=Need.WISHED)
-
-
-def _of_the_thing(part: Part, donors: Sequence[tuple[float, Part]], setting: Setting) -> str | None:
-    """Where `part` speaks of another thing than the wished one, a sentence that speaks of that."""
-    wish = wish_of(setting.wishes, Kind.PRODUCT)
-    if wish is None or wish.is_shown(part.text) or not shown_values(Kind.PRODUCT, part.text):
-        return None
-    fitting = [
-        donor.text
-        for _, donor in donors
-        if donor.speaker == part.speaker
-        and donor.text.endswith("?") == part.text.endswith("?")
-        and wish.is_shown(donor.text)
-        and not any(other.conflicts(donor.text) for other in setting.wishes)
-    ]
-    return setting.dice.pick(fitting) if fitting else None
-
-
-def _adapted(parts: list[Part], wish: Wish, setting: Setting) -> list[Part]:
-    """Things, sides of the country and numbers are exchanged in place, word by word."""
-    if wish.bounds is not None:
-        number = setting.say_number(wish)
-        return [replace(p, text=_renumbered(p.text, wish.number_pattern, number)) for p in parts]
-    if wish.kind not in {Kind.PRODUCT, Kind.REGION} or wish.known is None:
-        return parts
-    pattern, shown = finder(wish.kind)
-    words = wish.concept.cues if wish.kind is Kind.PRODUCT else (wish.known,)
-
-    def exchange(old: str) -> str:
-        if shown[old.lower()] == wish.known:
-            return old
-        new = words[0] if wish.kind is Kind.REGION else setting.dice.pick(words[:3])
-        return new.title() if old[0].isupper() and wish.kind is Kind.REGION else new
-
-    return [replace(p, text=pattern.sub(lambda m: exchange(m.group()), p.text)) for p in parts]
-
-
-def _has_form_of(wish: Wish, parts: Sequence[Part]) -> bool:
-    """Whether the layout says the channel: a talk that names no other channel is a call."""
-    text = " ".join(part.text for part in parts)
-    is_talk = sum(bool(part.speaker) for part in parts) > 1
-    return wish.known == "phone" and is_talk and not shown_values(Kind.CHANNEL, text)
-
-
-def _renumbered(text: str, pattern: re.Pattern[str], number: str) -> str:
-    found = pattern.search(text)
-    return text[: found.start("number")] + number + text[found.end("number") :] if found else text
-
-
-def _place_for(wish: Wish, parts: Sequence[Part]) -> int:
-    """After which part a wish is said: what the shop decides late, by the agent; the rest early,
-    by the customer."""
-    late = wish.kind in {Kind.RESOLUTION, Kind.PRIORITY}
-    wanted = Voice.AGENT if late else Voice.CUSTOMER
-    theirs = [i for i, p in enumerate(parts) if voice_of(p.speaker, parts) is wanted]
-    if not theirs:
-        return len(parts) - 1 if late else len(parts) // 2
-    if late:
-        return theirs[-2] if len(theirs) > 1 else theirs[-1]
-    return max(theirs, key=lambda i: len(parts[i].text))
 
 
 def _shape(text: str) -> tuple[bool, bool]:

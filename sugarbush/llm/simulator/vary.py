@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sugarbush.llm.simulator.agenda import OWN_SPEAKERS, Setting
-from sugarbush.llm.simulator.concepts import KNOWN, PRODUCTS, Kind, finder, shown_values
+from sugarbush.llm.simulator.concepts import KNOWN, PRODUCTS, Kind, shown_values
 from sugarbush.llm.simulator.document import Part, parse, voice_of
-from sugarbush.llm.simulator.imitate import placed, swapped, with_wishes
+from sugarbush.llm.simulator.imitate import Spot, exchanged, spots
+from sugarbush.llm.simulator.weave import about, with_wishes
 from sugarbush.llm.simulator.wording import Disguise, introduce, reword
 
 _SAID_ANEW = (Kind.ISSUE, Kind.RESOLUTION, Kind.MOOD, Kind.PRIORITY, Kind.REGION)
@@ -30,7 +31,7 @@ def vary(parent: str, setting: Setting, *, mask_share: float, donors: Sequence[s
     dice = setting.dice
     parts = parse(parent)
     rewritten_words, total = 0, sum(len(part.text.split()) for part in parts)
-    given = placed(donors)
+    given = spots(donors)
     for place in dice.shuffled(range(len(parts))):
         if rewritten_words >= mask_share * total:
             break
@@ -39,23 +40,20 @@ def vary(parent: str, setting: Setting, *, mask_share: float, donors: Sequence[s
     disguise = Disguise(dice)
     parts = [replace(part, text=disguise.apply(part.text)) for part in parts]
     if dice.chance(_OTHER_PRODUCT * mask_share):
-        parts = _about_another_thing(parts, setting)
-    return with_wishes(parts, setting)
+        parts = about(dice.pick(tuple(PRODUCTS)), parts, donors, setting)
+    return with_wishes(parts, setting, donors)
 
 
-def _rewritten(
-    parts: Sequence[Part], place: int, donors: Sequence[tuple[float, Part]], setting: Setting
-) -> Part:
+def _rewritten(parts: Sequence[Part], place: int, donors: Sequence[Spot], setting: Setting) -> Part:
     part, dice = parts[place], setting.dice
     own = {p.speaker for p in parts} & OWN_SPEAKERS
     if dice.chance(_ANEW if own else _ANEW_ELSEWHERE) and (
         text := _said_anew(part, parts, setting)
     ):
         return replace(part, text=text)
-    if donors and dice.chance(_DONATED):
-        where = place / max(len(parts) - 1, 1)
-        other = swapped(part, where, donors, setting, frozenset(p.text for p in parts))
-        if other is not part:
+    if dice.chance(_DONATED):
+        spot = Spot(part, place, len(parts) - 1 - place)
+        if (other := exchanged(spot, donors, setting, parts)) is not None:
             return other
     text = reword(part.text, dice, rate=0.9)
     if text == part.text and dice.chance(_INTRODUCED):
@@ -78,15 +76,3 @@ def _said_anew(part: Part, parts: Sequence[Part], setting: Setting) -> str:
         concept = KNOWN[kind][value]
         return setting.say_as(concept, voice)
     return ""
-
-
-def _about_another_thing(parts: list[Part], setting: Setting) -> list[Part]:
-    """The same text on another product, if it is on one that the simulator knows."""
-    pattern, _ = finder(Kind.PRODUCT)
-    new = setting.dice.pick(tuple(PRODUCTS))
-    nouns = PRODUCTS[new].nouns
-
-    def exchange(text: str) -> str:
-        return pattern.sub(lambda _: nouns[0], text)
-
-    return [replace(part, text=exchange(part.text)) for part in parts]

@@ -164,7 +164,7 @@ def test_exact_marginals_are_recovered_and_what_they_imply_about_the_rest():
         )
         for c in potentials
     ]
-    model = estimate(domain, observations, total=1000.0, iterations=3000, tolerance=1e-12)
+    model = estimate(domain, observations, total=1000.0, enough=0, calibrations=2000)
     for attributes in [*potentials, ("a", "c"), ("a", "d"), ("d", "a")]:
         np.testing.assert_allclose(
             model.marginal(attributes), 1000 * sum_joint(joint, domain, attributes), atol=0.5
@@ -199,7 +199,7 @@ def test_an_estimate_is_the_least_squares_distribution():
         minimize(loss_at, rng.normal(0, 1, 12), method="BFGS", options={"maxiter": 2000}).fun
         for _ in range(3)
     )
-    model = estimate(domain, observations, total=48.0, iterations=5000, tolerance=1e-13)
+    model = estimate(domain, observations, total=48.0, enough=0, calibrations=2000)
     assert loss_of(model.marginal) == pytest.approx(best, rel=2e-3)
 
 

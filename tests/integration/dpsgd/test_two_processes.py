@@ -1,0 +1,48 @@
+"""Under torchrun: as one process, charged once, one noise for all."""
+
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.unit import Unit
+from tests.integration.dpsgd import two_processes
+from tests.unit.dpsgd.tiny import tiny_gpt2
+
+
+def largest_difference(one, other):
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one_without_noise_and_share_one_noise_and_one_charge(tmp_path):
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", "2", "-m", two_processes.__name__, str(tmp_path)),
+        ],
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        timeout=500,
+        capture_output=True,
+    )
+    exact, noisy = (
+        [torch.load(tmp_path / name / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
+        for name in ("exact", "noisy")
+    )
+    one = two_processes.train_in(tmp_path / "one", two_processes.MECHANISM).state_dict()
+    assert largest_difference(*exact) == 0
+    assert largest_difference(exact[0], one) < 1e-6
+    assert largest_difference(one, tiny_gpt2().state_dict()) > 1e-3
+    assert largest_difference(*noisy) == 0
+    assert largest_difference(noisy[0], one) > 1e-3
+    for name in ("exact", "noisy"):
+        ledger = Ledger(
+            tmp_path / name / "state", dataset="test", purpose="example", unit=Unit.RECORD,
+            cap=math.inf, delta=1e-5,
+        )  # fmt: skip
+        assert len(ledger.entries()) == 1

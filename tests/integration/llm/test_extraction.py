@@ -1,0 +1,279 @@
+"""Labels read off private texts: on a trusted endpoint only, and nothing of them elsewhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sugarbush.errors import GeneratorError, ParamsError
+from sugarbush.llm.cache import open_cache
+from sugarbush.llm.extraction import (
+    Labeller,
+    agreement,
+    answer_schema,
+    label_prompt,
+    read_labels,
+)
+from sugarbush.llm.prompts import estimate_tokens
+from sugarbush.privacy.kinds import Private
+from sugarbush.schema import Attribute
+from tests.integration.llm.conftest import Bench, endpoint_params
+from tests.integration.llm.server import Body, Reply, completion, dropped, failure
+
+ATTRIBUTES = (
+    Attribute(name="item", description="what was bought", values=("lamp", "chair"), column="item"),
+    Attribute(name="mood", values=("angry", "calm"), other="unclear", column="mood"),
+)
+TEXTS = (
+    "The lamp is broken and I am angry, canary-1.",
+    "My chair is fine, I am calm, canary-2.",
+    "Where is the parcel, canary-3?",
+)
+CODES = [[0, 0], [1, 1], [2, 2]]
+
+Start = Callable[..., Bench]
+
+
+def question(body: Body) -> str:
+    return str(body["messages"][0]["content"])
+
+
+def labels_of(body: Body) -> str:
+    """What a good model says: the words of the text decide."""
+    text = question(body).partition("Text:\n")[2]
+    item = next((v for v in ("lamp", "chair") if v in text), "other")
+    mood = next((v for v in ("angry", "calm") if v in text), "unclear")
+    return json.dumps({"item": item, "mood": mood})
+
+
+def good(number: int, body: Body) -> Reply:
+    return completion(labels_of(body))
+
+
+def labeller(bench: Bench, **changes: Any) -> Labeller:
+    params = endpoint_params(**{"base_url": bench.server.base_url, "trusted": True} | changes)
+    return Labeller(params, ATTRIBUTES, folder=bench.state, account="tickets")
+
+
+def test_an_endpoint_that_is_not_trusted_is_sent_nothing(bench: Start) -> None:
+    run = bench(behave=good)
+    with pytest.raises(ParamsError, match="trusted: true"):
+        labeller(run, trusted=False)
+    assert not run.server.raw
+
+
+def test_labels_come_back_as_codes_in_the_order_of_the_texts(bench: Start) -> None:
+    run = bench(behave=good)
+    codes = labeller(run, concurrency=2).codes(TEXTS)
+    assert codes.tolist() == CODES
+    assert codes.dtype == np.int64
+    assert run.server.most_under_way <= 2
+
+
+def test_private_texts_stay_private_on_the_way(bench: Start) -> None:
+    labels: Private[tuple[int, ...]] = Private(TEXTS).map_batch(labeller(bench(behave=good)).codes)
+    assert repr(labels) == "Private(...)"
+    assert np.asarray(labels._per_unit).tolist() == CODES
+
+
+def test_no_texts_no_calls(bench: Start) -> None:
+    run = bench(behave=good)
+    assert labeller(run).codes([]).shape == (0, 2)
+    assert not run.server.asked
+
+
+def test_the_answer_is_asked_for_by_a_schema_of_enums(bench: Start) -> None:
+    run = bench(behave=good)
+    labeller(run, temperature=0.7).codes(TEXTS)
+    for body in run.server.asked:
+        sent = body["response_format"]["json_schema"]["schema"]["properties"]
+        assert sent["item"]["enum"] == ["lamp", "chair", "other"]
+        assert sent["mood"]["enum"] == ["angry", "calm", "unclear"]
+        assert body["temperature"] == 0.0
+    assert answer_schema(ATTRIBUTES)["json_schema"]["strict"] is True
+
+
+def test_before_any_private_text_a_harmless_one_is_asked_about(bench: Start) -> None:
+    run = bench(behave=good)
+    labeller(run).codes(TEXTS)
+    assert "canary" not in question(run.server.asked[0])
+    assert len(run.server.asked) == 4
+
+
+def test_an_endpoint_that_knows_no_schema_is_asked_in_words(bench: Start) -> None:
+    def behave(number: int, body: Body) -> Reply:
+        if "response_format" in body:
+            return failure(400, f"unknown field response_format in {question(body)}")
+        return good(number, body)
+
+    run = bench(behave=behave)
+    assert labeller(run).codes(TEXTS).tolist() == CODES
+    with_schema = [body for body in run.server.asked if "response_format" in body]
+    assert len(with_schema) == 1
+    assert "canary" not in question(with_schema[0])
+
+
+def test_a_second_run_asks_for_nothing(bench: Start) -> None:
+    run = bench(behave=good)
+    labeller(run).codes(TEXTS)
+    asked = len(run.server.asked)
+    assert labeller(run).codes(TEXTS).tolist() == CODES
+    assert len(run.server.asked) == asked
+
+
+def test_an_answer_that_is_no_json_is_asked_for_again_and_then_is_in_the_bucket(
+    bench: Start,
+) -> None:
+    def behave(number: int, body: Body) -> Reply:
+        if "canary-1" in question(body):
+            return completion("I would say it is a lamp.")
+        if "canary-2" in question(body) and number < 4:
+            return completion('{"item": "cha')
+        return good(number, body)
+
+    run = bench(behave=behave)
+    assert labeller(run, concurrency=1).codes(TEXTS).tolist() == [[2, 2], [1, 1], [2, 2]]
+    assert sum("canary-1" in question(body) for body in run.server.asked) == 2
+    seeds = {b["seed"] for b in run.server.asked if "canary-1" in question(b)}
+    assert len(seeds) == 2
+
+
+def test_one_failed_call_in_many_is_borne(bench: Start) -> None:
+    def behave(number: int, body: Body) -> Reply:
+        if "canary-7 " in question(body):
+            return failure(400, "too long")
+        return good(number, body)
+
+    texts = [f"The lamp canary-{i} is broken, I am calm." for i in range(40)]
+    codes = labeller(bench(behave=behave)).codes(texts)
+    assert codes[7].tolist() == [2, 2]
+    assert (np.delete(codes, 7, axis=0) == [0, 1]).all()
+
+
+def echo(status: int) -> Callable[[int, Body], Reply]:
+    """An endpoint that quotes what it was sent, once it has answered the harmless question."""
+
+    def behave(number: int, body: Body) -> Reply:
+        return (
+            failure(status, question(body)[-400:]) if "canary" in question(body) else good(0, body)
+        )
+
+    return behave
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422, 500])
+def test_what_an_endpoint_quotes_is_never_repeated(
+    status: int, bench: Start, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = bench(behave=echo(status))
+    with caplog.at_level(logging.INFO), pytest.raises(GeneratorError) as caught:
+        labeller(run, max_retries=0).codes(TEXTS)
+    told: BaseException | None = caught.value
+    while told is not None:
+        assert "canary" not in str(told)
+        told = told.__cause__ or told.__context__
+    assert "canary" not in caplog.text
+    out, err = capfd.readouterr()
+    assert "canary" not in out + err
+    assert b"canary" not in run.left_on_disk()
+
+
+def test_no_private_text_is_written_down_with_the_answers(bench: Start) -> None:
+    run = bench(behave=good)
+    labeller(run).codes(TEXTS)
+    with open_cache(run.state) as cache:  # values are compressed: bytes on disk show no words
+        kept = {key: cache._cache.get(key) for key in cache._cache}
+    assert len(kept) == 4
+    assert "lamp" in str(kept)
+    assert "canary" not in str(kept)
+    assert b"canary" not in run.left_on_disk()
+
+
+def test_an_endpoint_that_is_down_is_told_before_any_private_text_is_sent(bench: Start) -> None:
+    run = bench(behave=lambda number, body: dropped())
+    with pytest.raises(GeneratorError, match="base_url"):
+        labeller(run, max_retries=0).codes(TEXTS)
+    assert b"canary" not in run.server.raw
+
+
+def test_a_cap_ends_the_stage_and_what_was_received_is_kept(bench: Start) -> None:
+    run = bench(behave=good)
+    with pytest.raises(GeneratorError, match="max_calls"):
+        labeller(run, max_calls=3, concurrency=1).codes(TEXTS)
+    assert len(run.server.asked) == 3
+    assert labeller(run).codes(TEXTS).tolist() == CODES
+    assert len(run.server.asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "codes"),
+    [
+        ('{"item": "lamp", "mood": "calm"}', [0, 1]),
+        ('```json\n{"item": "chair", "mood": "angry"}\n```', [1, 0]),
+        ('Here it is: {"item": " Chair ", "mood": "ANGRY"}.', [1, 0]),
+        ('{"item": "table", "mood": "calm"}', [2, 1]),
+        ('{"item": "lamp"}', [0, 2]),
+        ('{"item": ["lamp"], "mood": null, "more": 1}', [2, 2]),
+        ('["lamp", "calm"]', None),
+        ('{"item": "lamp", ', None),
+        ("", None),
+        ("{" * 3000 + "}" * 3000, None),
+    ],
+)
+def test_an_answer_counts_as_far_as_it_names_values_of_the_domain(
+    answer: str, codes: list[int] | None
+) -> None:
+    assert read_labels(answer, ATTRIBUTES) == codes
+
+
+@settings(derandomize=True)
+@given(st.text(max_size=60) | st.dictionaries(st.text(max_size=5), st.integers()).map(json.dumps))
+def test_whatever_comes_back_is_in_the_domain_or_no_answer(answer: str) -> None:
+    codes = read_labels(answer, ATTRIBUTES)
+    assert codes is None or all(0 <= c < 3 for c in codes)
+
+
+def test_the_prompt_names_every_value_and_holds_the_text() -> None:
+    prompt = label_prompt(TEXTS[0], ATTRIBUTES, room=1000)
+    assert '- item (what was bought): "lamp", "chair", "other"' in prompt
+    assert '- mood: "angry", "calm", "unclear"' in prompt
+    assert f"Text:\n{TEXTS[0]}\n" in prompt
+    assert '{"item": ..., "mood": ...}' in prompt
+
+
+@settings(derandomize=True)
+@given(length=st.integers(0, 5000), letter=st.sampled_from("aé字"), room=st.integers(200, 2000))
+def test_a_long_text_is_cut_to_the_room_there_is(length: int, letter: str, room: int) -> None:
+    prompt = label_prompt(letter * length, ATTRIBUTES, room=room)
+    assert estimate_tokens(prompt) <= room + 2  # the parts are rounded up one by one
+    assert "(End of the text.)" in prompt
+
+
+def test_a_schema_that_fills_the_context_is_told() -> None:
+    with pytest.raises(ParamsError, match="context_tokens"):
+        label_prompt("text", ATTRIBUTES, room=50)
+
+
+def test_agreement_is_the_share_of_equal_labels_by_attribute() -> None:
+    labels = np.array([[0, 0], [1, 0], [2, 2], [0, 1]])
+    codes = np.array([[0, 0], [1, 1], [2, 0], [0, 0]])
+    item, mood = agreement(codes, labels, ATTRIBUTES)
+    assert (item.attribute, item.texts, item.share) == ("item", 4, 1.0)
+    assert (mood.attribute, mood.share) == ("mood", 0.25)
+    with pytest.raises(ValueError, match="one shape"):
+        agreement(codes[:0], labels[:0], ATTRIBUTES)
+
+
+def test_answers_are_kept_where_the_caller_says(bench: Start, tmp_path: Path) -> None:
+    run = bench(behave=good)
+    labeller(run).codes(TEXTS)
+    assert {path.name for path in run.state.iterdir()} == {"answers", "usage"}
+    assert (run.state / "answers").stat().st_mode & 0o077 == 0
