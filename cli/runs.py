@@ -124,8 +124,14 @@ def _figures(roots: Roots, console: Console) -> None:
     for method, spaces in final.items():
         table.add_row(
             method,
-            f"{spaces['encoder']['mauve']:.3f}",
-            f"{spaces['tf-idf']['mauve']:.3f}",
-            f"{spaces['attribute']['mean']:.3f}",
+            _figure(spaces, "encoder", "mauve"),
+            _figure(spaces, "tf-idf", "mauve"),
+            _figure(spaces, "attribute", "mean"),
         )
     console.print(table)
+
+
+def _figure(spaces: dict[str, dict[str, float]], space: str, metric: str) -> str:
+    """A figure of three decimals; a dash where there were too few texts for it."""
+    value = spaces.get(space, {}).get(metric)
+    return "–" if value is None else f"{value:.3f}"

@@ -1,7 +1,8 @@
-"""How near the synthetic texts are to held-out real ones, by round.
+"""How good the synthetic texts are beside held-out real ones, by round.
 
-Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/
-Writes   reports/internal/   metrics.json (final sets), figures.csv (all), plots/
+Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/,
+         data/public/donated/; the pool's files
+Writes   reports/internal/   metrics.json (final sets), figures.csv (all), read.json, plots/
          data/stamps/evaluate.json
 Spends   nothing, and releases nothing: every figure is computed on real texts and is internal
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,148 +25,112 @@ from sugarbush.errors import InputError
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.metadata.extract import extract_codes
 from sugarbush.metrics.attributes import AttributeReader, train_reader
-from sugarbush.metrics.bootstrap import Estimate, normal_interval
+from sugarbush.metrics.evaluate import (
+    ATTRIBUTE,
+    FINAL,
+    Figure,
+    Sample,
+    Settings,
+    evaluate_copies,
+    evaluate_downstream,
+    evaluate_texts,
+)
 from sugarbush.metrics.features import LatentSpace, latent_space
-from sugarbush.metrics.frechet import frechet_distance
-from sugarbush.metrics.jensen_shannon import MAXIMUM, distance_by_attribute
-from sugarbush.metrics.lengths import length_distance, word_counts
-from sugarbush.metrics.mauve import mauve_interval
-from sugarbush.metrics.precision_recall import NEIGHBOURS, neighbour_scores
-from sugarbush.params import EvaluateParams, Method, Params
+from sugarbush.params import Method, Params, Provider
 from sugarbush.paths import Roots, find_input, make_private, require, whole_file
 from sugarbush.privacy.key import state_key
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.encoder import open_encoder
+from tasks.pool import load_pool
 from tasks.private_files import RealTexts, load_real_texts
 from tasks.state import state_of
 
 NAME = "evaluate"
 ENCODER, LATENT = "encoder", "tf-idf"
+REAL = "real"
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure:
-    """One figure: `method`, `round` (-1: the final set) and what it measures."""
+class Reader:
+    """How a text is seen by the metrics: its place in both feature spaces, and its attributes."""
 
-    method: str
-    round: int
-    space: str
-    metric: str
-    value: float
-    low: float | None
-    high: float | None
+    latent: LatentSpace
+    attributes: Mapping[str, AttributeReader]
+    schema: Schema
+    params: Params
+
+    def read(self, texts: Sequence[str], *, embed: Embed) -> Sample:
+        """Codes by the same extractor for real and synthetic texts: a given column is read off the
+        embedding by a classifier trained on real texts, everything else by the schema."""
+        embeddings = embed(texts)
+        codes = extract_codes(
+            self.schema, texts, {name: [None] * len(texts) for name in self.schema.names},
+            embed=embed, params=self.params.extract_metadata,
+        )  # fmt: skip
+        for place, name in enumerate(self.schema.names):
+            if name in self.attributes:
+                codes[:, place] = self.attributes[name].read(embeddings)
+        features = {ENCODER: embeddings, LATENT: self.latent.encode(texts)}
+        return Sample(texts=tuple(texts), features=features, codes=codes)
+
+
+def train_readers(train: RealTexts, *, schema: Schema, embed: Embed, params: Params) -> Reader:
+    """The second feature space and a classifier for each given column, from real texts."""
+    embeddings, seed = embed(train.texts), params.evaluate.seed
+    return Reader(
+        latent=latent_space(train.texts, seed=seed),
+        attributes={
+            attribute.name: train_reader(embeddings, train.codes[:, place], seed=seed)
+            for place, attribute in enumerate(schema.attributes)
+            if attribute.column is not None
+        },
+        schema=schema,
+        params=params,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Yardstick:
-    """The held-out part in both spaces, its codes, and how a text's attributes are read."""
+    """The real parts, as read and with the codes that they were given; and the public texts."""
 
-    features: dict[str, NDArray[np.float32]]
-    words: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    latent: LatentSpace
-    readers: dict[str, AttributeReader]
-    schema: Schema
-    embed: Embed
-    params: Params
+    heldout: Sample
+    heldout_codes: NDArray[np.int64]
+    train: Sample
+    donated: tuple[str, ...]
+    public: tuple[str, ...]
+    domain: Mapping[str, int]
+    settings: Settings
 
-    def spaces(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """`texts` in every feature space."""
-        return {ENCODER: self.embed(texts), LATENT: self.latent.encode(texts)}
-
-    def read(self, texts: Sequence[str], embeddings: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Codes `(n, d)` by the same extractor for real and synthetic: a given column is read off
-        the embedding by a classifier trained on real texts, everything else by the schema."""
-        written = extract_codes(
-            self.schema, texts, {a.name: [None] * len(texts) for a in self.schema.attributes},
-            embed=self.embed, params=self.params.extract_metadata,
+    def texts(self, sample: Sample, *, method: str, round_: int) -> tuple[Figure, ...]:
+        """Every metric that needs no training."""
+        return evaluate_texts(
+            self.heldout, sample, domain=self.domain, settings=self.settings,
+            method=method, round_=round_,
         )  # fmt: skip
-        for place, attribute in enumerate(self.schema.attributes):
-            if attribute.name in self.readers:
-                written[:, place] = self.readers[attribute.name].read(embeddings)
-        return written
 
+    def copies(self, sample: Sample, *, method: str) -> tuple[Figure, ...]:
+        """What the final set shares with the texts that it may have been copied from."""
+        return evaluate_copies(
+            sample, training=self.train, heldout=self.heldout, donated=self.donated,
+            public=self.public, space=ENCODER, settings=self.settings, method=method, round_=FINAL,
+        )  # fmt: skip
 
-def yardstick(
-    train: RealTexts, heldout: RealTexts, *, schema: Schema, embed: Embed, params: Params
-) -> Yardstick:
-    """What everything is measured against. Its own `codes` are read, not given, for fairness."""
-    latent = latent_space(train.texts, seed=params.evaluate.seed)
-    embeddings = embed(train.texts)
-    readers = {
-        a.name: train_reader(embeddings, train.codes[:, place], seed=params.evaluate.seed)
-        for place, a in enumerate(schema.attributes)
-        if a.column is not None
-    }
-    empty = np.empty((0, len(schema.names)), dtype=np.int64)
-    ruler = Yardstick(
-        features={}, words=word_counts(heldout.texts), codes=empty, latent=latent,
-        readers=readers, schema=schema, embed=embed, params=params,
-    )  # fmt: skip
-    features = ruler.spaces(heldout.texts)
-    codes = ruler.read(heldout.texts, features[ENCODER])
-    return Yardstick(**{**vars(ruler), "features": features, "codes": codes})
-
-
-def distances(
-    texts: Sequence[str], ruler: Yardstick, *, method: str, round_: int, params: EvaluateParams
-) -> Iterator[Measure]:
-    """Every distribution metric of one set of texts, in both spaces."""
-    for space, features in ruler.spaces(texts).items():
-        real = ruler.features[space]
-        rng = public_rng(params.seed, method, round_, space)
-        found = {
-            "mauve": mauve_interval(
-                real, features, seed=params.seed, resamples=params.bootstrap, rng=rng,
-                clusters=params.clusters,
-            ),
-        }  # fmt: skip
-        if min(len(real), len(features)) > 1:
-            found["frechet"] = Estimate(value=frechet_distance(real, features))
-        if min(len(real), len(features)) > NEIGHBOURS:
-            scores = neighbour_scores(real, features)
-            for name in ("precision", "recall", "density", "coverage"):
-                found[name] = Estimate(value=float(np.mean(getattr(scores, name))))
-        for metric, estimate in found.items():
-            yield _measure(method, round_, space, metric, estimate)
-    lengths = length_distance(ruler.words, word_counts(texts))
-    yield _measure(method, round_, "words", "length", Estimate(value=float(lengths)))
-
-
-def attribute_distances(
-    texts: Sequence[str], ruler: Yardstick, *, method: str, round_: int, params: EvaluateParams
-) -> Iterator[Measure]:
-    """Jensen-Shannon distance (the square root of the divergence, in nats) by attribute."""
-    codes = ruler.read(texts, ruler.embed(texts))
-    domain = ruler.schema.domain
-    rng = public_rng(params.seed, method, round_, "attributes")
-    for metric, value in distance_by_attribute(ruler.codes, codes, domain=domain).items():
-        yield _measure(method, round_, "attribute", metric, Estimate(value=value))
-    mean = normal_interval(
-        lambda p, q: float(
-            np.mean(list(distance_by_attribute(ruler.codes[p], codes[q], domain=domain).values()))
-        ),
-        sizes=(len(ruler.codes), len(codes)),
-        resamples=params.bootstrap,
-        rng=rng,
-        within=(0.0, MAXIMUM),
-    )
-    yield _measure(method, round_, "attribute", "mean", mean)
-
-
-def _measure(method: str, round_: int, space: str, metric: str, estimate: Estimate) -> Measure:
-    return Measure(
-        method=method, round=round_, space=space, metric=metric, value=estimate.value,
-        low=estimate.low, high=estimate.high,
-    )  # fmt: skip
+    def downstream(
+        self, sample: Sample, codes: NDArray[np.int64], *, method: str
+    ) -> tuple[Figure, ...]:
+        """A classifier of each attribute, trained on texts and the codes that they came with."""
+        return evaluate_downstream(
+            replace(self.heldout, codes=self.heldout_codes), replace(sample, codes=codes),
+            space=ENCODER, domain=self.domain, settings=self.settings, method=method, round_=FINAL,
+        )  # fmt: skip
 
 
 def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int, Population]]:
-    """The candidates that a method starts from, each round's survivors, and the final set (-1)."""
+    """The candidates that a method starts from, each round's survivors, and the final set."""
     released = Roots(base).released
     initial = released / "initial" / method.value / "candidates.parquet"
     evolved = require(released / "evolve" / method.value, left_by=f"evolve@{method}")
@@ -176,74 +141,129 @@ def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int,
             int(folder.name.removeprefix("round_")),
             population.take(np.load(folder / "survivors.npy")),
         )
-    yield -1, load_population(evolved / "final.parquet", schema.names)
+    yield FINAL, load_population(evolved / "final.parquet", schema.names)
 
 
 def run(base: Path, params: Params) -> None:
     """Measure every method, and a real sample as the ceiling."""
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
-    settings = params.evaluate
-    train = load_real_texts(roots.private, "train", schema.names, settings.max_texts, settings.seed)
-    heldout = load_real_texts(
-        roots.private, "heldout", schema.names, settings.max_texts, settings.seed
+    wanted = params.evaluate
+    train, heldout = (
+        load_real_texts(roots.private, part, schema.names, wanted.max_texts, wanted.seed)
+        for part in ("train", "heldout")
     )
     if len(heldout.texts) < 2:
         raise InputError(
             "the held-out part is too small to measure anything against; raise "
             "prepare.heldout_share"
         )
+    count = equal_count(base, params, schema)
+    figures: list[Figure] = []
+    read: dict[str, dict[str, list[int]]] = {}
     with (
         open_encoder(params, roots, private=True) as private,
         open_encoder(params, roots, private=False) as encoder,
     ):
-        ruler = yardstick(train, heldout, schema=schema, embed=private.encode, params=params)
-        ruler = Yardstick(**{**vars(ruler), "embed": encoder.encode})
-        measures = list(_ceiling(train, ruler, private.encode, settings))
+        reader = train_readers(train, schema=schema, embed=private.encode, params=params)
+        ruler = Yardstick(
+            heldout=reader.read(heldout.texts, embed=private.encode),
+            heldout_codes=heldout.codes,
+            train=reader.read(train.texts, embed=private.encode),
+            donated=donated_texts(roots),
+            public=public_texts(params, base),
+            domain=schema.domain,
+            settings=Settings(
+                clusters=wanted.clusters or max(2, count // 10),
+                resamples=wanted.bootstrap,
+                seed=wanted.seed,
+            ),
+        )
+        # Real texts measured as if they were synthetic: nothing can be expected to be nearer.
+        ceiling = ruler.train.limited(count, rng=public_rng(wanted.seed, REAL))
+        figures += ruler.texts(ceiling, method=REAL, round_=FINAL)
+        figures += ruler.downstream(ruler.train, train.codes, method=REAL)
         for method in params.methods:
-            for round_, population in stages_of(base, method, schema):
-                texts = _sample(population.texts, settings, method.value, round_)
-                sets = {"method": method.value, "round_": round_, "params": settings}
-                measures += distances(texts, ruler, **sets)  # type: ignore[arg-type]
-                measures += attribute_distances(texts, ruler, **sets)  # type: ignore[arg-type]
-    write_metrics(base, measures, key=state_key(state_of(params, base)))
+            for round_, everything in stages_of(base, method, schema):
+                population = everything.take(
+                    _chosen(len(everything), count, wanted.seed, method, round_)
+                )
+                sample = reader.read(population.texts, embed=encoder.encode)
+                figures += ruler.texts(sample, method=method, round_=round_)
+                if round_ == FINAL:
+                    figures += ruler.copies(sample, method=method)
+                    figures += ruler.downstream(sample, population.codes, method=method)
+                    read[method.value] = _counts(sample.codes, schema)
+    write_figures(base, figures, read, key=state_key(state_of(params, base)))
 
 
-def _ceiling(
-    train: RealTexts, ruler: Yardstick, embed: Embed, params: EvaluateParams
-) -> Iterator[Measure]:
-    """Real train texts measured as if they were synthetic: nothing can be expected to be nearer."""
-    real = Yardstick(**{**vars(ruler), "embed": embed})
-    yield from distances(train.texts, real, method="real", round_=-1, params=params)
-    yield from attribute_distances(train.texts, real, method="real", round_=-1, params=params)
+def equal_count(base: Path, params: Params, schema: Schema) -> int:
+    """How many texts of each arm and round are measured: as many as the smallest final set has.
 
-
-def _sample(texts: Sequence[str], params: EvaluateParams, *names: str | int) -> tuple[str, ...]:
-    if len(texts) <= params.max_texts:
-        return tuple(texts)
-    places = public_rng(params.seed, "sample", *names).choice(
-        len(texts), size=params.max_texts, replace=False
+    Most metrics depend on the number of texts, and MAUVE on the number of clusters, a tenth of it.
+    """
+    released = Roots(base).released
+    smallest = min(
+        len(load_population(released / "evolve" / method / "final.parquet", schema.names))
+        for method in params.methods
     )
-    return tuple(texts[i] for i in np.sort(places))
+    return min(params.evaluate.max_texts, smallest)
 
 
-def write_metrics(base: Path, measures: Sequence[Measure], *, key: bytes) -> None:
+def donated_texts(roots: Roots) -> tuple[str, ...]:
+    """The examples that were given away."""
+    path = require(roots.public / "donated" / "donated.parquet", left_by="extract_metadata")
+    return tuple(pd.read_parquet(path)["text"])
+
+
+def public_texts(params: Params, base: Path) -> tuple[str, ...]:
+    """The public corpus that candidates are drawn from, where there is one."""
+    if params.generator.provider is not Provider.POOL:
+        return ()
+    return load_pool(params.generator.pool.sources, base=base)
+
+
+def _chosen(count: int, most: int, seed: int, *names: str | int) -> NDArray[np.int64]:
+    """Places of at most `most` texts, drawn without replacement, in order."""
+    if count <= most:
+        return np.arange(count)
+    drawn = public_rng(seed, "sample", *names).choice(count, size=most, replace=False)
+    return np.sort(drawn)
+
+
+def _counts(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[int]]:
+    return {
+        name: np.bincount(codes[:, place], minlength=size).tolist()
+        for place, (name, size) in enumerate(schema.domain.items())
+    }
+
+
+def write_figures(
+    base: Path,
+    figures: Sequence[Figure],
+    read: Mapping[str, Mapping[str, list[int]]],
+    *,
+    key: bytes,
+) -> None:
     """The internal figures, as DVC's metrics and plots read them, and their keyed stamp."""
     internal = make_private(Roots(base).internal)
     plots = make_private(internal / "plots")
-    frame = pd.DataFrame([vars(m) for m in measures])
+    frame = pd.DataFrame([vars(figure) for figure in figures])
     nested: dict[str, Any] = {}
-    for m in measures:
-        if m.round == -1:
-            nested.setdefault(m.method, {}).setdefault(m.space, {})[m.metric] = m.value
+    for figure in figures:
+        if figure.round == FINAL:
+            spaces = nested.setdefault(figure.method, {})
+            spaces.setdefault(figure.space, {})[figure.metric] = figure.value
     text = json.dumps({"final": nested}, indent=1)
     with whole_file(internal / "metrics.json") as path:
         path.write_text(text)
     with whole_file(internal / "figures.csv") as path:
         frame.to_csv(path, index=False)
+    with whole_file(internal / "read.json") as path:
+        path.write_text(json.dumps(read))
     with whole_file(plots / "distance.csv") as path:
         frame[frame.space.isin([ENCODER, LATENT])].to_csv(path, index=False)
     with whole_file(plots / "attributes.csv") as path:
-        frame[frame.space == "attribute"].to_csv(path, index=False)
+        frame[frame.space == ATTRIBUTE].to_csv(path, index=False)
     with whole_file(Roots(base).stamps / "evaluate.json") as path:
         stamp = hmac.digest(key, hashlib.sha256(text.encode()).digest(), "sha256").hex()
         path.write_text(json.dumps({"stamp": stamp}) + "\n")

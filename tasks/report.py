@@ -266,11 +266,42 @@ def internal_of(base: Path, params: Params, schema: Schema) -> InternalData:
         )
         for part in ("train", "heldout")
     }
+    read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
+    real = load_real_texts(
+        roots.private, "heldout", schema.names, settings.max_texts, settings.seed
+    )
     return InternalData(
         figures=figures_of({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
         heldout=parts["heldout"],
         train=parts["train"],
+        read={
+            method: {name: np.array(counts) for name, counts in of.items()}
+            for method, of in read.items()
+        },
+        heldout_map=maps_of(base, params, schema, real.texts),
     )
+
+
+def maps_of(
+    base: Path, params: Params, schema: Schema, real: Sequence[str]
+) -> dict[str, NDArray[np.float64]]:
+    """Real texts on each method's map: (n, 2), on the axes of its synthetic texts."""
+    roots, found = Roots(base), {}
+    with (
+        open_encoder(params, roots, private=True) as private,
+        open_encoder(params, roots, private=False) as encoder,
+    ):
+        for method in params.methods:
+            final = load_population(_final(base, method), schema.names)
+            if len(final) > 1:
+                axes = synthetic_projection(encoder.encode(final.texts))
+                found[method.value] = axes(private.encode(real))
+    return found
+
+
+def _final(base: Path, method: Method) -> Path:
+    folder = require(Roots(base).released / "evolve" / method.value, left_by=f"evolve@{method}")
+    return folder / "final.parquet"
 
 
 def run(base: Path, params: Params) -> None:

@@ -88,11 +88,11 @@ class Figure:
 class Settings:
     """How figures are made: clusters of MAUVE, resamples of a bootstrap, seed.
 
-    `clusters` None is a tenth of the held-out texts for every arm and round: MAUVE at other numbers
-    of clusters is another metric, and a small arm in few clusters always looks good.
+    One number of clusters for every arm and round: MAUVE at another number is another metric, and a
+    small arm in few clusters always looks good.
     """
 
-    clusters: int | None
+    clusters: int
     resamples: int
     seed: int
 
@@ -224,7 +224,7 @@ def _of_features(
         estimate = mauve_interval(
             reference,
             synthetic,
-            clusters=settings.clusters or max(2, len(reference) // 10),
+            clusters=settings.clusters,
             seed=settings.seed,
             resamples=settings.resamples,
             rng=public_rng(settings.seed, "mauve", space),

@@ -92,6 +92,14 @@ def test_maple_starts_nearer_to_complaints_than_public_text_does(finished: Path)
     assert final["real"] < final["maple"] < 0.9 * final["public"]
 
 
+def test_every_arm_is_measured_on_as_many_texts(finished: Path) -> None:
+    """MAUVE and most of the others depend on the number of texts."""
+    figures = pd.read_csv(finished / "reports/internal/figures.csv")
+    final = figures[(figures.metric == "texts") & (figures["round"] == -1)]
+    assert set(final.method) == {"real", "maple", "public"}
+    assert final["value"].nunique() == 1
+
+
 def test_no_private_text_and_no_exact_count_is_released(finished: Path) -> None:
     private = finished / "data" / "private" / "prepared"
     texts = pd.read_parquet(private / "train.parquet")["text"]

@@ -83,7 +83,7 @@ def test_the_bundled_encoder_learns_an_attribute_by_fine_tuning() -> None:
 
 def test_figures_of_trained_models_vary_over_seeds_and_texts() -> None:
     few = Training(epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=12)
-    settings = Settings(clusters=None, resamples=20, seed=1)
+    settings = Settings(clusters=10, resamples=20, seed=1)
     figures = next_token_figures(
         dialogues(8, seed=1), [*dialogues(3, seed=2), "", "something else"], decoder=TINY,
         training=few, seeds=2, settings=settings, method="maple", round_=-1,
@@ -107,6 +107,6 @@ def test_an_attribute_that_nobody_asked_for_has_no_fine_tuned_accuracy() -> None
         Sample(texts=tuple(texts), features={}, codes=heldout),
         Sample(texts=tuple(texts), features={}, codes=codes),
         domain={"a": 2, "b": 2, "c": 2}, training=few, seeds=1,
-        settings=Settings(clusters=None, resamples=5, seed=1), method="m", round_=0,
+        settings=Settings(clusters=10, resamples=5, seed=1), method="m", round_=0,
     )  # fmt: skip
     assert {f.space for f in figures} == {"a"}
