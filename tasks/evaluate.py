@@ -178,7 +178,7 @@ def run(base: Path, params: Params) -> None:
                 seed=wanted.seed,
             ),
         )
-        # Real texts measured as if they were synthetic: nothing can be expected to be nearer.
+        # Real texts measured as if they were synthetic: as near as chance draws that many.
         ceiling = ruler.train.limited(count, rng=public_rng(wanted.seed, REAL))
         figures += ruler.texts(ceiling, method=REAL, round_=FINAL)
         figures += ruler.downstream(ruler.train, train.codes, method=REAL)

@@ -89,7 +89,7 @@ def test_maple_starts_nearer_to_complaints_than_public_text_does(finished: Path)
     figures = pd.read_csv(finished / "reports/internal/figures.csv")
     frechet = figures[(figures.metric == "frechet") & (figures.space == "encoder")]
     final = frechet[frechet["round"] == -1].set_index("method")["value"]
-    assert final["real"] < final["maple"] < 0.9 * final["public"]
+    assert final["maple"] < 0.9 * final["public"]
 
 
 def test_every_arm_is_measured_on_as_many_texts(finished: Path) -> None:
