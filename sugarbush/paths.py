@@ -98,6 +98,15 @@ def require(path: Path, *, left_by: str) -> Path:
     return path
 
 
+def make_closed(folder: Path) -> None:
+    """Make a folder and the parents that it lacks, each for its owner alone. Raises OSError.
+
+    What is there already keeps its mode: it may be shared on purpose.
+    """
+    for part in [part for part in (*reversed(folder.parents), folder) if not part.exists()]:
+        part.mkdir(mode=0o700, exist_ok=True)
+
+
 def make_private(folder: Path) -> Path:
     """A folder that only its owner can enter, and so its parents up to data/private."""
     try:

@@ -22,7 +22,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import PrivacyError, StorageError
-from sugarbush.paths import whole_folder
+from sugarbush.paths import make_closed, whole_folder
 
 _LOCK_TIMEOUT_S = 6 * 3600
 _GENERATION = re.compile(r"generation-(\d+)")
@@ -66,7 +66,7 @@ def open_draws(
     folder = state / "draws" / dataset / f"{stage}-{digest}"
     lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_closed(folder)
         lock.acquire()
     except Timeout:
         raise PrivacyError(f"{folder}: another run of this stage does not end") from None

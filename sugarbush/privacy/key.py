@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from sugarbush.errors import LedgerError, StorageError
+from sugarbush.paths import make_closed
 
 _LOCK_TIMEOUT_S = 120
 
@@ -17,7 +18,7 @@ def state_key(state: Path) -> bytes:
     """The installation's secret key, made on first use, readable by its owner alone."""
     path = state / "key"
     try:
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_closed(state)
         with FileLock(state / "key.lock", timeout=_LOCK_TIMEOUT_S):
             if not path.exists():
                 temporary = state / f"key.{os.getpid()}"

@@ -123,6 +123,9 @@ def test_a_known_corpus_under_a_new_name_is_refused(tmp_path: Path) -> None:
         charge(ledger_at(tmp_path, dataset="fresh"), sketch=changed)
     with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
         charge(ledger_at(tmp_path, dataset="fresh", purpose="benchmark"), sketch=changed)
+    grown = keyed_sketch([f"letter number {i}" for i in range(1500)], key=key)
+    with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):  # misses 1 in 10^4
+        charge(ledger_at(tmp_path, dataset="fresh"), sketch=grown)
     other = keyed_sketch([f"another corpus, line {i}" for i in range(300)], key=key)
     charge(ledger_at(tmp_path, dataset="fresh"), sketch=other)
 
@@ -225,3 +228,15 @@ def test_an_entry_whose_end_was_cut_off_is_not_forgotten(tmp_path: Path) -> None
     ledger.path.write_bytes(b"\n".join([lines[0][:-1], *lines[1:]]))
     with pytest.raises(LedgerError, match="line 1"):
         ledger.entries()
+
+
+def test_the_state_is_for_its_owner_alone(tmp_path: Path) -> None:
+    state = tmp_path / "deep" / "state"
+    before = os.umask(0)
+    try:
+        charge(ledger_at(state))
+        state_key(state)
+    finally:
+        os.umask(before)
+    made = [state.parent, state, *(path for path in state.rglob("*") if path.is_dir())]
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
