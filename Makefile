@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev,smartnoise]' -c constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev,smartnoise,redaction]' -c constraints.txt
 	touch $@
 
 clean:

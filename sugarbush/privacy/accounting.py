@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from sugarbush.errors import InvariantError
@@ -29,10 +31,24 @@ _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
 
 
-def epsilon(events: Iterable[Event], *, delta: float) -> float:
+class Relation(StrEnum):
+    """Which two datasets are neighbours: one has a unit more, or another unit in one's place.
+
+    The second is what confidentiality asks for. It is not free with the first: a clipped sum moves
+    by up to 2 clip norms.
+    """
+
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    REPLACE_ONE = "replace_one"
+
+
+def epsilon(
+    events: Iterable[Event], *, delta: float, relation: Relation = Relation.ADD_OR_REMOVE_ONE
+) -> float:
     """The smallest epsilon at which the composition of `events` is (epsilon, delta)-DP.
 
-    Infinity as soon as one event is not private; 0 for no event.
+    Infinity as soon as one event is not private; 0 for no event. Only DP-SGD is accounted for
+    under REPLACE_ONE.
     """
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
@@ -45,7 +61,7 @@ def epsilon(events: Iterable[Event], *, delta: float) -> float:
     interval = _COARSE_INTERVAL if sampled else _FINE_INTERVAL
     total: Any = None
     for event, count in runs.items():
-        part = _distribution(event, count, interval)
+        part = _distribution(event, count, interval, relation)
         total = part if total is None else total.compose(part)
     return 0.0 if total is None else max(0.0, float(total.get_epsilon_for_delta(delta)))
 
@@ -64,7 +80,9 @@ def _one(event: Event) -> Event:
 
 
 @lru_cache(maxsize=256)
-def _distribution(event: Event, count: int, interval: float) -> Any:
+def _distribution(event: Event, count: int, interval: float, relation: Relation) -> Any:
+    if relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian):
+        raise InvariantError(f"no accounting for {event.kind} under {relation}")
     match event:
         case DiscreteGaussian():
             one = pld.from_discrete_gaussian_mechanism(
@@ -80,6 +98,7 @@ def _distribution(event: Event, count: int, interval: float) -> Any:
                 event.noise_multiplier,
                 sampling_prob=event.rate,
                 value_discretization_interval=interval,
+                neighboring_relation=NeighboringRelation[relation.name],
             )
         case _:
             raise InvariantError(f"no accounting for {event.kind}")

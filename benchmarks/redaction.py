@@ -1,0 +1,105 @@
+"""How fast are deduplication and redaction, and what do the detectors miss?
+
+python -m benchmarks.redaction --set customersim=../customersim.parquet --sentences 1000000
+
+A set has columns `text` and `spans` (JSON: start, end, label). `--labels` keeps those labels alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from sugarbush.crt.dedup import (
+    MASK,
+    BloomDuplicates,
+    Duplicates,
+    ExactDuplicates,
+    mask_duplicates,
+)
+from sugarbush.crt.findings import Detector
+from sugarbush.crt.patterns import RegexDetector
+from sugarbush.crt.presidio import PresidioDetector
+from sugarbush.crt.recall import Labelled, Share, measure
+from sugarbush.crt.redact import Policy
+from sugarbush.crt.sentences import Sentence
+
+
+def sentences(count: int) -> Iterator[list[Sentence]]:
+    """One a document; two in five have come before."""
+    for number in range(count):
+        case = number * 7919 % (count * 3 // 5)
+        yield [
+            Sentence(f"Case {case}: the parcel {case * 31} was {case % 90} days too late.", "\n")
+        ]
+
+
+def time_duplicates(name: str, duplicates: Duplicates, count: int) -> None:
+    start = time.perf_counter()
+    masked = sum(d[0].text == MASK for d in mask_duplicates(sentences(count), duplicates))
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"| {name} | {count:,} | {masked:,} | {seconds:.1f} | {peak:.0f} |")
+
+
+def labelled(path: Path, labels: set[str]) -> list[Labelled]:
+    frame = pd.read_parquet(path)
+    return [
+        Labelled(
+            text=text,
+            spans=tuple(
+                (s["start"], s["end"], s["label"])
+                for s in json.loads(spans)
+                if not labels or s["label"] in labels
+            ),
+        )
+        for text, spans in zip(frame["text"], frame["spans"], strict=True)
+    ]
+
+
+def told(share: Share) -> str:
+    return (
+        f"{share.count} / {share.total}, {share.value:.4f}, {share.lower:.4f} to {share.upper:.4f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=FILE")
+    parser.add_argument("--labels", default="")
+    parser.add_argument("--presidio", action="store_true")
+    parser.add_argument("--sentences", type=int, default=1_000_000)
+    args = parser.parse_args()
+    if args.sentences:
+        print(
+            "| duplicates | sentences | masked | s | peak MiB |\n|---|---|---|---|---|"
+        )
+        bloom = BloomDuplicates(capacity=args.sentences, false_positives=1e-4)
+        time_duplicates("Bloom filter", bloom, args.sentences)
+        time_duplicates("SHA-256", ExactDuplicates(), args.sentences)
+    detectors: dict[str, Detector] = {"regex": RegexDetector()}
+    if args.presidio:
+        detectors["presidio patterns"] = PresidioDetector()
+    for pair in args.set:
+        name, _, path = pair.partition("=")
+        sample = labelled(Path(path), set(filter(None, args.labels.split(","))))
+        for kind, detector in detectors.items():
+            policy = Policy([detector])
+            start = time.perf_counter()
+            policy.redact([one.text for one in sample])
+            print(f"\n{name}, {kind}: {len(sample):,} texts in {time.perf_counter() - start:.2f} s")
+            measured = measure(sample, policy, name=name)
+            print("| label | missed / labelled, share, 95% bounds |\n|---|---|")
+            for label, share in {**measured.missed_by_label, "all": measured.missed}.items():
+                print(f"| {label} | {told(share)} |")
+            print(f"| masked spans that meet a label | {told(measured.precision)} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""How much a policy finds, measured on labelled spans, with bounds that may be relied on.
+
+A labelled secret counts as found only when it is masked whole. The false-negative rate that enters
+the accounting is an *upper* confidence bound: no miss in 200 labels still leaves 1.5%. It holds for
+secrets drawn as the labelled ones were, so a report names the sample.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.stats import beta
+
+from sugarbush.crt.dedup import MASK
+from sugarbush.crt.findings import PublicPolicy
+from sugarbush.crt.redact import Policy, Span, mask_spans
+from sugarbush.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """A text of the sample, and its secrets as (start, end, label), end exclusive."""
+
+    text: str
+    spans: tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """`count` of `total`, with two one-sided bounds, each at the confidence asked for."""
+
+    count: int
+    total: int
+    lower: float
+    upper: float
+
+    @property
+    def value(self) -> float:
+        """The share itself. Undefined without a case."""
+        return self.count / self.total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """`missed`: secrets not masked whole, by label and in all (gamma is its `upper`).
+
+    `precision`: masked spans that meet a labelled one. `public`: secrets that are unmasked in a
+    text which the conservative policy calls public (delta_2 is its `upper`); None without one.
+    """
+
+    sample: str
+    confidence: float
+    missed: Share
+    missed_by_label: dict[str, Share]
+    precision: Share
+    public: Share | None
+
+    @property
+    def gamma(self) -> float:
+        return self.missed.upper
+
+    @property
+    def delta_2(self) -> float:
+        return 0.0 if self.public is None else self.public.upper
+
+
+def measure(
+    sample: Sequence[Labelled],
+    policy: Policy,
+    *,
+    name: str,
+    conservative: PublicPolicy | None = None,
+    confidence: float = 0.95,
+) -> Measurement:
+    """Misses and precision of `policy` on `sample`, which is called `name`.
+
+    The bounds take the labelled secrets as independent draws. Raises InputError when there is no
+    label, or one that is not within its text.
+    """
+    _require_spans(sample, name)
+    masked = policy.spans([one.text for one in sample])
+    misses: dict[str, list[bool]] = defaultdict(list)
+    public_leaks: list[bool] = []
+    hits = []
+    for one, own, is_public in zip(
+        sample, masked, _public(sample, masked, conservative), strict=True
+    ):
+        for start, end, label in one.spans:
+            missed = not any(span.start <= start and end <= span.end for span in own)
+            misses[label].append(missed)
+            public_leaks.append(missed and is_public)
+        hits += [any(s.start < end and start < s.end for start, end, _ in one.spans) for s in own]
+    every = [missed for by_label in misses.values() for missed in by_label]
+    return Measurement(
+        sample=name,
+        confidence=confidence,
+        missed=share(every, confidence=confidence),
+        missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
+        precision=share(hits, confidence=confidence),
+        public=None if conservative is None else share(public_leaks, confidence=confidence),
+    )
+
+
+def share(cases: Sequence[bool], *, confidence: float) -> Share:
+    """How many of `cases` are true, with exact binomial bounds (Clopper and Pearson 1934)."""
+    count, total = sum(cases), len(cases)
+    lower = float(beta.ppf(1 - confidence, count, total - count + 1)) if count else 0.0
+    upper = float(beta.ppf(confidence, count + 1, total - count)) if count < total else 1.0
+    return Share(count=count, total=total, lower=lower, upper=upper)
+
+
+def _public(
+    sample: Sequence[Labelled],
+    masked: Sequence[Sequence[Span]],
+    conservative: PublicPolicy | None,
+) -> list[bool]:
+    if conservative is None:
+        return [False] * len(sample)
+    texts = [mask_spans(one.text, own) for one, own in zip(sample, masked, strict=True)]
+    said = conservative.is_public(texts)
+    return [is_public and MASK not in text for text, is_public in zip(texts, said, strict=True)]
+
+
+def _require_spans(sample: Sequence[Labelled], name: str) -> None:
+    if not any(one.spans for one in sample):
+        raise InputError(f"{name}: no labelled span, so nothing can be measured")
+    for row, one in enumerate(sample, start=1):
+        for start, end, label in one.spans:
+            if not 0 <= start < end <= len(one.text):
+                raise InputError(
+                    f"{name}, record {row}: a span of {label} from {start} to {end} is not within "
+                    f"its text of {len(one.text)} characters"
+                )

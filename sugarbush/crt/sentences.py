@@ -1,0 +1,70 @@
+"""Natural sentences of a text, cut so that joining them gives the text back.
+
+A sentence ends at a line break, or at one of . ! ? … with what closes it, before white space. A few
+abbreviations and single initials do not end one. The rule looks at no letter after the break, so a
+secret that opens the next sentence cannot move it.
+
+A text without an end of sentence is one sentence, however long: nothing is cut by length, since a
+cut at a fixed place would depend on all that stands before it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|\n+")
+_NO_END = re.compile(
+    r"(?i:mr|mrs|ms|dr|prof|st|jr|sr|no|nr|vs|etc|e\.g|i\.e|apt|ave|dept|inc|ltd)|[A-Z]"
+)
+_LAST_WORD = re.compile(r"\S+\Z")
+_LONGEST_WORD = 12  # characters looked at before a full stop
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence and the white space after it."""
+
+    text: str
+    space: str
+
+
+def split(text: str) -> list[Sentence]:
+    """The sentences of `text`, in order. `"".join(s.text + s.space)` is `text` again.
+
+    Lines of white space before the first word make a sentence with an empty `text`.
+    """
+    sentences = []
+    start = 0
+    for end in _ends(text):
+        after = end
+        while after < len(text) and text[after].isspace():
+            after += 1
+        if after > start:
+            sentences.append(_sentence(text[start:after]))
+            start = after
+    if start < len(text):
+        sentences.append(_sentence(text[start:]))
+    return sentences
+
+
+def joined(sentences: list[Sentence]) -> str:
+    """The text that the sentences make."""
+    return "".join(sentence.text + sentence.space for sentence in sentences)
+
+
+def _ends(text: str) -> list[int]:
+    return [m.end() for m in _END.finditer(text) if not _goes_on(text, m)]
+
+
+def _goes_on(text: str, end: re.Match[str]) -> bool:
+    """Whether a full stop belongs to an abbreviation or an initial."""
+    if end.group() != ".":
+        return False
+    word = _LAST_WORD.search(text, max(0, end.end() - _LONGEST_WORD), end.end())
+    return word is not None and _NO_END.fullmatch(word.group()[:-1]) is not None
+
+
+def _sentence(piece: str) -> Sentence:
+    text = piece.rstrip()
+    return Sentence(text, piece[len(text) :])

@@ -1,0 +1,123 @@
+"""Split, deduplicate, redact: the order, what is private, and the replay."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from sugarbush.crt.dedup import MASK, BloomDuplicates
+from sugarbush.crt.findings import Finding
+from sugarbush.crt.patterns import PlainWords, RegexDetector
+from sugarbush.crt.redact import Policy
+from sugarbush.crt.screening import changed_units, screen
+from sugarbush.errors import InputError
+from sugarbush.privacy.kinds import Private
+
+POLICY = Policy([RegexDetector(["PHONE", "EMAIL"])])
+
+
+class Neighbours:
+    """Finds the word before a number, and the number: a detector that looks at context."""
+
+    def find(self, texts):
+        found = []
+        for text in texts:
+            words, place, own = text.split(" "), 0, []
+            for word, following in zip(words, [*words[1:], ""], strict=True):
+                if following.isdigit():
+                    own.append(Finding(place, place + len(word), "BEFORE", 1.0))
+                if word.isdigit():
+                    own.append(Finding(place, place + len(word), "NUMBER", 1.0))
+                place += len(word) + 1
+            found.append(own)
+        return found
+
+
+def screened(*texts, **kwargs):
+    return screen(Private(list(texts)), policy=POLICY, **kwargs)
+
+
+def test_duplicates_are_found_before_anything_is_redacted():
+    # Redacted first, the two sentences would be equal and the second one be lost.
+    result = screened("Call 555-010-2345.", "Call 555-010-9999.", "Call 555-010-2345.")
+    assert result.texts._per_unit == [f"Call {MASK}.", f"Call {MASK}.", MASK]
+
+
+def test_without_a_conservative_policy_everything_is_private():
+    assert screened("hello there", "call 555-010-2345").public._per_unit == [False, False]
+
+
+def test_a_text_with_a_mask_is_private_whatever_the_policy_says():
+    class Careless:
+        def is_public(self, texts):
+            return [True] * len(texts)
+
+    result = screened("hello there", "call 555-010-2345", "hello there", conservative=Careless())
+    assert result.public._per_unit == [True, False, False]
+    public, private = result.parts()
+    assert public._per_unit == ["hello there"]
+    assert private._per_unit == [f"call {MASK}", MASK]
+
+
+def test_all_public_and_all_private_corpora_are_split_as_they_are():
+    public, private = screened("hello there", "we are late", conservative=PlainWords()).parts()
+    assert (len(public._per_unit), len(private._per_unit)) == (2, 0)
+    public, private = screened("Room 7", "Room 8", conservative=PlainWords()).parts()
+    assert (len(public._per_unit), len(private._per_unit)) == (0, 2)
+
+
+def test_a_text_that_holds_the_mask_is_refused_and_not_quoted():
+    with pytest.raises(InputError, match="record 2 holds") as caught:
+        screened("fine", f"my name is {MASK} zorro")
+    assert "zorro" not in str(caught.value)
+
+
+def test_a_bloom_filter_takes_the_corpus_out_of_the_theorem():
+    bloom = screened("a", duplicates=lambda: BloomDuplicates(capacity=9, false_positives=0.1))
+    assert not bloom.in_theorem
+    assert screened("a").in_theorem
+
+
+@pytest.mark.parametrize(
+    ("secret", "expected"),
+    [
+        ("555-010-2345", 0),  # found: leaves no trace
+        ("Anna", 2),  # missed, in two sentences that differ
+        ("zorro", 1),  # missed, in one sentence that stands in three records
+        ("nowhere", 0),
+    ],
+)
+def test_changed_units_counts_the_records_that_still_show_a_secret(secret, expected):
+    texts = Private(
+        [
+            "Call 555-010-2345.",
+            "I am Anna.",
+            "Say zorro. Bye.",
+            "Anna left.",
+            "Say zorro.",
+            "Say zorro.",
+        ]
+    )
+    assert changed_units(texts, secret, policy=POLICY) == expected
+
+
+def test_a_detector_that_relabels_the_neighbour_of_a_mask_shows_in_the_replay():
+    # "room" is masked only beside a number, so the masked number leaves a trace.
+    texts = Private(["we met in room 12 today"])
+    assert Policy([Neighbours()]).redact(texts._per_unit) == [f"we met in {MASK} today"]
+    assert changed_units(texts, "12", policy=Policy([Neighbours()])) == 1
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(["Hi.", "Call 555-010-2345.", "I am Anna.", "Anna, hi.", "So Anna.\n"]),
+            max_size=4,
+        ),
+        max_size=6,
+    )
+)
+def test_a_secret_moves_no_more_records_than_it_has_distinct_sentences(documents):
+    texts = [" ".join(sentences) for sentences in documents]
+    distinct = {s.strip() for sentences in documents for s in sentences if "Anna" in s}
+    assert changed_units(Private(texts), "Anna", policy=POLICY) <= len(distinct)
+    assert changed_units(Private(texts), "555-010-2345", policy=POLICY) == 0
