@@ -10,14 +10,13 @@ from rich.table import Table
 
 from cli.checks import example_is_made
 from cli.staleness import would_draw
-from sugarbush.params import load_params
+from sugarbush.params import Params
 from sugarbush.privacy.events import Event
 from tasks.budget import open_ledger, plan_for
 
 
-def show_budget(base: Path, console: Console) -> None:
+def show_budget(base: Path, params: Params, console: Console) -> None:
     """Print the ledger of `privacy.dataset`, its total, and the plan of the next run."""
-    params = load_params(base / "params.yaml")
     ledger, plan = open_ledger(params, base), plan_for(params)
     console.print(f"Ledger of '{ledger.dataset}' ({params.privacy.purpose}): {ledger.path}")
     entries = ledger.entries()

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cli.staleness import would_draw
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.params import Params, PromptContent, Provider, Purpose, load_params
+from sugarbush.params import Params, PromptContent, Provider, Purpose
 from sugarbush.paths import find_input
 from sugarbush.schema import Schema, load_schema
 from tasks.budget import open_ledger, plan_for
@@ -28,9 +28,8 @@ def generator_is_a_toy(params: Params) -> bool:
     return own and params.generator.provider is Provider.SIMULATOR
 
 
-def check(base: Path, console: Console) -> None:
+def check(base: Path, params: Params, console: Console) -> None:
     """Print one line a thing that is in order. Raises the first error of each that is not."""
-    params = load_params(base / "params.yaml")
     console.print("settings   ok")
     schema = _schema(base, params)
     console.print(f"schema     ok: {len(schema.attributes)} attributes")

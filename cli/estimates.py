@@ -10,17 +10,16 @@ from rich.table import Table
 
 from sugarbush.llm.cost import journal_path, read_journal, spending_by_batch
 from sugarbush.llm.estimate import Estimate, estimate, planned_calls
-from sugarbush.params import Method, Params, Provider, load_params
+from sugarbush.params import Method, Params, Provider
 from sugarbush.paths import Roots, find_input
 from sugarbush.schema import load_schema
 from tasks.prepare import read_donated
 from tasks.state import state_of
 
 
-def show_estimate(base: Path, console: Console) -> None:
+def show_estimate(base: Path, params: Params, console: Console) -> None:
     """Print calls and tokens by stage, their cost where the model has a price, and the time that
     the endpoint's rate limits make it take."""
-    params = load_params(base / "params.yaml")
     schema = load_schema(find_input(base, params.prepare.schema_))
     donated = tuple(read_donated(base, params, schema)["text"])
     count = _dp_record_count(base)

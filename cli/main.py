@@ -25,7 +25,7 @@ BASE = Path()
 
 Settings = Annotated[
     Path | None,
-    typer.Option(help="A YAML file with the settings to change; they are written to params.yaml."),
+    typer.Option(help="A YAML file with the settings to change."),
 ]
 Assignments = Annotated[
     list[str] | None,
@@ -43,14 +43,6 @@ def told() -> Iterator[None]:
         raise typer.Exit(error.exit_code) from None
 
 
-def _apply(settings: Path | None, assignments: list[str] | None) -> None:
-    from cli.settings import change_settings
-
-    changed = change_settings(BASE, overlay=settings, assignments=assignments or ())
-    if changed:
-        print(f"params.yaml: changed {', '.join(changed)}")
-
-
 @app.command()
 def run(
     settings: Settings = None,
@@ -65,12 +57,16 @@ def run(
     """Run every stage that is out of date, and say where the results are.
 
     Stages that are up to date are skipped and finished draws are restored: neither spends.
-    `--force` draws again and charges again.
+    `--force` draws again and charges again. Changed settings are written to params.yaml.
     """
     from cli import runs
+    from cli.settings import changed_settings, write_settings
 
     with told():
-        _apply(settings, assignments)
+        changed = changed_settings(BASE, overlay=settings, assignments=assignments or ())
+        write_settings(BASE, changed)
+        if changed.names:
+            print(f"params.yaml: changed {', '.join(changed.names)}")
         code = runs.run(BASE, force=force, only_example=only_example)
     raise typer.Exit(code)
 
@@ -79,31 +75,36 @@ def run(
 def check(settings: Settings = None, assignments: Assignments = None) -> None:
     """Check settings, schema, data, generator and budget, before anything is spent.
 
-    Reads every row of the data file. Exit code 2 when something must be mended first.
+    Reads every row of the data file; writes no setting. Exit code 2 when something must be mended.
     """
     from cli import checks
+    from cli.settings import changed_settings
 
     with told():
-        _apply(settings, assignments)
-        checks.check(BASE, Console())
+        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
+        checks.check(BASE, tried.params, Console())
 
 
 @app.command()
-def budget() -> None:
+def budget(settings: Settings = None, assignments: Assignments = None) -> None:
     """Show what the ledger holds for this dataset, and what a run would spend."""
     from cli import budgets
+    from cli.settings import changed_settings
 
     with told():
-        budgets.show_budget(BASE, Console())
+        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
+        budgets.show_budget(BASE, tried.params, Console())
 
 
 @app.command()
-def estimate() -> None:
+def estimate(settings: Settings = None, assignments: Assignments = None) -> None:
     """Estimate the calls, tokens, cost and time that a run asks of its generator."""
     from cli import estimates
+    from cli.settings import changed_settings
 
     with told():
-        estimates.show_estimate(BASE, Console())
+        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
+        estimates.show_estimate(BASE, tried.params, Console())
 
 
 @app.command()

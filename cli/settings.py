@@ -1,8 +1,9 @@
-"""Changing params.yaml in place, the way `dvc exp run -S` does, with its comments kept."""
+"""Settings with changes: tried in memory, or written to params.yaml with its comments kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,25 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from sugarbush.errors import ParamsError
-from sugarbush.params import FILE, parse_params
+from sugarbush.params import FILE, Params, parse_params
 from sugarbush.paths import whole_file
 
 
-def change_settings(
-    base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Write the settings of an overlay file and of `key=value` assignments into params.yaml.
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """Settings with their changes: `names` of what is new, `text` for params.yaml."""
 
-    Returns one line a changed setting. Nothing is written unless the result is valid.
+    params: Params
+    names: tuple[str, ...]
+    text: str
+
+
+def changed_settings(
+    base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
+) -> Changed:
+    """The settings of params.yaml under an overlay file and `key=value` assignments.
+
+    Writes nothing. Raises ParamsError when the result is not valid.
     """
     path = base / FILE
     if not path.is_file():
@@ -29,11 +39,11 @@ def change_settings(
     yaml.preserve_quotes = True
     yaml.width = 120
     settings = _loaded(yaml, path)
-    changed: list[str] = []
+    names: list[str] = []
     if overlay is not None:
         if not overlay.is_file():
             raise ParamsError(f"{overlay}: not found (--settings)")
-        _merge(settings, _loaded(yaml, overlay), (), changed)
+        _merge(settings, _loaded(yaml, overlay), (), names)
     for assignment in assignments:
         name, mark, value = assignment.partition("=")
         if not mark:
@@ -41,15 +51,18 @@ def change_settings(
         parsed = _parsed(yaml, value)
         for part in reversed(name.strip().split(".")):
             parsed = {part: parsed}
-        _merge(settings, parsed, (), changed)
-    if not changed:
-        return ()
+        _merge(settings, parsed, (), names)
     text = StringIO()
     yaml.dump(settings, text)
-    parse_params(YAML(typ="safe").load(text.getvalue()), source=FILE)
-    with whole_file(path) as temporary:
-        temporary.write_text(text.getvalue(), encoding="utf-8")
-    return tuple(changed)
+    params = parse_params(YAML(typ="safe").load(text.getvalue()), source=FILE)
+    return Changed(params=params, names=tuple(names), text=text.getvalue())
+
+
+def write_settings(base: Path, changed: Changed) -> None:
+    """Write changed settings into params.yaml, the way `dvc exp run -S` does."""
+    if changed.names:
+        with whole_file(base / FILE) as temporary:
+            temporary.write_text(changed.text, encoding="utf-8")
 
 
 def _loaded(yaml: YAML, path: Path) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 import networkx as nx
 
 from sugarbush.errors import FailureError
-from sugarbush.params import Params
+from sugarbush.params import FILE, Params, load_params
 from tasks import fingerprint
 
 _SPENDING = ("synthesize_metadata", "evolve@")
@@ -16,8 +16,11 @@ _SPENDING = ("synthesize_metadata", "evolve@")
 def would_draw(base: Path, params: Params) -> bool:
     """Whether a run would start a stage that spends. It may still find its draws finished.
 
-    Stamps the user's files first, as every run does, so that a changed corpus is noticed.
+    Stamps the user's files first, as every run does, so that a changed corpus is noticed. Settings
+    that are tried and not in params.yaml count as new.
     """
+    if params != load_params(base / FILE):
+        return True
     fingerprint.run(base, params)
     return any(name.startswith(_SPENDING) for name in stale_stages(base))
 

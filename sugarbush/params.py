@@ -513,7 +513,7 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
     place = ".".join(str(part) for part in problem["loc"])
     arrived = _at(fields, problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"{source}: {place} is not a known setting{_meant(problem['loc'])}."
+        return f"{source}: {place} is not a known setting{_meant(problem['loc'])}"
     if problem["type"] == "missing":
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
@@ -537,4 +537,4 @@ def _meant(location: tuple[str | int, ...]) -> str:
         model = field.annotation if field is not None else None
     names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
     close = difflib.get_close_matches(str(location[-1]), names, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"; did you mean {close[0]}?" if close else "."

@@ -198,7 +198,12 @@ def load_schema(path: Path) -> Schema:
 
 def _explain(path: Path, fields: dict[str, Any], error: ValidationError) -> str:
     lines = []
-    for problem in error.errors(include_input=False, include_url=False):
+    problems = error.errors(include_input=False, include_url=False)
+    # A list whose every item is wrong is called too short as well.
+    items = {problem["loc"][0] for problem in problems if len(problem["loc"]) > 1}
+    for problem in problems:
+        if problem["type"] == "too_short" and problem["loc"][0] in items:
+            continue
         place = list(problem["loc"])
         if len(place) >= 2 and place[0] == "attributes" and isinstance(place[1], int):
             listed = fields["attributes"][place[1]]

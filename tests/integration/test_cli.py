@@ -52,8 +52,12 @@ def test_a_wrong_setting_is_exit_code_2_and_one_message(
 
 
 def test_a_budget_that_its_cap_cannot_carry_is_exit_code_1(project: Project) -> None:
+    before = (project.path / "params.yaml").read_bytes()
     finished = project.run("sugarbush", "check", "-S", "privacy.cap=0.5", code=1)
     assert "cap 0.5" in finished.stderr
+    told = project.run("sugarbush", "budget", "-S", "privacy.cap=0.5").stdout
+    assert "past the cap" in told
+    assert (project.path / "params.yaml").read_bytes() == before
 
 
 @pytest.mark.slow

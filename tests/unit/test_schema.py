@@ -114,3 +114,11 @@ def test_codes_become_pairs_of_name_and_value() -> None:
     assert schema.domain == {"a": 2, "b": 3}
     with pytest.raises(SchemaError, match="no attribute 'c'"):
         schema.attribute("c")
+
+
+def test_a_wrong_attribute_is_one_message(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text("subject: s\nattributes:\n  - {name: a, values: [], column: c}\n")
+    with pytest.raises(SchemaError) as error:
+        load_schema(path)
+    assert str(error.value).count("\n") == 0

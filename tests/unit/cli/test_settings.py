@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.settings import change_settings
+from cli.settings import changed_settings, write_settings
 from sugarbush.errors import ParamsError
 from tests.settings import ROOT
 
@@ -17,9 +17,9 @@ def project(tmp_path: Path) -> Path:
 
 def test_one_setting_is_changed_and_the_comments_stay(project: Path) -> None:
     before = (project / "params.yaml").read_text()
-    assert change_settings(project, assignments=["evolve.maple.rounds=3"]) == (
-        "evolve.maple.rounds",
-    )
+    changed = changed_settings(project, assignments=["evolve.maple.rounds=3"])
+    assert changed.names == ("evolve.maple.rounds",)
+    write_settings(project, changed)
     after = (project / "params.yaml").read_text()
     assert yaml.safe_load(after)["evolve"]["maple"]["rounds"] == 3
     assert after.count("#") == before.count("#")
@@ -28,7 +28,9 @@ def test_one_setting_is_changed_and_the_comments_stay(project: Path) -> None:
 def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
     overlay = project / "mine.yaml"
     overlay.write_text("privacy: {dataset: mine}\nmethods: [augpe]\n")
-    assert set(change_settings(project, overlay=overlay)) == {"privacy.dataset", "methods"}
+    changed = changed_settings(project, overlay=overlay)
+    assert set(changed.names) == {"privacy.dataset", "methods"}
+    write_settings(project, changed)
     settings = yaml.safe_load((project / "params.yaml").read_text())
     assert settings["methods"] == ["augpe"]
     assert settings["privacy"]["epsilon"] == 1.0
@@ -38,14 +40,24 @@ def test_nothing_is_written_when_the_result_would_be_invalid(project: Path) -> N
     before = (project / "params.yaml").read_text()
     for bad in ("privacy.epsilom=1", "privacy.epsilon=0", "privacy.epsilon", "methods=[", "x=1"):
         with pytest.raises(ParamsError):
-            change_settings(project, assignments=[bad])
+            changed_settings(project, assignments=[bad])
         assert (project / "params.yaml").read_text() == before
 
 
 def test_a_missing_overlay_is_named(project: Path) -> None:
     with pytest.raises(ParamsError, match=r"gone\.yaml"):
-        change_settings(project, overlay=project / "gone.yaml")
+        changed_settings(project, overlay=project / "gone.yaml")
 
 
 def test_what_is_already_so_changes_nothing(project: Path) -> None:
-    assert change_settings(project, assignments=["privacy.epsilon=1.0"]) == ()
+    before = (project / "params.yaml").stat().st_mtime_ns
+    changed = changed_settings(project, assignments=["privacy.epsilon=1.0"])
+    assert changed.names == ()
+    write_settings(project, changed)
+    assert (project / "params.yaml").stat().st_mtime_ns == before
+
+
+def test_trying_a_setting_writes_nothing(project: Path) -> None:
+    before = (project / "params.yaml").read_bytes()
+    assert changed_settings(project, assignments=["privacy.epsilon=2"]).params.privacy.epsilon == 2
+    assert (project / "params.yaml").read_bytes() == before
