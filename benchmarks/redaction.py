@@ -26,9 +26,10 @@ from sugarbush.crt.dedup import (
 from sugarbush.crt.findings import Detector
 from sugarbush.crt.patterns import RegexDetector
 from sugarbush.crt.presidio import PresidioDetector
-from sugarbush.crt.recall import Labelled, Share, measure
+from sugarbush.crt.recall import Labelled, measure
 from sugarbush.crt.redact import Policy
 from sugarbush.crt.sentences import Sentence
+from sugarbush.privacy.binomial import Share
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:
@@ -77,9 +78,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1_000_000)
     args = parser.parse_args()
     if args.sentences:
-        print(
-            "| duplicates | sentences | masked | s | peak MiB |\n|---|---|---|---|---|"
-        )
+        print("| duplicates | sentences | masked | s | peak MiB |\n|---|---|---|---|---|")
         bloom = BloomDuplicates(capacity=args.sentences, false_positives=1e-4)
         time_duplicates("Bloom filter", bloom, args.sentences)
         time_duplicates("SHA-256", ExactDuplicates(), args.sentences)

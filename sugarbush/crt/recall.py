@@ -11,12 +11,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import beta
-
 from sugarbush.crt.dedup import MASK
 from sugarbush.crt.findings import PublicPolicy
 from sugarbush.crt.redact import Policy, Span, mask_spans
 from sugarbush.errors import InputError
+from sugarbush.privacy.binomial import Share, share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,21 +24,6 @@ class Labelled:
 
     text: str
     spans: tuple[tuple[int, int, str], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """`count` of `total`, with two one-sided bounds, each at the confidence asked for."""
-
-    count: int
-    total: int
-    lower: float
-    upper: float
-
-    @property
-    def value(self) -> float:
-        """The share itself. Undefined without a case."""
-        return self.count / self.total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,14 +85,6 @@ def measure(
         precision=share(hits, confidence=confidence),
         public=None if conservative is None else share(public_leaks, confidence=confidence),
     )
-
-
-def share(cases: Sequence[bool], *, confidence: float) -> Share:
-    """How many of `cases` are true, with exact binomial bounds (Clopper and Pearson 1934)."""
-    count, total = sum(cases), len(cases)
-    lower = float(beta.ppf(1 - confidence, count, total - count + 1)) if count else 0.0
-    upper = float(beta.ppf(confidence, count + 1, total - count)) if count < total else 1.0
-    return Share(count=count, total=total, lower=lower, upper=upper)
 
 
 def _public(

@@ -1,0 +1,35 @@
+"""How long does the exposure of canaries over all 10^6 candidates take?
+
+python -m benchmarks.exposure
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import torch
+
+from sugarbush.attacks.canaries import draw_canaries
+from sugarbush.attacks.exposure import candidate_losses, candidate_tokens, ranked
+from sugarbush.dpsgd import models
+
+TEXTS = [f"Case {n}: call 555-{n % 100:04d} about order {n * 77}, it is late" for n in range(3000)]
+
+
+def main() -> None:
+    tokenizer = models.train_tokenizer(TEXTS, vocabulary=4096)
+    model = models.new_model(tokenizer, models.TINY, seed=1)
+    start = time.perf_counter()
+    prefix, candidates = candidate_tokens(tokenizer)
+    tokenized = time.perf_counter()
+    losses = candidate_losses(model, prefix, candidates)
+    done = time.perf_counter()
+    ranked(losses, draw_canaries(count=10, seed=1))
+    print(f"{models.TINY}, vocabulary {len(tokenizer)}, {torch.get_num_threads()} threads")
+    print(f"load {os.getloadavg()[0]:.1f}; at most {candidates.shape[1]} tokens a candidate")
+    print(f"tokens {tokenized - start:.1f} s, losses {done - tokenized:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

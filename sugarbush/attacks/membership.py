@@ -1,0 +1,125 @@
+"""Membership inference: was this text, or this group of texts, trained on?
+
+A score is higher for what looks like a member: minus the log perplexity, or by how much it is lower
+than a reference model's, which saw neither side. Beside accuracy, which averages over all, stands
+the true positive rate at 1% false positives: an attack that is sure of a few is one.
+Source: Carlini et al. 2022, "Membership Inference Attacks From First Principles".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, rankdata, t
+
+from sugarbush.privacy.binomial import Share, share
+from sugarbush.randomness import public_rng
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """An estimate with a two-sided interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """How well scores tell members from others. 0.5, 0.01 and 0.5 are those of a guess."""
+
+    auc: Interval
+    true_positives_at_1_percent: Share
+    accuracy: Share
+
+
+def by_perplexity(losses: Scores) -> Scores:
+    """Scores from each text's mean loss of a token, in nats."""
+    return -losses
+
+
+def by_reference(losses: Scores, reference_losses: Scores) -> Scores:
+    """Scores from the losses of the model and of one that saw neither side."""
+    return reference_losses - losses
+
+
+def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
+    """The summed scores of `count` groups of `size` texts each, drawn by a public seed.
+
+    Groups share texts, so intervals of one run are too narrow: use `over_seeds`.
+    Raises ValueError where there are fewer texts than a group has.
+    """
+    if len(scores) < size:
+        raise ValueError(f"{len(scores)} texts do not make a group of {size}")
+    rng = public_rng(seed, "groups")
+    return np.array(
+        [scores[rng.choice(len(scores), size=size, replace=False)].sum() for _ in range(count)]
+    )
+
+
+def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Attack:
+    """AUC, TPR at 1% FPR and accuracy of thresholds on scores.
+
+    The threshold for accuracy is chosen on one half of the texts and tried on the other, both
+    ways; chosen and tried on the same ones, a guess would come out above 0.5.
+    """
+    if not (len(members) >= 4 and len(others) >= 4):
+        raise ValueError("an attack needs at least four members and four others")
+    if not (np.isfinite(members).all() and np.isfinite(others).all()):
+        raise ValueError("a score is not finite")
+    at_1_percent = np.quantile(others, 0.99, method="higher")
+    one_sided = (1 + confidence) / 2
+    right = [
+        *_tried(members[0::2], others[0::2], members[1::2], others[1::2]),
+        *_tried(members[1::2], others[1::2], members[0::2], others[0::2]),
+    ]
+    return Attack(
+        auc=_auc(members, others, confidence),
+        true_positives_at_1_percent=share(
+            [bool(s > at_1_percent) for s in members], confidence=one_sided
+        ),
+        accuracy=share(right, confidence=one_sided),
+    )
+
+
+def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
+    """The mean of one figure over runs with other seeds, with Student's interval.
+
+    Infinitely wide for a single run.
+    """
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(value=mean, lower=-math.inf, upper=math.inf)
+    margin = t.ppf((1 + confidence) / 2, len(values) - 1) * np.std(values, ddof=1)
+    margin = float(margin) / math.sqrt(len(values))
+    return Interval(value=mean, lower=mean - margin, upper=mean + margin)
+
+
+def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
+    """The probability that a member scores higher, ties half; DeLong et al. 1988's interval."""
+    m, n = len(members), len(others)
+    ranks = rankdata(np.concatenate([members, others]))
+    # How much of the other side each text beats.
+    of_members = (ranks[:m] - rankdata(members)) / n
+    of_others = 1 - (ranks[m:] - rankdata(others)) / m
+    value = float(of_members.mean())
+    spread = math.sqrt(of_members.var(ddof=1) / m + of_others.var(ddof=1) / n)
+    margin = float(norm.ppf((1 + confidence) / 2)) * spread
+    return Interval(value=value, lower=max(0.0, value - margin), upper=min(1.0, value + margin))
+
+
+def _tried(members: Scores, others: Scores, new_members: Scores, new_others: Scores) -> list[bool]:
+    """Whether each new text is told rightly by the threshold that is best on the first ones."""
+    values = np.unique(np.concatenate([members, others]))
+    thresholds = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
+    found = 1 - np.searchsorted(np.sort(members), thresholds) / len(members)
+    passed = np.searchsorted(np.sort(others), thresholds) / len(others)
+    threshold = thresholds[int(np.argmax(found + passed))]
+    return [*(new_members > threshold).tolist(), *(new_others <= threshold).tolist()]

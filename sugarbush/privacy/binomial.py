@@ -1,0 +1,34 @@
+"""A share of independent cases, with exact bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.stats import beta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """`count` of `total`, with two one-sided bounds, each at the confidence asked for."""
+
+    count: int
+    total: int
+    lower: float
+    upper: float
+
+    @property
+    def value(self) -> float:
+        """The share itself. Undefined without a case."""
+        return self.count / self.total
+
+
+def share(cases: Sequence[bool], *, confidence: float) -> Share:
+    """How many of `cases` are true, with exact binomial bounds (Clopper and Pearson 1934).
+
+    Without a case the bounds are 0 and 1.
+    """
+    count, total = sum(cases), len(cases)
+    lower = float(beta.ppf(1 - confidence, count, total - count + 1)) if count else 0.0
+    upper = float(beta.ppf(confidence, count + 1, total - count)) if count < total else 1.0
+    return Share(count=count, total=total, lower=lower, upper=upper)

@@ -1,0 +1,26 @@
+"""Shares and their exact bounds."""
+
+import numpy as np
+import pytest
+
+from sugarbush.privacy.binomial import share
+
+
+def test_no_miss_in_200_still_leaves_one_and_a_half_percent():
+    assert share([False] * 200, confidence=0.95).upper == pytest.approx(0.01487, abs=1e-5)
+
+
+def test_all_of_them_have_the_bound_1_and_none_at_all_says_nothing():
+    assert share([True] * 5, confidence=0.95).upper == 1
+    assert (share([], confidence=0.95).lower, share([], confidence=0.95).upper) == (0, 1)
+
+
+def test_the_bounds_cover_at_their_rate():
+    # 400 samples of 60 at three rates: at 95% fewer than 362 covered ones has a probability below
+    # 5e-5 each. A bound that is not exact binomial (Wald's) covers far less at 0.02.
+    rng = np.random.default_rng(5)
+    for rate in (0.02, 0.1, 0.5):
+        draws = rng.random((400, 60)) < rate
+        bounds = [share(list(row), confidence=0.95) for row in draws]
+        assert sum(b.upper >= rate for b in bounds) >= 362
+        assert sum(b.lower <= rate for b in bounds) >= 362
