@@ -12,8 +12,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,6 @@ from numpy.typing import NDArray
 
 from sugarbush.report.card import release_card, release_epsilon, short_power
 from sugarbush.report.model import (
-    FINAL,
-    REAL,
-    Figure,
     InternalData,
     MethodData,
     PublicData,
@@ -37,13 +33,13 @@ from sugarbush.report.plots import (
     born,
     interval,
     map_points,
-    metric_lines,
     number,
     share_error,
     survivor_bars,
     used_shades,
     vote_ranks,
 )
+from sugarbush.report.quality import quality_view
 from sugarbush.schema import Schema
 
 _TEMPLATES = Environment(
@@ -54,71 +50,6 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _STYLES = 6  # of methods, in the style sheet
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """How a metric is named, which way is better, and its range where a chart should show it."""
-
-    label: str
-    better: str
-    bounds: tuple[float, float] | None = None
-    says: str = ""
-
-
-METRICS = {
-    "mauve": Metric(
-        label="MAUVE", better="higher", bounds=(0.0, 1.0),
-        says="how alike the two sets of texts are; 1 is alike",
-    ),
-    "frechet": Metric(
-        label="Fréchet distance", better="lower", says="between Gaussians fitted to the features",
-    ),
-    "precision": Metric(label="Precision", better="higher", says="synthetic texts near real ones"),
-    "recall": Metric(label="Recall", better="higher", says="real texts near synthetic ones"),
-    "density": Metric(label="Density", better="higher", says="how thickly, 1 being that of real"),
-    "coverage": Metric(label="Coverage", better="higher", says="real texts with one nearby"),
-    "mean": Metric(
-        label="Mean JSD", better="lower",
-        says="over attributes; the root of the Jensen–Shannon divergence, in nats",
-    ),
-    "total_variation_2": Metric(label="2-way total variation", better="lower"),
-    "total_variation_3": Metric(label="3-way total variation", better="lower"),
-    "length": Metric(label="Length distance", better="lower", says="Wasserstein, in words"),
-    "mean_words": Metric(label="Mean words", better=""),
-    "texts": Metric(label="Texts", better="", says="figures compare best at equal numbers"),
-    "duplicates": Metric(label="Duplicates", better="lower", says="share of the texts"),
-    "distinct_1": Metric(label="Distinct words", better="higher"),
-    "distinct_2": Metric(label="Distinct pairs of words", better="higher"),
-    "accuracy": Metric(
-        label="Accuracy", better="higher", says="trained on these texts, tested on held-out ones",
-    ),
-    "macro_f1": Metric(label="Macro-F1", better="higher"),
-    "majority_accuracy": Metric(label="Accuracy of the majority", better=""),
-    "majority_macro_f1": Metric(label="Macro-F1 of the majority", better=""),
-    "next_token_accuracy": Metric(
-        label="Next-token accuracy", better="higher",
-        says="of a small model trained on these texts, on held-out ones",
-    ),
-    "perplexity": Metric(label="Perplexity", better="lower", says="of the same model"),
-    "fine_tuned_accuracy": Metric(
-        label="Fine-tuned accuracy", better="higher",
-        says="fine-tuned on these texts, tested on held-out ones",
-    ),
-    "fine_tuned_macro_f1": Metric(label="Fine-tuned macro-F1", better="higher"),
-    "longest_copy": Metric(
-        label="Longest shared run", better="lower", says="words in a row that also stand there",
-    ),
-    "long_copies": Metric(
-        label="Texts sharing 16 words", better="lower", says="share of the texts",
-    ),
-    "nearer_to_training": Metric(
-        label="Nearer to training", better="",
-        says="than to held-out texts; 0.5 where nothing was copied. A copy check, not a "
-        "privacy test",
-    ),
-}  # fmt: skip
-_BY_ROUND = ("mauve", "frechet", "mean")
 
 
 def render_public_page(data: PublicData) -> str:
@@ -139,7 +70,7 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
     return _TEMPLATES.get_template("page.html.jinja").render(
         card=release_card(release),
         release=release,
-        internal=None if internal is None else _internal_view(data, internal, styles),
+        internal=None if internal is None else quality_view(internal, styles),
         budget=_budget(data),
         headline=_headline(data),
         methods=[_method_view(m, internal) for m in data.methods],
@@ -369,80 +300,6 @@ def _values(item: SyntheticText, schema: Schema) -> list[tuple[int, str, str]]:
         for place, code in enumerate(item.codes)
         if code >= 0
     ]
-
-
-def _internal_view(
-    data: PublicData, internal: InternalData, styles: Mapping[str, tuple[str, int]]
-) -> dict[str, Any]:
-    """Charts by round, and tables of the final sets."""
-    return {
-        "charts": list(_metric_charts(internal.figures, styles)),
-        "tables": _final_tables(internal.figures, list(styles)),
-        "methods": list(styles),
-    }
-
-
-def _metric_charts(
-    figures: Sequence[Figure], styles: Mapping[str, tuple[str, int]]
-) -> list[dict[str, Any]]:
-    charts = []
-    for metric in _BY_ROUND:
-        spaces = dict.fromkeys(f.space for f in figures if f.metric == metric)
-        for space in spaces:
-            own = [f for f in figures if f.metric == metric and f.space == space]
-            ceiling = next((f for f in own if f.method == REAL), None)
-            shown = [f for f in own if f.method in styles]
-            if len({f.round for f in shown}) < 2:
-                continue
-            named = METRICS[metric]
-            title = f"{named.label}, {_space(space)}"
-            picture = metric_lines(
-                shown, styles=styles, ceiling=ceiling, title=title, bounds=named.bounds
-            )
-            charts.append({"title": title, "better": named.better, "chart": picture,
-                           "says": named.says})  # fmt: skip
-    return charts
-
-
-def _final_tables(figures: Sequence[Figure], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Metrics of the final sets, one table a space or kind, one column a method."""
-    final = [f for f in figures if f.round == FINAL]
-    columns = [m for m in (*methods, REAL) if any(f.method == m for f in final)]
-    tables = []
-    for space in dict.fromkeys(f.space for f in final):
-        rows = []
-        for metric in dict.fromkeys(f.metric for f in final if f.space == space):
-            cells = {f.method: f for f in final if f.space == space and f.metric == metric}
-            named = METRICS.get(metric, Metric(label=metric, better=_default_better(space)))
-            rows.append(
-                {
-                    "metric": named.label,
-                    "says": named.says,
-                    "better": named.better,
-                    "cells": [cells.get(m) for m in columns],
-                }
-            )
-        tables.append({"space": _space(space), "columns": columns, "rows": rows})
-    return tables
-
-
-def _default_better(space: str) -> str:
-    return "lower" if space == "attribute" else ""
-
-
-def _space(space: str) -> str:
-    return {
-        "encoder": "in the encoder's space",
-        "tf-idf": "in the space of words (TF-IDF)",
-        "attribute": "by attribute",
-        "table": "of the attribute table",
-        "words": "lengths",
-        "text": "variety",
-        "private": "copies of private texts",
-        "heldout": "copies of held-out texts",
-        "donated": "copies of donated examples",
-        "public": "copies of public texts",
-    }.get(space, space)
 
 
 _TEMPLATES.filters["interval"] = interval

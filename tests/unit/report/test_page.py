@@ -90,6 +90,18 @@ def test_internal_figures_stand_on_the_internal_page_only() -> None:
         assert word not in public
 
 
+def test_a_trained_figure_has_a_row_an_attribute_and_its_majority_beside_it() -> None:
+    figures = tuple(
+        Figure(method="maple", round=FINAL, space=attribute, metric=metric, value=0.5)
+        for attribute in ("product", "mood")
+        for metric in ("accuracy", "majority_accuracy")
+    )
+    page = render_internal_page(public_data(), InternalData(figures=figures))
+    assert page.count("<h3>Accuracy: trained on these texts") == 1
+    for row in ("product", "mood", "product, always the most common value"):
+        assert f"<td>{row}" in page
+
+
 def test_the_internal_page_says_first_that_it_is_not_private() -> None:
     page = render_internal_page(public_data(), internal_data())
     assert page.index("not differentially private. Do not hand out.") < page.index("<h1>")
