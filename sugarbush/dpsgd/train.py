@@ -35,8 +35,8 @@ from sugarbush.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.errors import FailureError, PrivacyError
-from sugarbush.privacy.accounting import epsilon
-from sugarbush.privacy.events import Event, NonPrivate, PoissonGaussian
+from sugarbush.privacy.accounting import Relation, epsilon
+from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, PoissonGaussian
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 
@@ -50,7 +50,8 @@ class Mechanism:
     `noise_multiplier` is the noise's stddev over `clip_norm`; 0 is charged as not private. A unit
     is drawn with probability `rate` a step. `repeatable_steps` may be drawn again after a kill;
     they are paid for beforehand, whether needed or not. When they are used up, training stops
-    early by what is missing.
+    early by what is missing. Under REPLACE_ONE the run is charged as confidential training, which
+    has no DP epsilon.
     """
 
     rate: float
@@ -59,6 +60,7 @@ class Mechanism:
     noise_multiplier: float
     clip_norm: float
     expected_batch_size: float
+    relation: Relation = Relation.ADD_OR_REMOVE_ONE
 
     @property
     def draws(self) -> int:
@@ -74,7 +76,8 @@ class Mechanism:
         """What `draws` >= 1 steps cost."""
         if self.noise_multiplier == 0:
             return NonPrivate()
-        return PoissonGaussian(noise_multiplier=self.noise_multiplier, rate=self.rate, count=draws)
+        kind = ConfidentialTraining if self.relation is Relation.REPLACE_ONE else PoissonGaussian
+        return kind(noise_multiplier=self.noise_multiplier, rate=self.rate, count=draws)
 
 
 class Decay(StrEnum):
@@ -153,6 +156,7 @@ def train(
     run: str,
     sketch: tuple[str, ...] = (),
     report: Callable[[Progress], None] = lambda progress: None,
+    before_step: Callable[[int], None] = lambda step: None,
 ) -> Released[nn.Module]:
     """Train `model` in place by DP-SGD, or go on with a run that `checkpoints` holds.
 
@@ -160,7 +164,9 @@ def train(
     last checkpoint are drawn afresh, from what `repeatable_steps` has paid for.
 
     A unit holds one or more examples; `probe` are two public ones of unequal length, on which the
-    clipper must agree with autograd. Under torchrun each process trains on its part of the units.
+    clipper must agree with autograd. `before_step` is called with the number of steps done, before
+    the next one and again when a run goes on from there; what it does to the weights is not
+    covered by this guarantee. Under torchrun each process trains on its part of the units.
     Raises PrivacyError on a model that cannot be clipped exactly, BudgetExceededError before
     anything is drawn, FailureError when the weights stop being finite.
     """
@@ -192,6 +198,7 @@ def train(
         for done in range(first, last):
             for group in optimizer.param_groups:
                 group["lr"] = learning.rate_at(done, steps=mechanism.steps)
+            before_step(done)
             if rank == 0:
                 checkpoints.note_draw()
             step.take()
@@ -266,7 +273,11 @@ class _Clock:
         return Progress(
             step=step,
             steps=self._last,
-            epsilon=epsilon([self._mechanism.after(draws)], delta=self._delta),
+            epsilon=epsilon(
+                [self._mechanism.after(draws)],
+                delta=self._delta,
+                relation=self._mechanism.relation,
+            ),
             expected_examples_per_s=steps_per_s * self._mechanism.expected_batch_size,
             remaining_s=(self._last - step) / steps_per_s,
         )

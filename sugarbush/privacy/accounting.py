@@ -18,6 +18,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.events import (
+    ConfidentialTraining,
     DiscreteGaussian,
     Event,
     GaussianDp,
@@ -48,13 +49,15 @@ def epsilon(
     """The smallest epsilon at which the composition of `events` is (epsilon, delta)-DP.
 
     Infinity as soon as one event is not private; 0 for no event. Only DP-SGD is accounted for
-    under REPLACE_ONE.
+    under REPLACE_ONE, and confidential training only there: by adding or removing it is infinite.
     """
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
     runs: Counter[Event] = Counter()
     for event in events:
-        if isinstance(event, NonPrivate):
+        if isinstance(event, NonPrivate) or (
+            isinstance(event, ConfidentialTraining) and relation is not Relation.REPLACE_ONE
+        ):
             return math.inf
         runs[_one(event)] += getattr(event, "count", 1)
     sampled = any(isinstance(event, PoissonGaussian) for event in runs)
@@ -72,7 +75,7 @@ def _one(event: Event) -> Event:
             return DiscreteGaussian(stddev=event.stddev, sensitivity=event.sensitivity)
         case GaussianDp():
             return GaussianDp(mu=event.mu)
-        case PoissonGaussian():
+        case PoissonGaussian() | ConfidentialTraining():
             return PoissonGaussian(
                 noise_multiplier=event.noise_multiplier, rate=event.rate, count=1
             )

@@ -54,6 +54,20 @@ class PoissonGaussian(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConfidentialTraining(Event):
+    """The same steps on a screened corpus, where one record more can move two.
+
+    It has no finite DP epsilon. What it promises is confidentiality: `accounting.epsilon` under
+    REPLACE_ONE, for one unit in which a secret is replaced.
+    """
+
+    kind: ClassVar[str] = "confidential_training"
+    noise_multiplier: float
+    rate: float
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class NonPrivate(Event):
     """A result without DP. Its epsilon is infinity, so that it shows."""
 
@@ -61,7 +75,8 @@ class NonPrivate(Event):
 
 
 _KINDS: dict[str, type[Event]] = {
-    cls.kind: cls for cls in (DiscreteGaussian, GaussianDp, PoissonGaussian, NonPrivate)
+    cls.kind: cls
+    for cls in (DiscreteGaussian, GaussianDp, PoissonGaussian, ConfidentialTraining, NonPrivate)
 }
 
 

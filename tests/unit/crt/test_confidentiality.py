@@ -11,7 +11,13 @@ from hypothesis import given
 from sugarbush.crt import confidentiality
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.accounting import Relation, epsilon
-from sugarbush.privacy.events import DiscreteGaussian, NonPrivate, PoissonGaussian
+from sugarbush.privacy.events import (
+    ConfidentialTraining,
+    DiscreteGaussian,
+    NonPrivate,
+    PoissonGaussian,
+    event_from_dict,
+)
 
 # 10,000 records, batches of 1,000, 10 epochs, delta 1e-5: the published notebook's setting.
 RATE, STEPS, DELTA, GAMMA = 0.1, 100, 1e-5, 0.1
@@ -61,6 +67,15 @@ def test_the_relation_is_replace_one_unless_somebody_asks():
         by_default.epsilon
         > confidentiality.uniform(EPSILON_2, delta=DELTA, relation=ADD_REMOVE).epsilon
     )
+
+
+def test_confidential_training_has_no_dp_epsilon_and_that_of_replacing():
+    event = ConfidentialTraining(noise_multiplier=2.422, rate=RATE, count=STEPS)
+    assert epsilon([event], delta=DELTA) == math.inf
+    assert epsilon([event], delta=DELTA, relation=Relation.REPLACE_ONE) == pytest.approx(
+        3.50, abs=0.005
+    )
+    assert event_from_dict(event.as_dict()) == event
 
 
 def test_a_histogram_has_no_accounting_under_replace_one():

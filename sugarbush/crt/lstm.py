@@ -1,0 +1,89 @@
+"""An LSTM language model of one layer, that is called as those of transformers are.
+
+Its gates are two `nn.Linear`s that are used once a token, so the project's clipper clips it exactly
+(`nn.LSTM` has no rule). Sizes of the paper: embedding 200, hidden 200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sugarbush.randomness import seed_of
+
+WIDTH = 200
+
+
+@dataclass
+class State:
+    """Hidden and cell state, (records, width) each."""
+
+    hidden: Tensor
+    cell: Tensor
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep these records, as the caches of transformers do."""
+        self.hidden, self.cell = self.hidden[indices], self.cell[indices]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Logits, (records, length, vocabulary), and the state after the last token."""
+
+    logits: Tensor
+    past_key_values: State
+
+
+# What is done to the state after the token at a place; the identity in ordinary use.
+Gate = Callable[[int, State], State]
+
+
+class LstmModel(nn.Module):
+    """One layer. Padding must stand on the right; the state after it means nothing."""
+
+    def __init__(self, *, vocabulary: int, width: int = WIDTH, seed: int) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_of(seed, "weights"))
+            self.embedding = nn.Embedding(vocabulary, width)
+            self.from_input = nn.Linear(width, 4 * width)
+            self.from_hidden = nn.Linear(width, 4 * width, bias=False)
+            self.head = nn.Linear(width, vocabulary)
+            nn.init.normal_(self.embedding.weight, std=0.1)
+        self.width = width
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        *,
+        past_key_values: State | None = None,
+        gate: Gate = lambda place, state: state,
+        **_: Any,
+    ) -> Output:
+        """Logits after each of `input_ids`, (records, length), from an earlier state or none.
+
+        Mask, positions and `use_cache`, which transformers' models take, change nothing here.
+        """
+        inputs = self.from_input(self.embedding(input_ids))
+        state = past_key_values or self._start(inputs)
+        hiddens = []
+        for place in range(input_ids.shape[1]):
+            state = self._next(inputs[:, place], state)
+            hiddens.append(state.hidden)
+            state = gate(place, state)
+        return Output(self.head(torch.stack(hiddens, dim=1)), state)
+
+    def _start(self, inputs: Tensor) -> State:
+        zeros = inputs.new_zeros(len(inputs), self.width)
+        return State(zeros, zeros)
+
+    def _next(self, inputs: Tensor, state: State) -> State:
+        """Hochreiter and Schmidhuber 1997 with a forget gate (Gers et al. 2000)."""
+        gates = inputs + self.from_hidden(state.hidden)
+        enter, forget, new, leave = gates.chunk(4, dim=1)
+        cell = forget.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
+        return State(leave.sigmoid() * cell.tanh(), cell)
