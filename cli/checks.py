@@ -9,10 +9,12 @@ from rich.console import Console
 from cli.staleness import would_draw
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.params import Params, PromptContent, Provider, Purpose
-from sugarbush.paths import find_input
+from sugarbush.paths import Roots, find_input
 from sugarbush.schema import Schema, load_schema
 from tasks.budget import open_ledger, plan_for
+from tasks.labeller import open_labeller
 from tasks.prepare import prepared
+from tasks.readiness import check_generator
 from tasks.synthesize_metadata import label_attribute
 
 TOY_NOTICE = (
@@ -40,7 +42,11 @@ def check(base: Path, params: Params, console: Console) -> None:
     else:
         prepared(base, params, schema)
         console.print("data       ok")
-    _generator(base, params)
+    if (labeller := open_labeller(params, Roots(base), schema)) is not None:
+        labeller.check()
+        asked = params.extract_metadata.llm.base_url
+        console.print(f"labels     ok: {asked} answers, and will be sent every private text")
+    check_generator(params, base, schema)
     console.print(f"generator  ok: {params.generator.provider}")
     if generator_is_a_toy(params):
         console.print(TOY_NOTICE)
@@ -76,21 +82,3 @@ def _prompts(params: Params) -> None:
                 f"params.yaml: evolve.{method}.prompt={prompt} shows donated examples; set "
                 "prepare.donated, or choose prompt: metadata"
             )
-
-
-def _generator(base: Path, params: Params) -> None:
-    settings = params.generator
-    if settings.provider is Provider.POOL:
-        from tasks.pool import load_pool
-
-        load_pool(settings.pool.sources, base=base)
-        return
-    from sugarbush.llm.build import build_generator
-    from tasks.state import state_of
-
-    generator = build_generator(
-        settings, state=state_of(params, base), account=params.privacy.dataset, stage="check"
-    )
-    probe = getattr(generator, "check", None)
-    if probe is not None:
-        probe()

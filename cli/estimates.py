@@ -1,4 +1,8 @@
-"""`sugarbush estimate`: what a run asks of its generator, from settings and public files alone."""
+"""`sugarbush estimate`: what a run asks of its models, before anything is sent.
+
+Of the generator from settings and public files alone. What labels take is counted on the private
+texts: like every exact tally, for the operator's terminal only.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from sugarbush.llm.cost import journal_path, read_journal, spending_by_batch
-from sugarbush.llm.estimate import Estimate, estimate, planned_calls
-from sugarbush.params import Method, Params, Provider
+from sugarbush.llm.estimate import Estimate, estimate, estimate_labels, planned_calls
+from sugarbush.params import Method, OpenAiParams, Params, Provider
 from sugarbush.paths import Roots, find_input
 from sugarbush.schema import load_schema
-from tasks.prepare import read_donated
+from tasks.prepare import prepared, read_donated
 from tasks.state import state_of
 
 
@@ -31,8 +35,17 @@ def show_estimate(base: Path, params: Params, console: Console) -> None:
             candidates=_candidates(params, method, count),
         )
     ]  # fmt: skip
-    _print(estimate(planned, params.generator.openai), params, console)
-    if params.generator.provider is Provider.OPENAI:
+    if schema.asked_of_llm:
+        labels, records = params.extract_metadata.llm, prepared(base, params, schema)
+        texts = (record.text for record in (*records.train, *records.heldout))
+        found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
+        _print(found, labels, console)
+    counts_tokens = params.generator.provider is Provider.OPENAI
+    found = estimate(planned, params.generator.openai)
+    _print(found, params.generator.openai if counts_tokens else None, console)
+    if not counts_tokens:
+        console.print(f"Provider '{params.generator.provider}' runs here: no cost but time.")
+    else:
         _print_paid(base, params, console)
     if count is None and any(params.evolve.of(m).candidates is None for m in params.methods):
         console.print(
@@ -55,28 +68,27 @@ def _candidates(params: Params, method: Method, count: float | None) -> int | No
     return max(min(wanted, evolution.max_candidates), evolution.variations)
 
 
-def _print(found: Estimate, params: Params, console: Console) -> None:
-    counts_tokens = params.generator.provider is Provider.OPENAI
+def _print(found: Estimate, endpoint: OpenAiParams | None, console: Console) -> None:
+    """A table of calls; with an endpoint also of tokens, their cost and the least time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
     table.add_column("what")
     table.add_column("calls", justify="right")
-    if counts_tokens:
+    if endpoint is not None:
         for column in ("prompt tokens", "answer tokens", "at most"):
             table.add_column(column, justify="right")
     for line in found.lines:
         most = line.most_prompt_tokens + line.most_completion_tokens
         tokens = (f"{line.prompt_tokens:,}", f"{line.completion_tokens:,}", f"{most:,}")
-        table.add_row(line.stage, line.what, f"{line.calls:,}", *(tokens if counts_tokens else ()))
+        shown = tokens if endpoint is not None else ()
+        table.add_row(line.stage, line.what, f"{line.calls:,}", *shown)
     console.print(table)
-    console.print(f"{found.calls:,} calls of provider '{params.generator.provider}'")
-    if not counts_tokens:
-        console.print("It runs here and costs nothing but time.")
+    if endpoint is None:
+        console.print(f"{found.calls:,} calls")
         return
+    console.print(f"{found.calls:,} calls to {endpoint.base_url}, model '{endpoint.model}'")
     if found.cost is None or found.most_cost is None:
-        console.print(
-            f"No price of '{params.generator.openai.model}' in generator.openai.prices: no cost."
-        )
+        console.print(f"No price of it in {endpoint.setting}.prices: tokens, and no cost.")
     else:
         console.print(f"Cost: about {found.cost:.2f}, at most {found.most_cost:.2f}")
     console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
@@ -87,7 +99,8 @@ def _print_paid(base: Path, params: Params, console: Console) -> None:
     paid = read_journal(journal_path(state_of(params, base), params.privacy.dataset))
     for spent in spending_by_batch(paid):
         tokens = spent.prompt_tokens + spent.completion_tokens
+        cost = "no price" if spent.unpriced == spent.calls else f"cost {spent.cost:.4g}"
         console.print(
             f"Paid so far: {spent.stage} {spent.what}, {spent.calls:,} calls, {tokens:,} tokens, "
-            f"cost {spent.cost:.4g}"
+            f"{cost}"
         )

@@ -108,6 +108,26 @@ def estimate(settings: Settings = None, assignments: Assignments = None) -> None
 
 
 @app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Forget the generator's answers.")] = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="With --clear: also the answers about private texts.")
+    ] = False,
+) -> None:
+    """Show how many answers of models are kept, and their size; `--clear` forgets them.
+
+    A kept answer is never paid for twice. What is forgotten is asked for, and paid, again when a
+    stage runs anew; finished stages do not need it.
+    """
+    from cli import caches
+
+    with told():
+        if clear:
+            caches.clear_cache(BASE, Console(), labels=labels)
+        caches.show_cache(BASE, Console())
+
+
+@app.command()
 def show(
     stage: Annotated[
         str, typer.Argument(help="metadata, initial, evolve, synthetic, card or metrics.")

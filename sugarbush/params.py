@@ -12,7 +12,7 @@ import math
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import yaml
@@ -22,7 +22,6 @@ from sugarbush.errors import ParamsError
 from sugarbush.privacy.unit import Unit
 
 FILE = "params.yaml"
-EXAMPLE_FOLDER = "data/public/example/"
 EXAMPLE_FOLDER = "data/public/example/"
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -135,12 +134,6 @@ class PrepareParams(Section):
     bad_rows: BadRows
 
 
-class ExtractMetadataParams(Section):
-    """How attributes that are not columns are told from the text."""
-
-    zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)]
-
-
 class Engine(StrEnum):
     """Who synthesizes the DP table."""
 
@@ -212,10 +205,11 @@ class OpenAiParams(Section):
     on one `privacy.dataset` pay for together; a model without a price has tokens and no cost.
     """
 
+    setting: ClassVar[str] = "generator.openai"  # the section, as messages name it
+
     base_url: str
     model: Annotated[str, Field(min_length=1)]
     key_variable: str | None
-    trusted: bool
     mode: CallMode
     temperature: Annotated[float, Field(ge=0, le=2)] | None
     top_p: Annotated[float, Field(gt=0, le=1)] | None
@@ -261,6 +255,32 @@ class OpenAiParams(Section):
         return self
 
 
+class LabelsParams(OpenAiParams):
+    """The endpoint that is asked for attributes with `source: llm`. It is sent every private text,
+    and so it is asked only where `trusted` says that it may.
+
+    Limits, timeouts and prices that are left out are those of `generator.openai`.
+    """
+
+    setting: ClassVar[str] = "extract_metadata.llm"
+
+    trusted: bool
+
+    @field_validator("mode")
+    @classmethod
+    def _call_by_call(cls, mode: CallMode) -> CallMode:
+        if mode is not CallMode.DIRECT:
+            raise ValueError("labels are asked for call by call; leave mode out")
+        return mode
+
+
+class ExtractMetadataParams(Section):
+    """How attributes that are not columns are told from the text."""
+
+    zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)]
+    llm: LabelsParams
+
+
 class HuggingFaceParams(Section):
     """A local causal language model by name or path."""
 
@@ -273,11 +293,24 @@ class HuggingFaceParams(Section):
     batch_tokens: Annotated[int, Field(ge=64)]
 
 
+# What the endpoint for labels shares with the generator's, unless it is given.
+_SHARED_BY_ENDPOINTS = (
+    "temperature",
+    "token_limit",
+    "send_seed",
+    "concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "timeout_s",
+    "deadline_s",
+    "max_retries",
+    "batch_poll_s",
+    "prices",
+)
 # Settings of a provider that change how an answer is got, and not which.
 _MANNER = frozenset(
     {
         "key_variable",
-        "trusted",
         "concurrency",
         "requests_per_minute",
         "tokens_per_minute",
@@ -352,7 +385,9 @@ class EvolutionParams(Section):
 
     `candidates` fixes their number; None derives it as `candidates_per_record` of the *DP* record
     count. `variations` is L: each survivor gives L-1 variations and stays itself. `threshold` is
-    in standard deviations of the vote noise. `expansion` texts of the final set come from each
+    in standard deviations of the vote noise. `tones` are asked for in turn; `contrast` is how many
+    candidates of the last round with most votes, and with fewest, a variation is shown as good and
+    bad examples. `expansion` texts of the final set come from each
     last survivor: itself and variations that are not voted on.
     """
 
@@ -367,6 +402,8 @@ class EvolutionParams(Section):
     selection: Selection
     threshold: Annotated[float, Field(ge=0)]
     mask_share: Annotated[float, Field(gt=0, le=1)]
+    tones: tuple[Annotated[str, Field(min_length=1)], ...]
+    contrast: Annotated[int, Field(ge=0)]
     word_scale: Annotated[float, Field(ge=0)]
     min_words: Annotated[int, Field(ge=1)]
     expansion: Annotated[int, Field(ge=1)]
@@ -490,7 +527,19 @@ def _filled_in(fields: dict[str, Any]) -> dict[str, Any]:
         for method, settings in evolve.items():
             if isinstance(settings, dict) and settings.get("prompt") == PromptContent.BOTH:
                 evolve[method] = {**settings, "prompt": PromptContent.METADATA.value}
-    return {**fields, "prepare": prepare, "privacy": privacy, "evolve": evolve}
+    filled = {"prepare": prepare, "privacy": privacy, "evolve": evolve}
+    return {**fields, **filled, "extract_metadata": _with_shared_limits(fields)}
+
+
+def _with_shared_limits(fields: dict[str, Any]) -> Any:
+    """The section `extract_metadata`, its endpoint with the limits of the generator's."""
+    section, generator = fields.get("extract_metadata"), fields.get("generator")
+    own = section.get("llm") if isinstance(section, dict) else None
+    other = generator.get("openai") if isinstance(generator, dict) else None
+    if not (isinstance(section, dict) and isinstance(own, dict) and isinstance(other, dict)):
+        return section
+    shared = {name: other[name] for name in _SHARED_BY_ENDPOINTS if name in other}
+    return {**section, "llm": {**shared, "mode": CallMode.DIRECT.value, **own}}
 
 
 def _slug(name: str) -> str:

@@ -20,6 +20,9 @@ A schema is a YAML file that somebody wrote without looking at the private texts
       - name: mood
         values: [angry, calm]
         zero_shot: {angry: [an angry customer], calm: [a calm customer]}
+      - name: outcome
+        values: [settled, open]
+        source: llm                         # asked of the endpoint in extract_metadata.llm
 
 The domain of every attribute is public: its values in order, then one bucket (`other` unless
 named) for anything else. A value outside the schema goes there; it is no error.
@@ -32,13 +35,14 @@ import itertools
 import math
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sugarbush.errors import SchemaError
 
+_WAYS = ("column", "keywords", "zero_shot", "source")
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -56,6 +60,7 @@ class Attribute(BaseModel):
     groups: dict[str, tuple[str, ...]] | None = None
     keywords: dict[str, tuple[str, ...]] | None = None
     zero_shot: dict[str, tuple[str, ...]] | None = None
+    source: Literal["llm"] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -77,9 +82,8 @@ class Attribute(BaseModel):
 
     @model_validator(mode="after")
     def _complete(self) -> Attribute:
-        sources = [s for s in ("column", "keywords", "zero_shot") if getattr(self, s) is not None]
-        if len(sources) != 1:
-            raise ValueError("needs exactly one of column, keywords, zero_shot")
+        if sum(getattr(self, way) is not None for way in _WAYS) != 1:
+            raise ValueError("needs exactly one of column, keywords, zero_shot, source: llm")
         if self.bins is not None:
             if self.column is None or self.values:
                 raise ValueError("bins go with a column and without values")
@@ -112,6 +116,11 @@ class Attribute(BaseModel):
         raw = [value for values in groups.values() for value in values]
         if not all(groups.values()) or len(set(raw)) != len(raw):
             raise ValueError("groups must not be empty or share a raw value")
+
+    @property
+    def way(self) -> str:
+        """How its value is found: column, keywords, zero_shot or llm."""
+        return self.source or next(way for way in _WAYS if getattr(self, way) is not None)
 
     @cached_property
     def domain(self) -> tuple[str, ...]:
@@ -158,6 +167,11 @@ class Schema(BaseModel):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(a.name for a in self.attributes)
+
+    @property
+    def asked_of_llm(self) -> tuple[Attribute, ...]:
+        """The attributes with `source: llm`."""
+        return tuple(a for a in self.attributes if a.source == "llm")
 
     @property
     def domain(self) -> dict[str, int]:

@@ -64,8 +64,9 @@ class Reader:
     params: Params
 
     def read(self, texts: Sequence[str], *, embed: Embed) -> Sample:
-        """Codes by the same extractor for real and synthetic texts: a given column is read off the
-        embedding by a classifier trained on real texts, everything else by the schema."""
+        """Codes by the same extractor for real and synthetic texts: a given column, and what an
+        endpoint was asked for, is read off the embedding by a classifier trained on real texts,
+        everything else by the schema."""
         embeddings = embed(texts)
         codes = extract_codes(
             self.schema, texts, {name: [None] * len(texts) for name in self.schema.names},
@@ -79,14 +80,17 @@ class Reader:
 
 
 def train_readers(train: RealTexts, *, schema: Schema, embed: Embed, params: Params) -> Reader:
-    """The second feature space and a classifier for each given column, from real texts."""
+    """The second feature space and a classifier for each attribute that the schema cannot read.
+
+    Both are made from real texts.
+    """
     embeddings, seed = embed(train.texts), params.evaluate.seed
     return Reader(
         latent=latent_space(train.texts, seed=seed),
         attributes={
             attribute.name: train_reader(embeddings, train.codes[:, place], seed=seed)
             for place, attribute in enumerate(schema.attributes)
-            if attribute.column is not None
+            if attribute.column is not None or attribute.source is not None
         },
         schema=schema,
         params=params,

@@ -26,7 +26,7 @@ from sugarbush.evolution.population import (
     load_population,
     save_population,
 )
-from sugarbush.params import Method, Params
+from sugarbush.params import EvolutionParams, Method, Params
 from sugarbush.paths import Roots, find_input, require, whole_folder
 from sugarbush.privacy.draws import digest_of, open_draws
 from sugarbush.privacy.kinds import Private
@@ -88,7 +88,7 @@ def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> st
         corpus=read_stamp(Roots(base).stamps / "extract_metadata.json", left_by="extract_metadata"),
         first=first.frame(schema.names).to_json(orient="split"),
         schema=schema.model_dump(mode="json"),
-        settings=params.evolve.of(method).model_dump(mode="json"),
+        settings=_in_use(params.evolve.of(method)),
         seed=params.evolve.seed,
         generator=params.generator.identity(),
         embedding=params.embedding.model_dump(mode="json"),
@@ -96,6 +96,13 @@ def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> st
         privacy=[params.privacy.unit.value, params.privacy.delta],
         stddev=plan.of(part).stddev if plan.holds(part) else None,
     )
+
+
+def _in_use(params: EvolutionParams) -> dict[str, Any]:
+    """The settings without those that ask for nothing: rounds drawn before they existed still
+    count."""
+    fields = params.model_dump(mode="json")
+    return {k: v for k, v in fields.items() if v or k not in {"tones", "contrast"}}
 
 
 def run(base: Path, params: Params, method: Method) -> None:

@@ -103,7 +103,7 @@ def run(base: Path, params: Params, method: Method) -> None:
     )
     with open_encoder(params, roots, private=False) as encoder:
         name = f"{NAME}@{method}"
-        answers = open_writer(params, base, encoder, stage=name).write(requests, what=name)
+        answers = open_writer(params, base, encoder, stage=name).write(requests, what="first texts")
     population = first_population(targets.value, answers)
     if not len(population):
         raise GeneratorError(f"{NAME}@{method}: the generator returned no usable text")

@@ -28,7 +28,7 @@ from sugarbush.randomness import hash_share
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.pool import load_pool
-from tasks.private_files import RAW, write_stamp
+from tasks.private_files import LABEL, RAW, write_stamp
 from tasks.reading import Row, is_missing, read_rows
 from tasks.state import state_of
 
@@ -219,7 +219,11 @@ def _wanted(params: PrepareParams, schema: Schema, *, with_id: bool) -> Mapping[
 
 
 def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
-    """The donated examples, in the same columns; an empty frame where there are none."""
+    """The donated examples, in the same columns; an empty frame where there are none.
+
+    An attribute that is read off the text has its true value in column `label_<attribute>`, where
+    the file holds one under the attribute's name: donated labels are public.
+    """
     settings = params.prepare
     if settings.donated is None:
         return frame_of([], schema)
@@ -229,7 +233,13 @@ def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
     )
     without_id = settings.model_copy(update={"id_column": None})
     records, _ = usable(rows, without_id, schema, source=str(path), setting="prepare.donated")
-    return frame_of(records, schema)
+    frame = frame_of(records, schema)
+    fields = {row.number: row.fields for row in rows}
+    for attribute in schema.attributes:
+        if attribute.column is None:
+            labels = [_plain(fields[r.number].get(attribute.name)) for r in records]
+            frame[LABEL + attribute.name] = pd.Series(labels, dtype="object")
+    return frame
 
 
 def public_texts(base: Path, params: Params, schema: Schema) -> tuple[str, ...]:

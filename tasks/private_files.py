@@ -22,7 +22,7 @@ from sugarbush.paths import require, whole_file
 from sugarbush.privacy.kinds import Private
 from sugarbush.randomness import public_rng
 
-RAW = "raw_"
+RAW, LABEL = "raw_", "label_"
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,12 @@ def records_of(frame: pd.DataFrame) -> Records:
         texts=tuple(frame["text"]),
         columns={c.removeprefix(RAW): tuple(frame[c].tolist()) for c in names},
     )
+
+
+def labels_of(frame: pd.DataFrame) -> dict[str, tuple[str | None, ...]]:
+    """The donated examples' own labels by attribute, as `prepare.read_donated` found them."""
+    names = [c for c in frame.columns if c.startswith(LABEL)]
+    return {c.removeprefix(LABEL): tuple(frame[c].tolist()) for c in names}
 
 
 def load_codes(path: Path, names: Sequence[str]) -> Private[tuple[int, ...]]:

@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population, load_population
 from sugarbush.llm.client import Usage
+from sugarbush.llm.cost import cost_of
 from sugarbush.params import Method, Params, Provider
 from sugarbush.paths import Roots, find_input, make_private, require, whole_file, whole_folder
 from sugarbush.privacy.kinds import Released
 from sugarbush.report.card import card_json, card_markdown, release_card, software_versions
 from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
+    Agreement,
     DpCounts,
     EmbeddingMap,
     GeneratorFacts,
@@ -80,6 +82,7 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
         methods=tuple(m.value for m in params.methods),
         software=software_versions(),
         created=datetime.now(UTC).date().isoformat(),
+        labels_endpoint=params.extract_metadata.llm.base_url if schema.asked_of_llm else None,
         settings={
             "epsilon": params.privacy.epsilon,
             "shares": params.privacy.shares.model_dump(),
@@ -102,7 +105,7 @@ def generator_facts(params: Params) -> GeneratorFacts:
         case Provider.OPENAI:
             return GeneratorFacts(
                 provider="openai", model=settings.openai.model,
-                endpoint=settings.openai.base_url, trusted=settings.openai.trusted,
+                endpoint=settings.openai.base_url,
             )  # fmt: skip
         case Provider.HUGGINGFACE:
             return GeneratorFacts(
@@ -150,6 +153,13 @@ def _counts(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]
     return found
 
 
+def agreements_of(base: Path, schema: Schema) -> tuple[Agreement, ...]:
+    """How well attributes are read off texts, on the donated examples."""
+    folder = require(Roots(base).public / "donated", left_by="extract_metadata")
+    rows = json.loads((folder / "agreement.json").read_text())
+    return tuple(Agreement(source=schema.attribute(r["attribute"]).way, **r) for r in rows)
+
+
 def method_of(
     base: Path, params: Params, method: Method, schema: Schema, *, encode: Encode
 ) -> MethodData:
@@ -164,7 +174,7 @@ def method_of(
         asked=Released(_counts(final.codes, schema), ids),
         texts=Released(_texts(final, folder, schema, params.report.texts), ids),
         rounds=rounds,
-        spends=tuple(_spends(base, method)),
+        spends=tuple(_spends(base, params, method)),
         map=Released(_map(final, encode), ids) if len(final) > 1 else None,
     )
 
@@ -228,13 +238,24 @@ def _last_votes(folder: Path, schema: Schema) -> dict[int, int]:
     return {int(i): int(v) for i, v in zip(population.ids, counts, strict=True)}
 
 
-def _spends(base: Path, method: Method) -> Iterator[Spend]:
+def _spends(base: Path, params: Params, method: Method) -> Iterator[Spend]:
     released = Roots(base).released
     first = json.loads((released / "initial" / method.value / "usage.json").read_text())
-    yield Spend(step="first candidates", usage=Usage(**first))
     steps = json.loads((released / "evolve" / method.value / "usage.json").read_text())
-    for name, fields in steps.items():
-        yield Spend(step=name.replace("_", " "), usage=Usage(**fields))
+    for name, fields in {"first candidates": first, **steps}.items():
+        usage = Usage(**fields)
+        yield Spend(step=name.replace("_", " "), usage=usage, cost=_cost_of(usage, params))
+
+
+def _cost_of(usage: Usage, params: Params) -> float | None:
+    endpoint = params.generator.openai
+    if params.generator.provider is not Provider.OPENAI:
+        return None
+    return cost_of(
+        endpoint.prices.get(endpoint.model),
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+    )
 
 
 def public_metrics(data: PublicData) -> dict[str, Any]:
@@ -315,6 +336,7 @@ def run(base: Path, params: Params) -> None:
         release=release_of(base, params, schema),
         methods=methods,
         metadata=metadata_of(base, schema),
+        agreements=agreements_of(base, schema),
     )
     card = release_card(data.release)
     with whole_folder(roots.published) as folder:

@@ -27,6 +27,7 @@ from tasks import stage
 from tasks.budget import LABELS, METADATA, draws_of, open_ledger, plan_for
 from tasks.forced import was_forced
 from tasks.private_files import load_codes, load_sketch, read_stamp
+from tasks.readiness import check_generator
 from tasks.release import copy_release, write_release
 from tasks.state import state_of
 
@@ -40,7 +41,11 @@ def label_attribute(params: Params, schema: Schema) -> str:
 
 
 def run(base: Path, params: Params) -> None:
-    """Draw what the plan holds for metadata, or restore what was drawn before."""
+    """Draw what the plan holds for metadata, or restore what was drawn before.
+
+    A generator that cannot write is told before the draw: nothing is spent on a run that could not
+    be finished.
+    """
     roots, plan = Roots(base), plan_for(params)
     schema = load_schema(find_input(base, params.prepare.schema_))
     parts = {part: plan.of(part).mu for part in (METADATA, LABELS) if plan.holds(part)}
@@ -60,6 +65,8 @@ def run(base: Path, params: Params) -> None:
             METADATA: lambda folder: _draw_table(folder, base, params, schema, run_id=draws.run),
             LABELS: lambda folder: _draw_labels(folder, base, params, schema, run_id=draws.run),
         }
+        if any(draws.finished(part) is None for part in parts):
+            check_generator(params, base, schema)
         found = {}
         for part in parts:
             if draws.finished(part) is None:

@@ -10,7 +10,7 @@ again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import GeneratorError
+from sugarbush.evolution.contrast import Contrast, contrasts
 from sugarbush.evolution.population import Population, load_population, save_population
 from sugarbush.evolution.select import select_by_rank, select_by_sampling, threshold
 from sugarbush.evolution.vary import variation_requests, with_variations
@@ -93,7 +94,7 @@ class Writer:
         """The answers in order. Raises GeneratorError when too many cannot be used."""
         if not requests.value:
             return ()
-        answers = self.generator.generate(requests).value  # type: ignore[arg-type]
+        answers = self.generator.generate(requests, what=what).value  # type: ignore[arg-type]
         dropped = sum(answer.text is None for answer in answers)
         if len(answers) != len(requests.value) or dropped > self.max_dropped_share * len(answers):
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
@@ -132,11 +133,13 @@ def evolve(
     labels, counts = np.unique(first.labels, return_counts=True)
     quota = {int(label): int(n) for label, n in zip(labels, counts, strict=True)}
     survivors, rounds, next_id, ids = first, [], len(first), ledger_ids
+    contrast: Mapping[int, Contrast] = {}
     for number in range(1, params.rounds + 1):
         assert ballot is not None
         population, usage = _varied(
             survivors, f"population-{number:03d}", ids=ids, params=params, schema=schema,
             writer=writer, draws=draws, number=number, next_id=next_id, seed=seed,
+            contrast=contrast,
         )  # fmt: skip
         next_id = int(population.ids.max()) + 1
         votes = _voted(population, number, params=params, encode=encode, ballot=ballot, draws=draws)
@@ -144,13 +147,15 @@ def evolve(
         places = _selected(votes.value, population, quota, params=params, stddev=ballot.stddev,
                            rng=public_rng(seed, "select", number))  # fmt: skip
         survivors = population.take(places)
+        contrast = contrasts(population, votes.value, count=params.contrast)
         rounds.append(
             Round(number=number, population=population, votes=votes, survivors=places, usage=usage)
         )
         say(f"round {number} of {params.rounds}: {len(population)} candidates, "
             f"{len(places)} survive")  # fmt: skip
     final, usage = _expanded(survivors, ids=ids, params=params, schema=schema, writer=writer,
-                             draws=draws, next_id=next_id, seed=seed)  # fmt: skip
+                             draws=draws, next_id=next_id, seed=seed,
+                             contrast=contrast)  # fmt: skip
     return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=ids)
 
 
@@ -166,13 +171,17 @@ def _refuse_early(ballot: Ballot, params: EvolutionParams, draws: Draws) -> None
 def _varied(
     survivors: Population, name: str, *, ids: tuple[str, ...], params: EvolutionParams,
     schema: Schema, writer: Writer, draws: Draws, number: int, next_id: int, seed: int,
+    contrast: Mapping[int, Contrast],
 ) -> tuple[Population, Usage]:  # fmt: skip
     """The survivors with their variations, restored where they were written before."""
     done = draws.finished(name)
     if done is not None:
         return load_population(done / "candidates.parquet", schema.names), _load_usage(done)
-    requests = variation_requests(survivors, schema=schema, params=params, round_=number, seed=seed)
-    answers = writer.write(Released(requests, ids), what=name)
+    requests = variation_requests(
+        survivors, schema=schema, params=params, round_=number, seed=seed, contrast=contrast
+    )
+    what = f"round {number}" if number <= params.rounds else "final set"
+    answers = writer.write(Released(requests, ids), what=what)
     population = with_variations(survivors, answers, params=params, round_=number, next_id=next_id)
     with draws.writing(name) as folder:
         save_population(population, schema.names, folder / "candidates.parquet")
@@ -250,13 +259,13 @@ def _selected(
 
 def _expanded(
     survivors: Population, *, ids: tuple[str, ...], params: EvolutionParams, schema: Schema,
-    writer: Writer, draws: Draws, next_id: int, seed: int,
+    writer: Writer, draws: Draws, next_id: int, seed: int, contrast: Mapping[int, Contrast],
 ) -> tuple[Population, Usage]:  # fmt: skip
     """The final set. Variations that nobody voted on make it larger, not nearer."""
     last = params.model_copy(update={"variations": params.expansion})
     return _varied(
         survivors, "final", ids=ids, params=last, schema=schema, writer=writer, draws=draws,
-        number=params.rounds + 1, next_id=next_id, seed=seed,
+        number=params.rounds + 1, next_id=next_id, seed=seed, contrast=contrast,
     )  # fmt: skip
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from sugarbush.evolution.contrast import NO_CONTRAST, Contrast
 from sugarbush.evolution.population import Population
 from sugarbush.llm.client import Answer, VariationRequest
 from sugarbush.params import EvolutionParams
@@ -12,9 +15,15 @@ from sugarbush.schema import Schema
 
 
 def variation_requests(
-    parents: Population, *, schema: Schema, params: EvolutionParams, round_: int, seed: int
+    parents: Population,
+    *,
+    schema: Schema,
+    params: EvolutionParams,
+    round_: int,
+    seed: int,
+    contrast: Mapping[int, Contrast] | None = None,
 ) -> tuple[VariationRequest, ...]:
-    """`variations` - 1 requests a parent, parent by parent.
+    """`variations` - 1 requests a parent, parent by parent; `contrast` is shown by label.
 
     The target length follows the synthetic parent: w = max(min_words, len + N(0, s)) with
     s = mask_share * word_scale and len the parent's number of words (Xie et al. 2024,
@@ -22,8 +31,9 @@ def variation_requests(
     """
     rng = public_rng(seed, "lengths", round_)
     scale = params.mask_share * params.word_scale
-    requests = []
+    requests: list[VariationRequest] = []
     for place, parent in enumerate(parents.texts):
+        shown = (contrast or {}).get(int(parents.labels[place]), NO_CONTRAST)
         for copy in range(params.variations - 1):
             words = len(parent.split()) + rng.normal(0.0, scale) if scale else len(parent.split())
             requests.append(
@@ -32,6 +42,9 @@ def variation_requests(
                     parent=parent,
                     mask_share=params.mask_share,
                     words=max(params.min_words, round(words)),
+                    tone=params.tones[len(requests) % len(params.tones)] if params.tones else "",
+                    good=tuple(text for text in shown.good if text != parent),
+                    bad=tuple(text for text in shown.bad if text != parent),
                     sample=seed_of(seed, "vary", round_, int(parents.ids[place]), copy) >> 1,
                 )
             )

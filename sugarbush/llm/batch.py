@@ -211,7 +211,7 @@ class _Desk:
             self._meter.release(call.worst_cost)
         self._path(job).unlink(missing_ok=True)
         if batch.status == "failed":
-            raise StopError(f"batch {batch.id} was refused: {_errors(batch, self._params)}")
+            raise StopError(f"batch {batch.id} was refused: {_errors(batch)}")
         if left:
             met = ", ".join(sorted({f"status {status}" for status in refused.values()}))
             self._say(
@@ -300,9 +300,9 @@ def _line(call: Call, params: OpenAiParams) -> bytes:
     return json.dumps(fields).encode() + b"\n"
 
 
-def _errors(batch: Batch, params: OpenAiParams) -> str:
-    """Why a batch was refused. A trusted endpoint may quote private text, so it gets no say."""
+def _errors(batch: Batch) -> str:
+    """Why a batch was refused, in the endpoint's own words."""
     listed = batch.errors.data if batch.errors is not None and batch.errors.data else []
-    if params.trusted or not listed:
+    if not listed:
         return "see the endpoint's own page of batches"
     return "; ".join(str(error.message)[:300] for error in listed[:3])

@@ -117,6 +117,8 @@ def released_requests(requests: object) -> tuple[Request, ...]:
 
 class Generator(Protocol):
     """A source of candidates. Returns one answer a request, in order; equal seeds, equal texts
-    for the offline ones."""
+    for the offline ones. `what` names the batch for people (a round, say)."""
 
-    def generate(self, requests: Released[tuple[Request, ...]]) -> Released[tuple[Answer, ...]]: ...
+    def generate(
+        self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
+    ) -> Released[tuple[Answer, ...]]: ...

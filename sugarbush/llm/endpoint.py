@@ -34,7 +34,7 @@ from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.llm.cache import Completion
 from sugarbush.llm.cost import likely_prompt_tokens
 from sugarbush.llm.prompts import Message
-from sugarbush.params import OpenAiParams
+from sugarbush.params import LabelsParams, OpenAiParams
 
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=60)
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
@@ -130,7 +130,7 @@ def read_key(params: OpenAiParams) -> str:
     if params.key_variable is None:
         return "none"
     key = os.environ.get(params.key_variable, "").strip()
-    place = f"environment variable {params.key_variable} (generator.openai.key_variable)"
+    place = f"environment variable {params.key_variable} ({params.setting}.key_variable)"
     if not key:
         raise ParamsError(
             f"no key: {place} is not set. Export it in the shell that runs Sugarbush, or set "
@@ -312,13 +312,13 @@ def told(error: Exception, params: OpenAiParams) -> CallError | StopError:
 
 def explain(error: BaseException, params: OpenAiParams) -> str:
     """What went wrong and what to change. Quotes no header and no key."""
-    where = f"{params.base_url} (generator.openai.base_url)"
+    where = f"{params.base_url} ({params.setting}.base_url)"
     match error:
         case openai.APIStatusError():
             return _explain_status(error, params, where)
         case openai.APITimeoutError() | TimeoutError():
             return (
-                f"{where} gave no answer within generator.openai.timeout_s={params.timeout_s:g} "
+                f"{where} gave no answer within {params.setting}.timeout_s={params.timeout_s:g} "
                 "seconds. Raise it, lower max_tokens or concurrency, or see whether the server is "
                 "overloaded."
             )
@@ -343,7 +343,7 @@ def _explain_status(error: openai.APIStatusError, params: OpenAiParams, where: s
             )
             said = ""  # it quotes the key
         case 404 if "model" in said.lower() or error.code == "model_not_found":
-            told_what = f"does not know the model '{params.model}' (generator.openai.model)."
+            told_what = f"does not know the model '{params.model}' ({params.setting}.model)."
         case 404:
             told_what = (
                 "has no chat completions at this path. base_url is the part before "
@@ -354,11 +354,11 @@ def _explain_status(error: openai.APIStatusError, params: OpenAiParams, where: s
         case 429:
             told_what = (
                 "is limiting the rate and went on doing so. Lower "
-                "generator.openai.requests_per_minute or tokens_per_minute."
+                f"{params.setting}.requests_per_minute or tokens_per_minute."
             )
         case 400 | 413 | 422 if "context" in f"{error.code} {said}".lower():
             told_what = (
-                "has a smaller context than generator.openai.context_tokens="
+                f"has a smaller context than {params.setting}.context_tokens="
                 f"{params.context_tokens}. Lower it, or max_tokens."
             )
         case 400 | 422:
@@ -375,11 +375,11 @@ def _explain_status(error: openai.APIStatusError, params: OpenAiParams, where: s
 def _said(error: openai.APIStatusError, params: OpenAiParams) -> str:
     """The endpoint's own words, shortened, without the key.
 
-    It may quote what it was sent; a trusted one may have been sent private text, so it gets no say.
+    It may quote what it was sent; one that is sent private text gets no say.
     """
     body = error.body
     words = body.get("message", body.get("detail")) if isinstance(body, dict) else None
-    if params.trusted or not isinstance(words, str):
+    if isinstance(params, LabelsParams) or not isinstance(words, str):
         return ""
     sent = error.request.headers.get("authorization", "").removeprefix("Bearer ")
     if sent:

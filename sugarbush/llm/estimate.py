@@ -7,14 +7,23 @@ last survivor. Answers that are kept from an earlier run, or dropped on the way,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sugarbush.llm.client import RandomRequest, Request, VariationRequest
 from sugarbush.llm.cost import cost_of, likely_prompt_tokens, most_prompt_tokens
+from sugarbush.llm.labels import label_prompt
 from sugarbush.llm.prompts import render
-from sugarbush.params import EvolutionParams, Method, OpenAiParams, Params, PromptContent
-from sugarbush.schema import Schema
+from sugarbush.params import (
+    EvolutionParams,
+    LabelsParams,
+    Method,
+    OpenAiParams,
+    Params,
+    PromptContent,
+)
+from sugarbush.schema import Attribute, Schema
 
 # English prose in the vocabularies of current models takes 1.2 to 1.4 tokens a word.
 _TOKENS_PER_WORD = 1.35
@@ -84,6 +93,8 @@ def planned_calls(
     vary = VariationRequest(
         subject=schema.subject,
         parent="word " * words,
+        good=("word " * words,) * evolution.contrast,
+        bad=("word " * words,) * evolution.contrast,
         mask_share=evolution.mask_share,
         words=words,
     )
@@ -102,7 +113,10 @@ def planned_calls(
 
 def estimate(planned: Iterable[Planned], params: OpenAiParams) -> Estimate:
     """What the planned calls would take at the endpoint, the model and the prices of `params`."""
-    lines = tuple(_line(batch, params) for batch in planned)
+    return _total(tuple(_line(batch, params) for batch in planned), params)
+
+
+def _total(lines: tuple[Line, ...], params: OpenAiParams) -> Estimate:
     price = params.prices.get(params.model)
     calls = sum(line.calls for line in lines)
     prompt = sum(line.prompt_tokens for line in lines)
@@ -121,6 +135,26 @@ def estimate(planned: Iterable[Planned], params: OpenAiParams) -> Estimate:
             (prompt + calls * params.max_tokens) / params.tokens_per_minute,
         ),
     )
+
+
+def estimate_labels(
+    texts: Iterable[str], attributes: Sequence[Attribute], params: LabelsParams
+) -> Estimate:
+    """What one question a text would take; the number of texts is private, and so is this."""
+    room = params.context_tokens - params.max_tokens
+    prompts = [label_prompt(text, attributes, room=room) for text in texts]
+    answer = json.dumps({a.name: max(a.domain, key=len) for a in attributes})
+    likely = min(likely_prompt_tokens([answer]), params.max_tokens)
+    line = Line(
+        stage="extract_metadata",
+        what="labels",
+        calls=len(prompts),
+        prompt_tokens=sum(likely_prompt_tokens([prompt]) for prompt in prompts),
+        completion_tokens=len(prompts) * likely,
+        most_prompt_tokens=sum(most_prompt_tokens([prompt]) for prompt in prompts),
+        most_completion_tokens=len(prompts) * params.max_tokens,
+    )
+    return _total((line,), params)
 
 
 def _line(batch: Planned, params: OpenAiParams) -> Line:

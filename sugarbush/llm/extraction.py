@@ -1,15 +1,15 @@
 """Attributes read off private texts by a language model, on a trusted endpoint only.
 
-This is the one place where private text goes to an endpoint, and it can only be entered with
-settings that say `trusted: true`: a `Labeller` for any other cannot be made. What comes back stays
+This is the one place where private text goes to an endpoint, and it can only be entered with the
+settings of an endpoint for labels (`LabelsParams`; the generator's are another type) that say
+`trusted: true`: a `Labeller` for any other cannot be made. What comes back stays
 private: answers are kept, and paid calls written down, in the folder that the caller names, which
 lies under data/private; no progress is shown; and no message repeats what the endpoint said, since
 an endpoint may quote the text that it was sent.
 
-The answer is asked for as JSON by a schema whose values are enums. Before any private text is sent
-the endpoint is asked about a harmless one; if it refuses the schema it is asked in words alone.
-Either way an answer counts only as far as it names values of the domain; what it leaves out, and
-what it makes up, goes to the bucket for anything else.
+Before any private text is sent the endpoint is asked about a harmless one; if it refuses to answer
+by a JSON schema it is asked in words alone (sugarbush.llm.labels holds both). A text without a
+usable answer goes to the bucket for anything else.
 
 Guarantee: the codes of a text depend on that text (and on public settings) alone, so that
 `Private.map_batch` may call `codes`. A model's mistakes are no matter of privacy.
@@ -18,12 +18,8 @@ Guarantee: the codes of a text depend on that text (and on public settings) alon
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +28,10 @@ from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.llm.cost import CapReachedError, Meter
 from sugarbush.llm.endpoint import Call, CallError, Endpoint, StopError, open_client
-from sugarbush.llm.prompts import Message, estimate_tokens
-from sugarbush.params import OpenAiParams
+from sugarbush.llm.labels import answer_schema, label_prompt, read_labels
+from sugarbush.llm.probe import probe
+from sugarbush.llm.prompts import Message
+from sugarbush.params import LabelsParams, OpenAiParams
 from sugarbush.randomness import seed_of
 from sugarbush.schema import Attribute
 
@@ -44,16 +42,6 @@ _SEED_LIMIT = 2**31
 # So many failed calls are borne, their texts going to the bucket; more end the stage.
 _BORNE_SHARE = 0.05
 _TEMPLATE_TOKENS = 64
-_FENCE = re.compile(r"^\s*```(?:json)?\s*|\s*```\s*$")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """The share of a labelled sample on which an attribute was read as its label says."""
-
-    attribute: str
-    texts: int
-    share: float
 
 
 class Labeller:
@@ -66,7 +54,7 @@ class Labeller:
 
     def __init__(
         self,
-        params: OpenAiParams,
+        params: LabelsParams,
         attributes: Sequence[Attribute],
         *,
         folder: Path,
@@ -74,16 +62,36 @@ class Labeller:
     ) -> None:
         if not params.trusted:
             raise ParamsError(
-                f"attributes with 'llm' in the schema ({', '.join(a.name for a in attributes)}) "
-                "are read off private texts, which go to a trusted endpoint only: "
-                f"{params.base_url} has trusted: false. If it may see every private text, set "
-                "generator.openai.trusted: true; else give the attributes keywords or zero_shot."
+                f"params.yaml: {params.setting}.trusted is false, and attributes with source: llm "
+                f"in the schema ({', '.join(a.name for a in attributes)}) are asked of the "
+                f"endpoint with every private text. If {params.base_url} may see them, set "
+                f"{params.setting}.trusted: true; else give the attributes keywords or zero_shot. "
+                "Nothing was sent."
             )
         # Labels want the likeliest answer, not a varied one.
         certain = {"temperature": None if params.temperature is None else 0.0}
         self._params = params.model_copy(update=certain)
         self._attributes, self._folder = tuple(attributes), folder
         self._meter = Meter(folder, account=account, stage=_STAGE, params=params)
+
+    def check(self) -> None:
+        """See that the endpoint answers with these settings, and that the question fits.
+
+        Raises ParamsError or GeneratorError saying what to change; nothing private is sent.
+        """
+        self._call("", attempt=0, structured=True)
+        self._meter.admit(0.0)
+        completion = asyncio.run(self._probe())
+        self._meter.settle(
+            0.0,
+            what="check",
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+        )
+
+    async def _probe(self) -> Completion:
+        async with open_client(self._params) as client:
+            return await probe(client, self._params)
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Codes `(n, d)` int64, attributes in the order given.
@@ -98,11 +106,19 @@ class Labeller:
         read = [self._read(answer) or self._buckets() for answer in answers]
         return np.array(read, dtype=np.int64)
 
+    def values(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The same as values of the domain, `(n,)` by attribute name."""
+        codes = self.codes(texts)
+        return {
+            attribute.name: tuple(attribute.domain[code] for code in codes[:, place])
+            for place, attribute in enumerate(self._attributes)
+        }
+
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
         """The usable answers, None where two were not, or none came."""
         turns = asyncio.Semaphore(self._params.concurrency)
         async with open_client(self._params) as client:
-            desk = _Desk(Endpoint(client, self._params), self._meter, cache)
+            desk = _Desk(Endpoint(client, self._params), self._meter, cache, self._params.setting)
             structured = await self._takes_schema(desk)
 
             async def label(text: str) -> str | None:
@@ -172,8 +188,8 @@ class Labeller:
 class _Desk:
     """Asks for what is not kept, until something ends the run."""
 
-    def __init__(self, endpoint: Endpoint, meter: Meter, cache: AnswerCache) -> None:
-        self.failed = 0
+    def __init__(self, endpoint: Endpoint, meter: Meter, cache: AnswerCache, setting: str) -> None:
+        self.failed, self._setting = 0, setting
         self.end: GeneratorError | None = None
         self._endpoint, self._meter, self._cache = endpoint, meter, cache
 
@@ -188,7 +204,7 @@ class _Desk:
         try:
             self._meter.admit(call.worst_cost)
         except CapReachedError:
-            self._stop("max_calls or max_cost of generator.openai is reached; raise it")
+            self._stop(f"max_calls or max_cost of {self._setting} is reached; raise it")
             return None
         try:
             completion = await self._endpoint.complete(call)
@@ -217,101 +233,6 @@ class _Desk:
 
 def _down(params: OpenAiParams) -> GeneratorError:
     return GeneratorError(
-        f"{_STAGE}: too many calls to {params.base_url} (generator.openai.base_url) fail. Every "
+        f"{_STAGE}: too many calls to {params.base_url} ({params.setting}.base_url) fail. Every "
         "answer received is kept; see with 'sugarbush check' that it answers, and run again."
     )
-
-
-def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> str:
-    """What the endpoint is asked of `text`, which is cut at its end to fit `room` tokens."""
-    lines = [
-        f"- {attribute.name}{_described(attribute)}: "
-        + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)
-        for attribute in attributes
-    ]
-    form = ", ".join(f"{json.dumps(attribute.name)}: ..." for attribute in attributes)
-    head = (
-        "Read the text below and choose for each attribute the value that fits it.\n\n"
-        + "\n".join(lines)
-        + "\n\nThe last value of each is for whatever no other value fits.\n\nText:\n"
-    )
-    tail = (
-        f"\n\n(End of the text.) Answer with one JSON object, {{{form}}}, each value one of those "
-        "listed for its attribute, and nothing else."
-    )
-    room -= estimate_tokens(head) + estimate_tokens(tail)
-    if room <= 0:
-        raise ParamsError(
-            "the schema's attributes and values alone fill the model's context; raise "
-            "generator.openai.context_tokens, or lower max_tokens"
-        )
-    while estimate_tokens(text) > room:
-        text = text[: len(text) * room // estimate_tokens(text)]
-    return head + text + tail
-
-
-def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
-    """`response_format` of a chat completion: an object with one enum an attribute."""
-    properties = {a.name: {"type": "string", "enum": list(a.domain)} for a in attributes}
-    return {
-        "type": "json_schema",
-        "json_schema": {
-            "name": "attributes",
-            "strict": True,
-            "schema": {
-                "type": "object",
-                "properties": properties,
-                "required": list(properties),
-                "additionalProperties": False,
-            },
-        },
-    }
-
-
-def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | None:
-    """Codes from a JSON object, None when the answer is none.
-
-    A value may differ from the domain's in case and in white space around it.
-    """
-    bare = _FENCE.sub("", answer)
-    begin, end = bare.find("{"), bare.rfind("}")
-    if not 0 <= begin < end:
-        return None
-    try:
-        fields = json.loads(bare[begin : end + 1])
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(fields, dict):
-        return None
-    return [_code(attribute, fields.get(attribute.name)) for attribute in attributes]
-
-
-def agreement(
-    codes: NDArray[np.int64], labels: NDArray[np.int64], attributes: Sequence[Attribute]
-) -> tuple[Agreement, ...]:
-    """How often codes `(n, d)` are equal to labels `(n, d)`, by attribute.
-
-    Exact, not noisy: for a sample that is public, or for the internal report.
-    Raises ValueError when there is nothing to compare.
-    """
-    if codes.shape != labels.shape or not len(codes):
-        raise ValueError(f"expected two tables of one shape, got {codes.shape} and {labels.shape}")
-    return tuple(
-        Agreement(attribute=attribute.name, texts=len(codes), share=float(share))
-        for attribute, share in zip(attributes, (codes == labels).mean(axis=0), strict=True)
-    )
-
-
-def _described(attribute: Attribute) -> str:
-    return f" ({attribute.description})" if attribute.description else ""
-
-
-def _code(attribute: Attribute, value: object) -> int:
-    """The value's place in the domain, the bucket's for anything that is not in it."""
-    if not isinstance(value, str):
-        return len(attribute.domain) - 1
-    value = value.strip()
-    if value in attribute.domain:
-        return attribute.domain.index(value)
-    folded = [known.casefold() for known in attribute.domain]
-    return folded.index(value.casefold()) if value.casefold() in folded else len(folded) - 1

@@ -80,7 +80,9 @@ class PoolGenerator:
                 "the pool holds fewer than two different texts: add files to generator.pool.sources"
             )
 
-    def generate(self, requests: Released[tuple[Request, ...]]) -> Released[tuple[Answer, ...]]:
+    def generate(
+        self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
+    ) -> Released[tuple[Answer, ...]]:
         """One pool text a request, in order. Free of tokens.
 
         RANDOM_API without attributes and examples draws uniformly; with examples by

@@ -51,7 +51,7 @@ async def probe(client: openai.AsyncOpenAI, params: OpenAiParams) -> Completion:
     offer = await _offer(client, params)
     if offer.context_tokens is not None and offer.context_tokens < params.context_tokens:
         raise ParamsError(
-            f"params.yaml: generator.openai.context_tokens={params.context_tokens} is more than "
+            f"params.yaml: {params.setting}.context_tokens={params.context_tokens} is more than "
             f"the {offer.context_tokens} that '{params.model}' has; set it to that"
         )
     tokens = min(_TOKENS, params.max_tokens)
@@ -95,7 +95,7 @@ def _not_found(error: openai.NotFoundError, params: OpenAiParams, offer: _Offer)
     near = difflib.get_close_matches(params.model, offer.names, n=5, cutoff=0.3)
     offered = ", ".join(json.dumps(name) for name in near or sorted(offer.names)[:5])
     return (
-        f"{params.base_url} (generator.openai.base_url) does not offer the model "
-        f"'{params.model}' (generator.openai.model). It offers {len(offer.names)}, such as "
+        f"{params.base_url} ({params.setting}.base_url) does not offer the model "
+        f"'{params.model}' ({params.setting}.model). It offers {len(offer.names)}, such as "
         f"{offered}."
     )

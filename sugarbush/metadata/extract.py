@@ -3,6 +3,7 @@
     column      the record's own raw value, looked up in the public domain
     keywords    the value whose words the text holds most often
     zero_shot   the value whose descriptions are nearest to the text in embedding space
+    llm         the value that an endpoint was asked for beforehand; arrives like a column
 
 Guarantee: row i depends on record i alone (and on the schema and the donated examples, both
 public), so adding or removing one record adds or removes one row and moves no other. That is what
@@ -39,14 +40,15 @@ def extract_codes(
 
     Guarantee: row i is a function of record i alone.
     Shapes: `texts` and each of `columns` hold one entry a record; `columns` the raw values of the
-    attributes that come from a column, by attribute name. Texts are embedded once, and only where
-    an attribute is zero_shot. Raises InvariantError when a column is missing or has another length.
+    attributes that come from a column or an endpoint, by attribute name. Texts are embedded once,
+    and only where an attribute is zero_shot. Raises InvariantError when a column is missing or has
+    another length.
     """
     zero_shot = [a for a in schema.attributes if a.zero_shot is not None]
     embedded = np.asarray(embed(texts)) if zero_shot and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
     for place, attribute in enumerate(schema.attributes):
-        if attribute.column is not None:
+        if attribute.column is not None or attribute.source is not None:
             codes[:, place] = _from_column(attribute, columns, rows=len(texts))
         elif attribute.keywords is not None:
             codes[:, place] = _by_keywords(attribute, texts)

@@ -237,12 +237,14 @@ def not_covered(release: Release) -> list[str]:
     if release.generator.endpoint is not None:
         items.append(
             f"The logs of the provider at {release.generator.endpoint}: it saw every prompt and "
-            "answer. " + (
-                "The settings call it trusted, so private texts may have been sent to it."
-                if release.generator.trusted
-                else "Prompts hold released and public text only."
-            )
-        )  # fmt: skip
+            "answer. Prompts hold released and public text only."
+        )
+    if release.labels_endpoint is not None:
+        items.append(
+            f"The logs of the endpoint at {release.labels_endpoint}: EVERY PRIVATE TEXT was sent "
+            "to it, to read attributes off it; the settings call it trusted. Its answers are "
+            "private and enter the release by the noisy metadata alone."
+        )
     return items
 
 
@@ -352,7 +354,6 @@ def _generator(release: Release) -> dict[str, Any]:
         found["model"] = facts.model
     if facts.endpoint:
         found["endpoint"] = facts.endpoint
-        found["trusted"] = facts.trusted
     if facts.sources:
         found["sources"] = list(facts.sources)
     return found

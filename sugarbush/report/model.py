@@ -31,14 +31,12 @@ REAL = "real"  # the "method" whose texts are real: what nothing can be expected
 class GeneratorFacts:
     """Who wrote the candidates. `endpoint` is None where nothing left this machine.
 
-    `trusted` says that private texts may have been sent to it; `sources` names the public corpora
-    of a pool.
+    `sources` names the public corpora of a pool.
     """
 
     provider: str
     model: str | None = None
     endpoint: str | None = None
-    trusted: bool = False
     sources: tuple[str, ...] = ()
 
 
@@ -48,7 +46,8 @@ class Release:
 
     `entries` paid for this release; `dataset_epsilon` is the total of every charge on the dataset
     so far, this release's included, under `cap`. `donated` is the number of donated examples,
-    which are public; `settings` are settings, never results; `created` is a date.
+    which are public; `labels_endpoint` was sent every private text to read attributes off it, None
+    where there was none; `settings` are settings, never results; `created` is a date.
     """
 
     title: str
@@ -68,6 +67,7 @@ class Release:
     software: Mapping[str, str]
     created: str
     records_per_unit: int = 1
+    labels_endpoint: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -82,6 +82,23 @@ class DpCounts:
     source: str
     counts: Released[Mapping[str, NDArray[Any]]]
     stddev: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """How often an attribute was read off donated texts as their own labels say.
+
+    `source` is how it is read, `share` of `texts` agree (95% interval `low` to `high`);
+    `commonest` is the share of the most frequent label. Public, like the examples.
+    """
+
+    attribute: str
+    source: str
+    texts: int
+    share: float
+    low: float
+    high: float
+    commonest: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +174,7 @@ class PublicData:
     release: Release
     methods: tuple[MethodData, ...]
     metadata: DpCounts | None = None
+    agreements: tuple[Agreement, ...] = ()
 
     def __post_init__(self) -> None:
         listed = {entry.id for entry in self.release.entries}

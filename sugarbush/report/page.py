@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,6 +77,7 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         methods=[_method_view(m, internal) for m in data.methods],
         attributes=attributes,
         legend=list({one.name: one for item in attributes for one in item["series"]}.values()),
+        agreements=data.agreements,
         costs=_costs(data),
         browser=_browser(data),
         styles=styles,
@@ -111,7 +113,13 @@ def _headline(data: PublicData) -> list[dict[str, str]]:
                  + (f", {release.generator.model}" if release.generator.model else "")},
     ]  # fmt: skip
     if costs:
-        found.append({"label": "paid", "value": f"${sum(costs):,.2f}", "note": "to the provider"})
+        found.append(
+            {
+                "label": "paid",
+                "value": f"{sum(costs):,.2f}",
+                "note": "to the provider, by the prices in the settings",
+            }
+        )
     rounds = {len(m.rounds) for m in data.methods if m.rounds}
     if rounds:
         most = max(rounds)
@@ -245,7 +253,14 @@ def _costs(data: PublicData) -> dict[str, Any]:
         for spend in method.spends
     ]
     columns = ("calls", "cached", "prompt", "completion", "unusable")
+    usages = [spend.usage for method in data.methods for spend in method.spends]
+    kinds = Counter[str]()
+    for usage in usages:
+        kinds.update(usage.problems)
+    asked = sum(usage.calls + usage.cached_calls for usage in usages)
     return {
+        "kinds": [(kind.replace("_", " "), count) for kind, count in kinds.most_common()],
+        "dropped": kinds.total() / asked if asked else 0.0,
         "rows": rows,
         "total": {c: sum(r[c] for r in rows) for c in columns},
         "cost": sum(r["cost"] for r in rows if r["cost"] is not None),

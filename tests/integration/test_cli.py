@@ -90,6 +90,6 @@ def test_the_examples_purpose_is_refused_for_another_file(project: Project) -> N
 
 
 def test_every_command_explains_itself(project: Project) -> None:
-    for command in ("run", "check", "budget", "estimate", "show"):
+    for command in ("run", "check", "budget", "estimate", "cache", "show"):
         told = project.run("sugarbush", command, "--help").stdout
         assert f"sugarbush {command}" in told

@@ -7,6 +7,7 @@ import yaml
 
 from sugarbush.errors import ParamsError
 from sugarbush.params import load_params, parse_params
+from tests.settings import settings
 
 ROOT = Path(__file__).parents[2]
 COMMITTED: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -120,3 +121,38 @@ def test_own_donated_examples_are_shown() -> None:
     params = parse_params(fields)
     assert params.prepare.donated == "given.csv"
     assert params.evolve.maple.prompt.value == "both"
+
+
+def test_the_endpoint_for_labels_shares_limits_and_nothing_else() -> None:
+    own = parse_params(
+        settings(
+            generator__openai__concurrency=7,
+            generator__openai__model="writer",
+            generator__openai__max_calls=3,
+            generator__openai__mode="batch",
+            extract_metadata__llm__timeout_s=9,
+        )
+    )
+    labels = own.extract_metadata.llm
+    assert (labels.concurrency, labels.timeout_s) == (7, 9)
+    assert labels.model == "my-model"
+    assert labels.max_calls is None
+    assert labels.mode == "direct"
+    assert labels.trusted is False
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("trustd", True, "did you mean trusted"),
+        ("mode", "batch", "call by call"),
+        ("base_url", "localhost", "http(s) address"),
+        ("max_cost", 2.0, "prices has none for model 'my-model'"),
+    ],
+)
+def test_a_wrong_setting_of_the_endpoint_for_labels_is_named(
+    setting: str, value: object, said: str
+) -> None:
+    with pytest.raises(ParamsError, match=r"extract_metadata\.llm") as refusal:
+        parse_params(settings(**{f"extract_metadata__llm__{setting}": value}))
+    assert said in str(refusal.value)

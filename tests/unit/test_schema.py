@@ -29,6 +29,9 @@ def message_of(folder: Path, *attributes: dict[str, object], **more: object) -> 
         ({"column": "c", "values": ["a", " "]}, "empty value"),
         ({"column": "c", "values": ["a", "other"]}, "repeats other"),
         ({"values": ["a"]}, "exactly one of"),
+        ({"values": ["a"], "column": "c", "source": "llm"}, "exactly one of"),
+        ({"values": ["a"], "source": "chatbot"}, "Input should be 'llm'"),
+        ({"values": [], "source": "llm"}, "values is empty"),
         ({"column": "c", "keywords": {"a": ["x"]}, "values": ["a"]}, "exactly one of"),
         ({"keywords": {"b": ["x"]}, "values": ["a"]}, "not in values: b"),
         ({"zero_shot": {"a": ["x"]}, "values": ["a", "b"]}, "lacks a description of b"),
@@ -122,3 +125,12 @@ def test_a_wrong_attribute_is_one_message(tmp_path: Path) -> None:
     with pytest.raises(SchemaError) as error:
         load_schema(path)
     assert str(error.value).count("\n") == 0
+
+
+def test_an_attribute_knows_how_its_value_is_found() -> None:
+    asked = Attribute(name="mood", values=("up",), source="llm")
+    given = Attribute(name="topic", values=("a",), column="c")
+    told = Attribute(name="wish", values=("a",), keywords={"a": ["x"]})
+    schema = Schema(subject="letters", attributes=(asked, given, told))
+    assert [a.way for a in schema.attributes] == ["llm", "column", "keywords"]
+    assert schema.asked_of_llm == (asked,)

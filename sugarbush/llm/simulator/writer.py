@@ -52,7 +52,9 @@ class Simulator:
     def __init__(self, *, seed: int) -> None:
         self._seed = seed
 
-    def generate(self, requests: Released[tuple[Request, ...]]) -> Released[tuple[Answer, ...]]:
+    def generate(
+        self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
+    ) -> Released[tuple[Answer, ...]]:
         """One answer a request, in order; none of them fails, none costs tokens."""
         return requests.map(lambda asked: tuple(Answer(text=self.write(r)) for r in asked))
 

@@ -17,12 +17,10 @@ from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.llm.cache import open_cache
 from sugarbush.llm.extraction import (
     Labeller,
-    agreement,
-    answer_schema,
-    label_prompt,
-    read_labels,
 )
+from sugarbush.llm.labels import answer_schema, label_prompt, read_labels
 from sugarbush.llm.prompts import estimate_tokens
+from sugarbush.params import LabelsParams
 from sugarbush.privacy.kinds import Private
 from sugarbush.schema import Attribute
 from tests.integration.llm.conftest import Bench, endpoint_params
@@ -59,7 +57,8 @@ def good(number: int, body: Body) -> Reply:
 
 
 def labeller(bench: Bench, **changes: Any) -> Labeller:
-    params = endpoint_params(**{"base_url": bench.server.base_url, "trusted": True} | changes)
+    shared = endpoint_params(bench.server.base_url).model_dump()
+    params = LabelsParams.model_validate(shared | {"trusted": True} | changes)
     return Labeller(params, ATTRIBUTES, folder=bench.state, account="tickets")
 
 
@@ -260,16 +259,6 @@ def test_a_long_text_is_cut_to_the_room_there_is(length: int, letter: str, room:
 def test_a_schema_that_fills_the_context_is_told() -> None:
     with pytest.raises(ParamsError, match="context_tokens"):
         label_prompt("text", ATTRIBUTES, room=50)
-
-
-def test_agreement_is_the_share_of_equal_labels_by_attribute() -> None:
-    labels = np.array([[0, 0], [1, 0], [2, 2], [0, 1]])
-    codes = np.array([[0, 0], [1, 1], [2, 0], [0, 0]])
-    item, mood = agreement(codes, labels, ATTRIBUTES)
-    assert (item.attribute, item.texts, item.share) == ("item", 4, 1.0)
-    assert (mood.attribute, mood.share) == ("mood", 0.25)
-    with pytest.raises(ValueError, match="one shape"):
-        agreement(codes[:0], labels[:0], ATTRIBUTES)
 
 
 def test_answers_are_kept_where_the_caller_says(bench: Start, tmp_path: Path) -> None:

@@ -373,14 +373,6 @@ def test_a_prompt_that_is_too_long_for_the_model_is_told_as_such(bench: Start) -
     assert "generator.openai.context_tokens" in run.said[-1]
 
 
-def test_what_a_trusted_endpoint_says_is_not_repeated(bench: Start) -> None:
-    run = bench(behave=lambda n, body: failure(400, "your prompt 'canary' is odd"))
-    run.generator(trusted=True).generate(wishes(2))
-    assert "canary" not in "".join(run.said)
-    run.generator(trusted=False).generate(wishes(2))
-    assert "canary" in "".join(run.said)
-
-
 def test_optional_fields_are_sent_only_where_set(bench: Start) -> None:
     run = bench()
     run.generator().generate(wishes(1))

@@ -41,9 +41,13 @@ class Drifting:
         self.asked = 0
         self.fail_every = fail_every
         self.paid: set[tuple[str, ...]] = set()
+        self.batches: list[str] = []
 
-    def generate(self, requests: Released[tuple[Request, ...]]) -> Released[tuple[Answer, ...]]:
+    def generate(
+        self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
+    ) -> Released[tuple[Answer, ...]]:
         self.paid.add(requests.ledger_ids)
+        self.batches.append(what)
         return requests.map(lambda wanted: tuple(self._answer(r) for r in wanted))
 
     def _answer(self, request: Request) -> Answer:
@@ -114,6 +118,12 @@ def test_a_round_is_charged_once_and_keeps_its_survivors_number(tmp_path: Path) 
     assert [len(r.population) for r in found.rounds] == [48, 48, 48]
     assert len(found.final) == 12
     assert len(found.ledger_ids) == 4
+
+
+def test_every_batch_is_named_for_the_journal_of_paid_calls(tmp_path: Path) -> None:
+    generator = Drifting()
+    run(tmp_path, generator=generator, rounds=2, expansion=2)
+    assert generator.batches == ["round 1", "round 2", "final set"]
 
 
 def test_finished_rounds_are_restored_without_a_call_or_a_charge(tmp_path: Path) -> None:

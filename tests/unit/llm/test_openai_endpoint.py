@@ -27,7 +27,7 @@ from sugarbush.llm.endpoint import (
 )
 from sugarbush.llm.openai import OpenAiGenerator
 from sugarbush.llm.prompts import Message
-from sugarbush.params import OpenAiParams, Provider, load_params
+from sugarbush.params import LabelsParams, OpenAiParams, Provider, load_params
 
 ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -133,10 +133,12 @@ def test_a_long_answer_of_the_endpoint_is_cut() -> None:
     assert len(explain(status_error(400, "x" * 5000), params())) < 700
 
 
-def test_a_trusted_endpoint_is_not_quoted() -> None:
-    error = status_error(400, "in your prompt 'a private text'")
-    assert "private" in explain(error, params(trusted=False))
-    assert "private" not in explain(error, params(trusted=True))
+def test_an_endpoint_that_is_sent_private_text_is_not_quoted() -> None:
+    error = status_error(400, "in your prompt 'a secret'")
+    labels = LabelsParams.model_validate(params().model_dump() | {"trusted": True})
+    assert "secret" in explain(error, params())
+    assert "secret" not in explain(error, labels)
+    assert "extract_metadata.llm.base_url" in explain(error, labels)
 
 
 @pytest.mark.parametrize("answer", [None, "<html>", [], {"choices": []}, 3])
@@ -189,7 +191,7 @@ class TestParams:
 
 OTHER = {
     "base_url": "http://localhost:9000/v1", "model": "other", "key_variable": "OTHER_KEY",
-    "trusted": True, "mode": "batch", "temperature": 0.5, "top_p": 0.5, "max_tokens": 100,
+    "mode": "batch", "temperature": 0.5, "top_p": 0.5, "max_tokens": 100,
     "token_limit": "max_completion_tokens", "send_seed": False, "reasoning_effort": "low",
     "concurrency": 2, "requests_per_minute": 5.0, "tokens_per_minute": 9.0, "timeout_s": 3.0,
     "deadline_s": 4.0, "max_retries": 1, "batch_poll_s": 7.0, "context_tokens": 4000,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
 from sugarbush.metadata.extract import extract_codes
-from sugarbush.params import ExtractMetadataParams
 from sugarbush.schema import Attribute, Schema
+from tests.settings import params
 
 SCHEMA = Schema(
     subject="letters",
@@ -41,7 +41,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 def codes(texts: Sequence[str], stars: Sequence[Any] | None = None) -> list[list[int]]:
     found = extract_codes(
         SCHEMA, texts, {"stars": stars if stars is not None else [None] * len(texts)},
-        embed=embed, params=ExtractMetadataParams(zero_shot_abstain=0.0),
+        embed=embed, params=params().extract_metadata,
     )  # fmt: skip
     return found.tolist()
 
@@ -82,6 +82,4 @@ def test_no_record_gives_no_row() -> None:
 
 def test_a_missing_column_is_our_fault() -> None:
     with pytest.raises(InvariantError, match="stars"):
-        extract_codes(
-            SCHEMA, ["a"], {}, embed=embed, params=ExtractMetadataParams(zero_shot_abstain=0.0)
-        )
+        extract_codes(SCHEMA, ["a"], {}, embed=embed, params=params().extract_metadata)

@@ -87,15 +87,18 @@ def test_a_per_person_promise_says_how_many_records_it_covers() -> None:
     assert "in several records" not in " ".join(card["not_covered"])
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_an_endpoint_is_named_with_what_it_saw(trusted: bool) -> None:
-    generator = GeneratorFacts(
-        provider="openai", model="m-1", endpoint="https://llm.example/v1", trusted=trusted
-    )
+def test_an_endpoint_is_named_with_what_it_saw() -> None:
+    generator = GeneratorFacts(provider="openai", model="m-1", endpoint="https://llm.example/v1")
     said = " ".join(release_card(release(generator=generator))["not_covered"])
     assert "https://llm.example/v1" in said
-    assert ("private texts may have been sent" in said) is trusted
-    assert ("released and public text only" in said) is not trusted
+    assert "released and public text only" in said
+    assert "EVERY PRIVATE TEXT" not in said
+
+
+def test_an_endpoint_that_read_private_texts_is_named_as_such() -> None:
+    card = release_card(release(labels_endpoint="http://labels.example/v1"))
+    (item,) = [i for i in card["not_covered"] if "http://labels.example/v1" in i]
+    assert "EVERY PRIVATE TEXT was sent" in item
 
 
 def test_a_pool_names_the_public_corpora_that_it_draws_on() -> None:

@@ -1,0 +1,30 @@
+"""Who reads attributes with `source: llm` off private texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sugarbush.llm.extraction import Labeller
+from sugarbush.params import Params
+from sugarbush.paths import Roots, make_private
+from sugarbush.schema import Schema
+
+
+def answers_folder(roots: Roots) -> Path:
+    """Where answers about private texts are kept: not with the generator's, which are released."""
+    return roots.private / "labels"
+
+
+def open_labeller(params: Params, roots: Roots, schema: Schema) -> Labeller | None:
+    """The endpoint of `extract_metadata.llm`, None where no attribute is asked of it.
+
+    Its answers are kept under data/private. Raises ParamsError unless it is trusted.
+    """
+    if not schema.asked_of_llm:
+        return None
+    return Labeller(
+        params.extract_metadata.llm,
+        schema.asked_of_llm,
+        folder=make_private(answers_folder(roots)),
+        account=params.privacy.dataset,
+    )

@@ -1,0 +1,190 @@
+"""`sugarbush check` and `estimate` as a user meets them: what is wrong is said before any spend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import app
+from sugarbush.errors import GeneratorError
+from sugarbush.llm.cost import journal_path, read_journal
+from sugarbush.params import load_params
+from tasks import extract_metadata, fingerprint, prepare, synthesize_metadata
+from tasks.budget import open_ledger
+from tests.integration.llm.conftest import Bench
+from tests.integration.llm.server import Reply, failure
+from tests.integration.project import SCHEMA, SMALL, as_lines, letters
+from tests.settings import ROOT, settings
+
+# What DVC leaves to others.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
+)
+Start = Callable[..., Bench]
+LABELS = "extract_metadata__llm__"
+OPENAI = "generator__openai__"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    base = tmp_path / "corpus"
+    base.mkdir()
+    (base / "letters.jsonl").write_text(as_lines(letters(66)[6:]))
+    (base / "donated.jsonl").write_text(as_lines(letters(6)))
+    (base / "dvc.yaml").write_bytes((ROOT / "dvc.yaml").read_bytes())
+    (base / ".dvc").mkdir()
+    (base / ".dvc" / "config").write_text("[core]\n    no_scm = true\n")
+    monkeypatch.chdir(base)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    return base
+
+
+def told(command: str, run: Bench, *, labels: bool = False, **changes: Any) -> tuple[int, str]:
+    """Exit code and everything printed, with a generator at the bench's server."""
+    attributes = list(SCHEMA["attributes"])
+    if labels:
+        attributes.append({"name": "mood", "values": ["angry", "calm"], "source": "llm"})
+    Path("letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA | {"attributes": attributes}))
+    endpoint = {
+        "generator__provider": "openai",
+        f"{OPENAI}base_url": run.server.base_url,
+        f"{OPENAI}model": "tiny",
+        f"{OPENAI}max_retries": 0,
+        f"{LABELS}base_url": run.server.base_url,
+        f"{LABELS}model": "tiny",
+        f"{LABELS}key_variable": "OPENAI_API_KEY",
+    }
+    Path("params.yaml").write_text(yaml.safe_dump(settings(**(SMALL | endpoint | changes))))
+    result = CliRunner().invoke(app, [command], catch_exceptions=False)
+    return result.exit_code, " ".join((result.stdout + result.stderr).split())
+
+
+def test_what_is_in_order_is_said_and_costs_one_short_call(bench: Start, folder: Path) -> None:
+    run = bench()
+    code, said = told("check", run)
+    assert code == 0, said
+    assert "generator ok: openai" in said
+    assert [body["max_tokens"] for body in run.server.asked] == [16]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"key_variable": "NO_SUCH_KEY"}, "no key: environment variable NO_SUCH_KEY"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "cannot be reached"),
+        ({"context_tokens": 600, "max_tokens": 500}, "max_tokens"),
+        ({"max_cost": 1.0}, "prices has none for model 'tiny'"),
+        ({"temperature": 3.0}, "generator.openai.temperature"),
+    ],
+)
+def test_a_wrong_setting_of_the_generator_is_said_before_anything_is_asked(
+    bench: Start, folder: Path, change: dict[str, Any], expected: str
+) -> None:
+    run = bench()
+    code, said = told("check", run, **{OPENAI + name: value for name, value in change.items()})
+    assert code != 0
+    assert expected in said
+    assert not run.server.asked
+
+
+def test_an_unknown_model_is_said_with_those_there_are(bench: Start, folder: Path) -> None:
+    run = bench(behave=lambda number, body: failure(404, "no such model", code="model_not_found"))
+    code, said = told("check", run, **{f"{OPENAI}model": "tinny"})
+    assert code != 0
+    assert "does not offer the model 'tinny'" in said
+    assert '"tiny"' in said
+
+
+def test_a_wrong_path_is_said(bench: Start, folder: Path) -> None:
+    run = bench()
+    address = run.server.base_url.removesuffix("/v1")
+    code, said = told("check", run, **{f"{OPENAI}base_url": address})
+    assert code != 0
+    assert "usually ends in /v1" in said
+
+
+def test_a_context_that_the_endpoint_does_not_have_is_said(bench: Start, folder: Path) -> None:
+    offer = {"id": "tiny", "object": "model", "max_model_len": 512}
+    models = json.dumps({"object": "list", "data": [offer]}).encode()
+    run = bench(models=Reply(content=models))
+    code, said = told("check", run)
+    assert code != 0
+    assert "context_tokens=8192 is more than the 512 that 'tiny' has" in said
+    assert not run.server.asked
+
+
+def test_attributes_asked_of_an_endpoint_that_is_not_trusted(bench: Start, folder: Path) -> None:
+    run = bench()
+    code, said = told("check", run, labels=True)
+    assert code == 2
+    assert "extract_metadata.llm.trusted is false" in said
+    assert "mood" in said
+    assert "Nothing was sent" in said
+    assert not run.server.raw
+
+
+def test_an_endpoint_for_labels_that_is_away(bench: Start, folder: Path) -> None:
+    away = {f"{LABELS}trusted": True, f"{LABELS}base_url": "http://127.0.0.1:9/v1"}
+    code, said = told("check", bench(), labels=True, **away)
+    assert code != 0
+    assert "(extract_metadata.llm.base_url) cannot be reached" in said
+
+
+def test_an_endpoint_for_labels_in_order_is_sent_nothing_private(
+    bench: Start, folder: Path
+) -> None:
+    run = bench()
+    code, said = told("check", run, labels=True, **{f"{LABELS}trusted": True})
+    assert code == 0, said
+    assert "labels ok" in said
+    assert b"Dear shop" not in run.server.raw
+
+
+def test_an_estimate_sends_nothing_and_counts_labels_too(bench: Start, folder: Path) -> None:
+    run = bench()
+    prices = {"tiny": {"input": 1.0, "output": 2.0, "date": "2026-11-01"}}
+    code, said = told("estimate", run, labels=True, **{f"{OPENAI}prices": prices})
+    assert code == 0, said
+    assert "extract_metadata labels 66 " in said
+    assert "initialise@maple first texts" in said
+    assert said.count("Cost: about") == 2
+    code, said = told("estimate", run, labels=True)
+    assert said.count("tokens, and no cost") == 2
+    assert not run.server.raw
+
+
+def test_a_check_counts_against_the_caps(bench: Start, folder: Path, tmp_path: Path) -> None:
+    run = bench()
+    assert told("check", run, **{f"{OPENAI}max_calls": 1})[0] == 0
+    assert len(read_journal(journal_path(tmp_path / "state", "letters"))) == 1
+    code, said = told("check", run, **{f"{OPENAI}max_calls": 1})
+    assert code != 0
+    assert "generator.openai.max_calls=1 is reached" in said
+    assert len(run.server.asked) == 1
+
+
+def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
+    bench: Start, folder: Path, tmp_path: Path
+) -> None:
+    """Where nobody asked `check` beforehand: the first stage that spends does."""
+    run = bench()
+    told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
+    params = load_params()
+    for stage in (fingerprint, prepare, extract_metadata):
+        stage.run(Path(), params)
+    with pytest.raises(GeneratorError, match="cannot be reached"):
+        synthesize_metadata.run(Path(), params)
+    assert not open_ledger(params, Path()).entries()
+    assert not Path("data/released").exists()
+    told("estimate", run)
+    synthesize_metadata.run(Path(), load_params())
+    assert len(open_ledger(params, Path()).entries()) == 1
+    run.server.asked.clear()
+    synthesize_metadata.run(Path(), load_params())
+    assert not run.server.asked  # what is restored needs no generator

@@ -1,0 +1,66 @@
+"""`sugarbush cache`, on a folder that holds settings alone."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import app
+from sugarbush.llm.cache import Completion, open_cache
+from tests.settings import settings
+
+COMPLETION = Completion(
+    text="word " * 200, finish_reason="stop", refused=False, prompt_tokens=1, completion_tokens=200
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(settings()))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    return tmp_path
+
+
+def keep(place: Path, count: int) -> None:
+    with open_cache(place) as cache:
+        for number in range(count):
+            cache.put(str(number), COMPLETION)
+
+
+def said(*arguments: str) -> str:
+    return CliRunner().invoke(app, ["cache", *arguments], catch_exceptions=False).stdout
+
+
+def test_nothing_kept_is_said_and_nothing_is_made(folder: Path) -> None:
+    assert said() == "generator: none kept\nlabels: none kept\n"
+    assert sorted(p.name for p in folder.iterdir()) == ["params.yaml"]
+
+
+def test_answers_and_their_size_are_shown(folder: Path) -> None:
+    keep(folder / "state", 1200)
+    told = said()
+    assert "generator: 1,200 answers" in told
+    assert " MB in " in told
+    assert "labels: none kept" in told
+
+
+def test_clearing_forgets_the_generators_answers_and_labels_only_when_told(folder: Path) -> None:
+    keep(folder / "state", 3)
+    keep(folder / "data/private/labels", 2)
+    told = said("--clear")
+    assert "generator: 3 answers forgotten" in told
+    assert "labels: 2 answers," in told
+    told = said("--clear", "--labels")
+    assert "labels: 2 answers forgotten" in told
+    with open_cache(folder / "data/private/labels") as cache:
+        assert cache.size().answers == 0
+
+
+def test_the_size_on_disk_falls_when_answers_are_forgotten(folder: Path) -> None:
+    keep(folder / "state", 500)
+    before = (folder / "state/answers/cache.db").stat().st_size
+    said("--clear")
+    with open_cache(folder / "state") as cache:
+        assert cache.size().size_bytes < before
