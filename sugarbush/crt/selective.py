@@ -63,8 +63,8 @@ def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> G
     Infinite as soon as the policy misses a share `gamma` > 0. Otherwise each time the record takes
     part both its gradient and one state are released, each at sensitivity twice its clip norm:
     mu^2 = 4 / gradient_noise^2 + 4 / state_noise^2. Sampling does not amplify: the gradient of the
-    public tokens carries no noise and tells who took part. A span's length is taken as public. Half of `delta` goes to a record that is
-    drawn more often than reckoned with.
+    public tokens carries no noise and tells who took part. A span's length counts as public. Half
+    of `delta` goes to a record that is drawn more often than reckoned with.
     """
     if gamma > 0:
         return Guarantee(epsilon=math.inf, delta=delta)
@@ -128,7 +128,7 @@ def gradient_sums(
     add_gaussian([noise], stddev=mechanism.state_noise * mechanism.state_clip_norm)
     gate = _noisy_state(batch, noise, mechanism.state_clip_norm)
     losses = _losses(model, batch, gate, of_private=False)
-    public = torch.autograd.grad(losses.sum(), list(model.parameters()), allow_unused=True)
+    public = torch.autograd.grad(losses.sum(), list(model.parameters()), materialize_grads=True)
     clipper = PerRecordClipper(model, clip_norm=mechanism.clip_norm)
     model.zero_grad(set_to_none=True)
     try:
@@ -138,10 +138,7 @@ def gradient_sums(
         clipper.remove()
     private = [p.grad for p in model.parameters() if p.grad is not None]
     model.zero_grad(set_to_none=True)
-    return GradientSums(
-        [z if g is None else g for z, g in zip(zeros, public, strict=True)],
-        private,
-    )
+    return GradientSums(list(public), private)
 
 
 @dataclass(frozen=True)
