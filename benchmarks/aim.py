@@ -3,12 +3,12 @@
     python -m benchmarks.aim                              # own engines, the grid
     python -m benchmarks.aim --engines sugarbush smartnoise --rows 5000 --columns 9 --epsilons 1
 
-Each run is a process of its own. Wall and CPU seconds hold all of `synthesize` but the ledger (and,
-for smartnoise, importing mbi and compiling); peak memory (Linux) is what the process holds at most
-beyond what it held with the table made. TVD1 to TVD3
-are the mean total variation over all 1-, 2- and 3-way marginals between the private and the
-synthetic table. Delta is 1e-9. The tables are drawn by `adult_like`: sizes as in adult.csv, each
-column depending on up to two earlier ones.
+Each run is a process of its own, forked once the table is made. Wall and CPU seconds hold all of
+`synthesize` but the ledger (and, for smartnoise, importing mbi and compiling); peak memory (Linux)
+is what the process holds at most beyond what it held at the fork. TVD1 to TVD3 are the mean total
+variation over all 1-, 2- and 3-way marginals between the private and the synthetic table. Delta is
+1e-9. The tables are drawn by `adult_like`: sizes as in adult.csv, each column depending on up to
+two earlier ones; a seed is a table, and the noise of each run is its own.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ from sugarbush.privacy.plan import mu_of
 from sugarbush.randomness import public_rng
 
 DELTA = 1e-9
+WAYS = (1, 2, 3)
 # age, workclass, education, marital status, occupation, relationship, race, sex, income, then six
 # more: hours, capital gain, country, citizen, years of education, region.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
+
+Run = tuple[float, str]  # epsilon and engine
+_FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
     engine: Engine
-    rows: int
-    columns: int
     epsilon: float
     seed: int
     max_model_mb: float
@@ -54,8 +56,7 @@ class Result:
     wall_s: float
     cpu_s: float
     peak_mb: float
-    tvd: tuple[float, float, float]
-    count_error: float
+    tvd: tuple[float, ...]
 
 
 def adult_like(rows: int, sizes: tuple[int, ...], *, seed: int) -> NDArray[np.int64]:
@@ -75,27 +76,46 @@ def adult_like(rows: int, sizes: tuple[int, ...], *, seed: int) -> NDArray[np.in
     return np.stack(columns, axis=1)
 
 
+def shares_of(table: NDArray[np.int64], sizes: tuple[int, ...]) -> list[list[NDArray[np.float64]]]:
+    """The shares of every cell of each 1-, 2- and 3-way marginal, `[ways - 1][marginal]`."""
+    columns = [np.ascontiguousarray(column, dtype=np.int32) for column in table.T]
+    found: list[list[NDArray[np.float64]]] = []
+    for ways in WAYS:
+        found.append([])
+        for places in itertools.combinations(range(len(sizes)), ways):
+            cell = columns[places[0]]
+            for place in places[1:]:
+                cell = cell * np.int32(sizes[place]) + columns[place]
+            cells = math.prod(sizes[place] for place in places)
+            found[-1].append(np.bincount(cell, minlength=cells) / len(table))
+    return found
+
+
 def mean_variation(
-    one: NDArray[np.int64], other: NDArray[np.int64], sizes: tuple[int, ...], ways: int
-) -> float:
-    distances = []
-    for places in itertools.combinations(range(len(sizes)), ways):
-        shape = [sizes[i] for i in places]
-        shares = [
-            np.bincount(
-                np.ravel_multi_index([table[:, i] for i in places], shape),
-                minlength=math.prod(shape),
-            )
-            / len(table)
-            for table in (one, other)
-        ]
-        distances.append(float(np.abs(shares[0] - shares[1]).sum() / 2))
-    return statistics.fmean(distances)
+    one: list[list[NDArray[np.float64]]], other: list[list[NDArray[np.float64]]]
+) -> tuple[float, ...]:
+    """Mean total variation over all 1-, 2- and 3-way marginals."""
+    return tuple(
+        statistics.fmean(float(np.abs(a - b).sum() / 2) for a, b in zip(mine, theirs, strict=True))
+        for mine, theirs in zip(one, other, strict=True)
+    )
 
 
-def _one(job: Job) -> Result:
-    sizes = SIZES[: job.columns]
-    table = adult_like(job.rows, sizes, seed=job.seed)
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A private table and what a synthetic one is compared with."""
+
+    codes: NDArray[np.int64]
+    sizes: tuple[int, ...]
+    shares: list[list[NDArray[np.float64]]]
+
+
+def make_table(rows: int, sizes: tuple[int, ...], *, seed: int) -> Table:
+    codes = adult_like(rows, sizes, seed=seed)
+    return Table(codes=codes, sizes=sizes, shares=shares_of(codes, sizes))
+
+
+def _one(job: Job, table: Table) -> Result:
     settings = SynthesizeMetadataParams(
         engine=job.engine,
         degree=2,
@@ -104,18 +124,17 @@ def _one(job: Job) -> Result:
         label=None,
         seed=job.seed,
     )
-    domain = {f"column{i:02d}": size for i, size in enumerate(sizes)}
+    domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before_mb, wall, cpu = _memory_mb("VmRSS"), time.perf_counter(), time.process_time()
-    curator = Curator(Private(table), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA))
-    synthesis = run_engine(curator, settings)
-    rows = draw_rows(synthesis, public_rng(job.seed, "rows"))
+    curator = Curator(Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA))
+    rows = draw_rows(run_engine(curator, settings), public_rng(job.seed, "rows"))
+    wall_s, cpu_s = time.perf_counter() - wall, time.process_time() - cpu
     return Result(
-        wall_s=time.perf_counter() - wall,
-        cpu_s=time.process_time() - cpu,
+        wall_s=wall_s,
+        cpu_s=cpu_s,
         peak_mb=_memory_mb("VmHWM") - before_mb,
-        tvd=tuple(mean_variation(table, rows, sizes, ways) for ways in (1, 2, 3)),
-        count_error=abs(synthesis.record_count - job.rows) / job.rows,
+        tvd=mean_variation(table.shares, shares_of(rows, table.sizes)),
     )
 
 
@@ -125,9 +144,15 @@ def _memory_mb(name: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def _isolated(job: Job) -> Result:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_one, (job,))
+def _isolated(job: Job, table: Table) -> Result:
+    """One run in a process of its own, which shares the table and has drawn nothing before."""
+    receiver, sender = _FORK.Pipe(duplex=False)
+    process = _FORK.Process(target=lambda: sender.send(_one(job, table)))
+    process.start()
+    sender.close()
+    result: Result = receiver.recv()
+    process.join()
+    return result
 
 
 def _arguments() -> argparse.Namespace:
@@ -142,6 +167,32 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _measure(rows: int, columns: int, asked: argparse.Namespace) -> dict[Run, list[Result]]:
+    """Every engine at every epsilon on `asked.seeds` tables."""
+    found: dict[Run, list[Result]] = {}
+    for seed in range(asked.seeds):
+        table = make_table(rows, SIZES[:columns], seed=seed)
+        for epsilon, name in itertools.product(asked.epsilons, asked.engines):
+            job = Job(
+                engine=Engine(name), epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb
+            )
+            found.setdefault((epsilon, name), []).append(_isolated(job, table))
+    return found
+
+
+def _line(results: list[Result], first: list[Result]) -> str:
+    def mean(key: str, of: list[Result] = results) -> float:
+        return statistics.fmean(getattr(result, key) for result in of)
+
+    tvd = [statistics.fmean(ways) for ways in zip(*(r.tvd for r in results), strict=True)]
+    of_first = statistics.fmean(result.tvd[1] for result in first)
+    return (
+        f"| {mean('wall_s'):.2f} | {mean('cpu_s'):.2f} | {mean('peak_mb'):.0f} "
+        f"| {tvd[0]:.4f} | {tvd[1]:.4f} | {tvd[2]:.4f} "
+        f"| {tvd[1] / of_first:.2f} | {mean('cpu_s') / mean('cpu_s', first):.2f} |"
+    )
+
+
 def main() -> None:
     asked = _arguments()
     print(
@@ -149,32 +200,12 @@ def main() -> None:
         "| TVD3 | TVD2 / first | CPU / first |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for rows, columns, epsilon in itertools.product(asked.rows, asked.columns, asked.epsilons):
-        first: tuple[float, float] | None = None
-        for name in asked.engines:
-            results = [
-                _isolated(
-                    Job(
-                        engine=Engine(name),
-                        rows=rows,
-                        columns=columns,
-                        epsilon=epsilon,
-                        seed=seed,
-                        max_model_mb=asked.max_model_mb,
-                    )
-                )
-                for seed in range(asked.seeds)
-            ]
-            wall, cpu, peak = (
-                statistics.fmean(getattr(r, key) for r in results)
-                for key in ("wall_s", "cpu_s", "peak_mb")
-            )
-            tvd = [statistics.fmean(r.tvd[way] for r in results) for way in range(3)]
-            first = first or (tvd[1], cpu)
+    for rows, columns in itertools.product(asked.rows, asked.columns):
+        found = _measure(rows, columns, asked)
+        for (epsilon, name), results in found.items():
             print(
-                f"| {rows:,} | {columns} | {epsilon:g} | {name} | {asked.seeds} | {wall:.2f} "
-                f"| {cpu:.2f} | {peak:.0f} | {tvd[0]:.4f} | {tvd[1]:.4f} | {tvd[2]:.4f} "
-                f"| {tvd[1] / first[0]:.2f} | {cpu / first[1]:.2f} |",
+                f"| {rows:,} | {columns} | {epsilon:g} | {name} | {asked.seeds} "
+                + _line(results, found[epsilon, asked.engines[0]]),
                 flush=True,
             )
 

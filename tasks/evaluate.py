@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sugarbush.errors import InputError
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.metadata.extract import extract_codes
+from sugarbush.metadata.zero_shot import ZeroShotReader
 from sugarbush.metrics.attributes import AttributeReader, train_reader
 from sugarbush.metrics.evaluate import (
     ATTRIBUTE,
@@ -43,6 +44,7 @@ from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.encoder import open_encoder
+from tasks.extract_metadata import load_readers
 from tasks.pool import load_pool
 from tasks.private_files import RealTexts, load_real_texts
 from tasks.state import state_of
@@ -60,6 +62,7 @@ class Reader:
 
     latent: LatentSpace
     attributes: Mapping[str, AttributeReader]
+    zero_shot: Mapping[str, ZeroShotReader]
     schema: Schema
     params: Params
 
@@ -70,7 +73,7 @@ class Reader:
         embeddings = embed(texts)
         codes = extract_codes(
             self.schema, texts, {name: [None] * len(texts) for name in self.schema.names},
-            embed=embed, params=self.params.extract_metadata,
+            embed=embed, readers=self.zero_shot, params=self.params.extract_metadata,
         )  # fmt: skip
         for place, name in enumerate(self.schema.names):
             if name in self.attributes:
@@ -79,7 +82,14 @@ class Reader:
         return Sample(texts=tuple(texts), features=features, codes=codes)
 
 
-def train_readers(train: RealTexts, *, schema: Schema, embed: Embed, params: Params) -> Reader:
+def train_readers(
+    train: RealTexts,
+    *,
+    schema: Schema,
+    embed: Embed,
+    zero_shot: Mapping[str, ZeroShotReader],
+    params: Params,
+) -> Reader:
     """The second feature space and a classifier for each attribute that the schema cannot read.
 
     Both are made from real texts.
@@ -92,6 +102,7 @@ def train_readers(train: RealTexts, *, schema: Schema, embed: Embed, params: Par
             for place, attribute in enumerate(schema.attributes)
             if attribute.column is not None or attribute.source is not None
         },
+        zero_shot=zero_shot,
         schema=schema,
         params=params,
     )
@@ -168,7 +179,13 @@ def run(base: Path, params: Params) -> None:
         open_encoder(params, roots, private=True) as private,
         open_encoder(params, roots, private=False) as encoder,
     ):
-        reader = train_readers(train, schema=schema, embed=private.encode, params=params)
+        reader = train_readers(
+            train,
+            schema=schema,
+            embed=private.encode,
+            zero_shot=load_readers(base, schema, embed=encoder.encode),
+            params=params,
+        )
         ruler = Yardstick(
             heldout=reader.read(heldout.texts, embed=private.encode),
             heldout_codes=heldout.codes,

@@ -5,7 +5,8 @@ Reads    data/private/prepared/      train.parquet, heldout.parquet
 Writes   data/private/metadata/      train.parquet, heldout.parquet: codes in schema order
          data/private/labels/        answers of extract_metadata.llm, where it is asked
          data/public/donated/        donated.parquet: text and codes; agreement.json: how often they
-                                     are as the donated labels say; not protected
+                                     are as the donated labels say; calibrations.json: what these
+                                     say of zero_shot attributes; not protected
          data/stamps/extract_metadata.json
 Spends   nothing; a row depends on its own record alone
 """
@@ -13,7 +14,7 @@ Spends   nothing; a row depends on its own record alone
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,8 +25,15 @@ from numpy.typing import NDArray
 from sugarbush.llm.extraction import Labeller
 from sugarbush.metadata.agreement import agreements
 from sugarbush.metadata.extract import extract_codes
+from sugarbush.metadata.zero_shot import (
+    Calibration,
+    ZeroShotReader,
+    calibrate_readers,
+    read_by_others,
+    zero_shot_readers,
+)
 from sugarbush.params import ExtractMetadataParams, Params
-from sugarbush.paths import Roots, find_input, make_private, whole_folder
+from sugarbush.paths import Roots, find_input, make_private, require, whole_folder
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.kinds import Private
 from sugarbush.schema import Schema, load_schema
@@ -43,6 +51,9 @@ from tasks.private_files import (
 )
 from tasks.state import state_of
 
+NAME = "extract_metadata"
+CALIBRATIONS = "calibrations.json"
+
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
@@ -51,26 +62,31 @@ def codes_of(
     *,
     schema: Schema,
     embed: Embed,
+    readers: Mapping[str, ZeroShotReader],
     labeller: Labeller | None,
     params: ExtractMetadataParams,
 ) -> NDArray[np.int64]:
     """Codes `(n, d)` of every record, from its text and its own raw columns."""
     asked = labeller.values(records.texts) if labeller is not None else {}
     columns = {**records.columns, **asked}
-    return extract_codes(schema, records.texts, columns, embed=embed, params=params)
+    return extract_codes(
+        schema, records.texts, columns, embed=embed, readers=readers, params=params
+    )
 
 
 def run(base: Path, params: Params) -> None:
-    """Extract from the private parts and from the donated examples."""
+    """Extract from the donated examples, which calibrate, and then from the private parts."""
     roots = Roots(base)
     schema = load_schema(find_input(base, params.prepare.schema_))
     labeller = open_labeller(params, roots, schema)
     private = make_private(roots.private / "metadata")
+    with open_encoder(params, roots, private=False) as encoder:
+        readers = write_donated(base, params, schema, encoder.encode, labeller)
     with open_encoder(params, roots, private=True) as encoder:
 
         def extract(records: Records) -> NDArray[np.int64]:
             return codes_of(
-                records, schema=schema, embed=encoder.encode, labeller=labeller,
+                records, schema=schema, embed=encoder.encode, readers=readers, labeller=labeller,
                 params=params.extract_metadata,
             )  # fmt: skip
 
@@ -78,8 +94,6 @@ def run(base: Path, params: Params) -> None:
             records = load_records(roots.private / "prepared" / f"{part}.parquet")
             codes: Private[tuple[int, ...]] = records.map_batch(extract)
             save_codes(codes, schema.names, private / f"{part}.parquet")
-    with open_encoder(params, roots, private=False) as encoder:
-        write_donated(base, params, schema, encoder.encode, labeller)
     write_stamp(
         roots.stamps / "extract_metadata.json",
         [private / "train.parquet", private / "heldout.parquet"],
@@ -89,25 +103,47 @@ def run(base: Path, params: Params) -> None:
 
 def write_donated(
     base: Path, params: Params, schema: Schema, embed: Embed, labeller: Labeller | None
-) -> None:
-    """The donated examples with their codes, as every later stage reads them, and how often these
-    are what the examples' own labels say."""
+) -> dict[str, ZeroShotReader]:
+    """Leave the donated examples with their codes, as every later stage reads them, what their
+    labels calibrate, and how often codes are what labels say; the calibrated readers.
+
+    `embed` is the public encoder's. Agreement is that of texts which did not calibrate.
+    """
     frame = read_donated(base, params, schema)
-    records = records_of(frame)
-    codes = (
-        codes_of(
-            records, schema=schema, embed=embed, labeller=labeller, params=params.extract_metadata
+    records, labels = records_of(frame), labels_of(frame)
+    readers = zero_shot_readers(schema, embed=embed)
+    codes = told = np.empty((0, len(schema.names)), dtype=np.int64)
+    if len(records):
+        embedded = embed(records.texts) if readers else np.empty((len(records), 0))
+        plain, settings = readers, params.extract_metadata
+        readers = calibrate_readers(plain, schema, embedded=embedded, labels=labels)
+        codes = codes_of(
+            records, schema=schema, embed=embed, readers=readers, labeller=labeller, params=settings
         )
-        if len(records)
-        else np.empty((0, len(schema.names)), dtype=np.int64)
-    )
+        told = codes.copy()
+        for name, reader in plain.items():
+            attribute = schema.attribute(name)
+            told[:, schema.names.index(name)] = read_by_others(
+                reader, attribute, embedded, labels[name], abstain=settings.zero_shot_abstain
+            )
     with whole_folder(Roots(base).public / "donated") as folder:
         table = pd.DataFrame(codes, columns=list(schema.names))
         table.insert(0, "text", pd.Series(records.texts, dtype="str"))
         table.to_parquet(folder / "donated.parquet", index=False)
-        found = agreements(schema, codes, labels_of(frame))
+        offsets = {name: reader.calibration.offsets for name, reader in readers.items()}
+        (folder / CALIBRATIONS).write_text(json.dumps(offsets, indent=1))
+        found = agreements(schema, told, labels)
         (folder / "agreement.json").write_text(json.dumps([asdict(a) for a in found], indent=1))
+    return readers
+
+
+def load_readers(base: Path, schema: Schema, *, embed: Embed) -> dict[str, ZeroShotReader]:
+    """The readers that this stage used. `embed` is the public encoder's."""
+    path = require(Roots(base).public / "donated" / CALIBRATIONS, left_by=NAME)
+    offsets = json.loads(path.read_text())
+    calibrations = {name: Calibration(offsets=tuple(values)) for name, values in offsets.items()}
+    return zero_shot_readers(schema, embed=embed, calibrations=calibrations)
 
 
 if __name__ == "__main__":
-    stage.main("extract_metadata", run)
+    stage.main(NAME, run)

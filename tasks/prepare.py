@@ -229,8 +229,9 @@ def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
         return frame_of([], schema)
     path = find_input(base, settings.donated)
     rows = read_rows(
-        path, setting="prepare.donated", wanted=_wanted(settings, schema, with_id=False)
-    )
+        path, setting="prepare.donated", wanted=_wanted(settings, schema, with_id=False),
+        all_columns=True,
+    )  # fmt: skip
     without_id = settings.model_copy(update={"id_column": None})
     records, _ = usable(rows, without_id, schema, source=str(path), setting="prepare.donated")
     frame = frame_of(records, schema)

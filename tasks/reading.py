@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,16 @@ class Row:
     fields: dict[str, Any]
 
 
-def read_rows(path: Path, *, setting: str, wanted: Mapping[str, str]) -> tuple[Row, ...]:
-    """Every row of `path`. `wanted` maps each column that must be there to what asks for it.
+def read_rows(
+    path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
+) -> tuple[Row, ...]:
+    """Every row of `path`. `wanted` maps each column that must be there to what asks for it;
+    others are read if `all_columns`, and else may be left out.
 
     Raises InputError naming the file, the row or byte, and `setting`.
     """
-    readers = {".csv": _csv, ".jsonl": _jsonl, ".ndjson": _jsonl, ".parquet": _parquet}
+    parquet = partial(_parquet, all_columns=all_columns)
+    readers = {".csv": _csv, ".jsonl": _jsonl, ".ndjson": _jsonl, ".parquet": parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
@@ -121,14 +126,16 @@ def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
         _require(path, wanted, seen)
 
 
-def _parquet(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+def _parquet(
+    path: Path, setting: str, wanted: Mapping[str, str], *, all_columns: bool
+) -> Iterator[Row]:
     with path.open("rb") as file:
         try:
             names = pq.read_schema(file).names
             _require(path, wanted, names)
             if any(names.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.read_table(file, columns=list(wanted))
+            table = pq.read_table(file, columns=None if all_columns else list(wanted))
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
     number = 0

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.metadata.zero_shot import NO_CALIBRATION, Calibration, describe, nearest_values
+from sugarbush.metadata.zero_shot import ZeroShotReader
 from sugarbush.params import ExtractMetadataParams
 from sugarbush.schema import Attribute, Schema
 
@@ -33,19 +33,18 @@ def extract_codes(
     columns: Mapping[str, Sequence[object]],
     *,
     embed: Embed,
+    readers: Mapping[str, ZeroShotReader],
     params: ExtractMetadataParams,
-    calibrations: Mapping[str, Calibration] | None = None,
 ) -> NDArray[np.int64]:
     """One row of codes a record, `(n, d)` int64, columns in the order of the schema.
 
+    `readers` are those of the zero_shot attributes; texts are embedded once for all of them.
     Guarantee: row i is a function of record i alone.
     Shapes: `texts` and each of `columns` hold one entry a record; `columns` the raw values of the
-    attributes that come from a column or an endpoint, by attribute name. Texts are embedded once,
-    and only where an attribute is zero_shot. Raises InvariantError when a column is missing or has
-    another length.
+    attributes that come from a column or an endpoint, by attribute name.
+    Raises InvariantError when a column is missing or has another length.
     """
-    zero_shot = [a for a in schema.attributes if a.zero_shot is not None]
-    embedded = np.asarray(embed(texts)) if zero_shot and len(texts) else None
+    embedded = np.asarray(embed(texts)) if readers and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
     for place, attribute in enumerate(schema.attributes):
         if attribute.column is not None or attribute.source is not None:
@@ -53,11 +52,8 @@ def extract_codes(
         elif attribute.keywords is not None:
             codes[:, place] = _by_keywords(attribute, texts)
         elif embedded is not None:
-            similarities = embedded @ describe(attribute, embed).T
-            codes[:, place] = nearest_values(
-                similarities,
-                calibration=(calibrations or {}).get(attribute.name, NO_CALIBRATION),
-                abstain=params.zero_shot_abstain,
+            codes[:, place] = readers[attribute.name].read(
+                embedded, abstain=params.zero_shot_abstain
             )
     return codes
 

@@ -1,12 +1,13 @@
 """Values told from a text by the similarity of embeddings to the values' descriptions.
 
 A value's place is the mean of its descriptions' embeddings, at length 1. How near a text lies to a
-place in general differs from value to value; a calibration evens that out.
+place in general differs from value to value; a calibration on labelled examples evens that out.
+Places and calibration are made from the schema and donated examples, both public.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from sugarbush.schema import Attribute
+from sugarbush.schema import Attribute, Schema
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
@@ -23,6 +24,7 @@ Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 # far an offset may well be from 0.
 _TEMPERATURE = 0.05
 _SPREAD = 0.05
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -83,3 +85,76 @@ def nearest_values(
     chosen = (similarities - offsets).argmax(axis=1)
     told = similarities[np.arange(len(similarities)), chosen] >= abstain
     return np.asarray(np.where(told, chosen, similarities.shape[1]), dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroShotReader:
+    """How one attribute is read off an embedding: the values' `places` (k, dim), calibrated."""
+
+    places: NDArray[np.float64]
+    calibration: Calibration
+
+    def read(self, embedded: NDArray[np.floating], *, abstain: float) -> NDArray[np.int64]:
+        """A code a row of `embedded` (n, dim), `(n,)`; each depends on its own row alone."""
+        return nearest_values(
+            embedded @ self.places.T, calibration=self.calibration, abstain=abstain
+        )
+
+
+def zero_shot_readers(
+    schema: Schema, *, embed: Embed, calibrations: Mapping[str, Calibration] | None = None
+) -> dict[str, ZeroShotReader]:
+    """A reader for each zero_shot attribute. `embed` is given descriptions alone: public text."""
+    return {
+        attribute.name: ZeroShotReader(
+            places=describe(attribute, embed),
+            calibration=(calibrations or {}).get(attribute.name, NO_CALIBRATION),
+        )
+        for attribute in schema.attributes
+        if attribute.zero_shot is not None
+    }
+
+
+def calibrate_readers(
+    readers: Mapping[str, ZeroShotReader],
+    schema: Schema,
+    *,
+    embedded: NDArray[np.floating],
+    labels: Mapping[str, Sequence[object]],
+) -> dict[str, ZeroShotReader]:
+    """The readers, each calibrated on the examples that carry a label of its attribute.
+
+    `embedded` (n, dim) are donated examples and `labels` their given values by attribute, None
+    where an example has none; a label outside the schema's values says nothing and is left out.
+    """
+    calibrated = dict(readers)
+    for name in readers.keys() & labels.keys():
+        attribute, reader = schema.attribute(name), readers[name]
+        codes = np.array([attribute.code(label) for label in labels[name]], dtype=np.int64)
+        found = calibrate(embedded @ reader.places.T, codes)
+        calibrated[name] = ZeroShotReader(places=reader.places, calibration=found)
+    return calibrated
+
+
+def read_by_others(
+    reader: ZeroShotReader,
+    attribute: Attribute,
+    embedded: NDArray[np.floating],
+    labels: Sequence[object],
+    *,
+    abstain: float,
+) -> NDArray[np.int64]:
+    """Codes `(n,)` of labelled examples, each read with a calibration on others' labels alone.
+
+    What calibrated on an example agrees with its label too often to tell how often it does on
+    texts without one. In five folds.
+    """
+    codes = np.array([attribute.code(label) for label in labels], dtype=np.int64)
+    fold = np.arange(len(codes)) % _FOLDS
+    told = np.empty_like(codes)
+    for number in range(_FOLDS):
+        own = fold == number
+        found = calibrate(embedded[~own] @ reader.places.T, codes[~own])
+        held_out = ZeroShotReader(places=reader.places, calibration=found)
+        told[own] = held_out.read(embedded[own], abstain=abstain)
+    return told

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
 from sugarbush.metadata.extract import extract_codes
+from sugarbush.metadata.zero_shot import zero_shot_readers
 from sugarbush.schema import Attribute, Schema
 from tests.settings import params
 
@@ -41,7 +42,8 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 def codes(texts: Sequence[str], stars: Sequence[Any] | None = None) -> list[list[int]]:
     found = extract_codes(
         SCHEMA, texts, {"stars": stars if stars is not None else [None] * len(texts)},
-        embed=embed, params=params().extract_metadata,
+        embed=embed, readers=zero_shot_readers(SCHEMA, embed=embed),
+        params=params().extract_metadata,
     )  # fmt: skip
     return found.tolist()
 
@@ -82,4 +84,4 @@ def test_no_record_gives_no_row() -> None:
 
 def test_a_missing_column_is_our_fault() -> None:
     with pytest.raises(InvariantError, match="stars"):
-        extract_codes(SCHEMA, ["a"], {}, embed=embed, params=params().extract_metadata)
+        extract_codes(SCHEMA, ["a"], {}, embed=embed, readers={}, params=params().extract_metadata)
