@@ -3,6 +3,11 @@
     python -m benchmarks.aim                              # own engines, the grid
     python -m benchmarks.aim --engines sugarbush smartnoise --rows 5000 --columns 9 --epsilons 1
 
+    python -m benchmarks.aim --engines sugarbush peer --rows 5000 --columns 9 --epsilons 1 --seeds 1
+
+`smartnoise` is smartnoise-synth's loop on our curator, `peer` the same package as it comes, with
+its own domains, noise, sampler and model size.
+
 Each run is a process of its own, forked once the table is made. Wall and CPU seconds hold all of
 `synthesize` but the ledger (and, for smartnoise, importing mbi and compiling); peak memory (Linux)
 is what the process holds at most beyond what it held at the fork. TVD1 to TVD3 are the mean total
@@ -14,6 +19,8 @@ two earlier ones; a seed is a table, and the noise of each run is its own.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import itertools
 import math
 import multiprocessing
@@ -23,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.metadata.curator import Curator
@@ -34,6 +42,7 @@ from sugarbush.privacy.plan import mu_of
 from sugarbush.randomness import public_rng
 
 DELTA = 1e-9
+PEER = "peer"
 WAYS = (1, 2, 3)
 # age, workclass, education, marital status, occupation, relationship, race, sex, income, then six
 # more: hours, capital gain, country, citizen, years of education, region.
@@ -45,7 +54,7 @@ _FORK = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    engine: Engine
+    engine: str
     epsilon: float
     seed: int
     max_model_mb: float
@@ -65,7 +74,7 @@ def adult_like(rows: int, sizes: tuple[int, ...], *, seed: int) -> NDArray[np.in
     columns: list[NDArray[np.int64]] = []
     for place, size in enumerate(sizes):
         base = rng.dirichlet(np.full(size, 0.8))
-        parents = rng.choice(place, size=min(place, 2), replace=False) if place else []
+        parents = rng.choice(place, size=min(place, 2), replace=False).tolist() if place else []
         suggested = [
             rng.dirichlet(0.3 * size * base + 1e-3, size=sizes[parent])[columns[parent]]
             for parent in parents
@@ -115,20 +124,37 @@ def make_table(rows: int, sizes: tuple[int, ...], *, seed: int) -> Table:
     return Table(codes=codes, sizes=sizes, shares=shares_of(codes, sizes))
 
 
-def _one(job: Job, table: Table) -> Result:
+def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
+    """Synthetic rows by the engine that the job names."""
+    domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
+    if job.engine == PEER:
+        return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
     settings = SynthesizeMetadataParams(
-        engine=job.engine,
+        engine=Engine(job.engine),
         degree=2,
         max_cells=10_000,
         max_model_mb=job.max_model_mb,
         label=None,
         seed=job.seed,
     )
-    domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
+    curator = Curator(Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA))
+    return draw_rows(run_engine(curator, settings), public_rng(job.seed, "rows"))
+
+
+def _by_smartnoise_itself(frame: pd.DataFrame, epsilon: float) -> NDArray[np.int64]:
+    from snsynth.aim import AIMSynthesizer
+
+    synthesizer = AIMSynthesizer(epsilon=epsilon, delta=DELTA, degree=2)
+    with contextlib.redirect_stdout(io.StringIO()):
+        synthesizer.fit(frame, categorical_columns=list(frame.columns))
+        rows = synthesizer.sample()
+    return np.asarray(rows.to_numpy(), dtype=np.int64)
+
+
+def _one(job: Job, table: Table) -> Result:
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before_mb, wall, cpu = _memory_mb("VmRSS"), time.perf_counter(), time.process_time()
-    curator = Curator(Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA))
-    rows = draw_rows(run_engine(curator, settings), public_rng(job.seed, "rows"))
+    rows = _synthesize(job, table)
     wall_s, cpu_s = time.perf_counter() - wall, time.process_time() - cpu
     return Result(
         wall_s=wall_s,
@@ -158,7 +184,7 @@ def _isolated(job: Job, table: Table) -> Result:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     own = [Engine.SUGARBUSH.value, Engine.MST.value, Engine.INDEPENDENT.value]
-    parser.add_argument("--engines", nargs="+", choices=[e.value for e in Engine], default=own)
+    parser.add_argument("--engines", nargs="+", choices=[*Engine, PEER], default=own)
     parser.add_argument("--rows", nargs="+", type=int, default=[5_000, 50_000, 1_000_000])
     parser.add_argument("--columns", nargs="+", type=int, default=[5, 9, 15])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1, 10])
@@ -173,9 +199,7 @@ def _measure(rows: int, columns: int, asked: argparse.Namespace) -> dict[Run, li
     for seed in range(asked.seeds):
         table = make_table(rows, SIZES[:columns], seed=seed)
         for epsilon, name in itertools.product(asked.epsilons, asked.engines):
-            job = Job(
-                engine=Engine(name), epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb
-            )
+            job = Job(engine=name, epsilon=epsilon, seed=seed, max_model_mb=asked.max_model_mb)
             found.setdefault((epsilon, name), []).append(_isolated(job, table))
     return found
 

@@ -21,6 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+schema_app = typer.Typer(help="The schema: attributes and their public values.")
+app.add_typer(schema_app, name="schema", no_args_is_help=True)
 BASE = Path()
 
 Settings = Annotated[
@@ -143,6 +145,29 @@ def show(
 
     with told():
         shows.show(BASE, stage, method=method, rows=rows, internal=internal, console=Console())
+
+
+@schema_app.command("draft")
+def draft(
+    subject: Annotated[str, typer.Option(help="What the texts are, in public words.")],
+    output: Annotated[Path, typer.Option(help="A new file.")] = Path("schema.yaml"),
+    seed: Annotated[int, typer.Option(help="Of the clusters that become topics.")] = 1,
+    settings: Settings = None,
+    assignments: Assignments = None,
+) -> None:
+    """Draft a schema from the donated examples and a description, for you to edit.
+
+    Reads `prepare.donated` and never the private file, and spends nothing. Columns of the donated
+    file and clusters of its texts become attributes.
+    """
+    from cli import drafts
+    from cli.settings import changed_settings
+
+    with told():
+        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
+        drafts.draft(
+            BASE, tried.params, subject=subject, output=output, seed=seed, console=Console()
+        )
 
 
 if __name__ == "__main__":
