@@ -76,6 +76,8 @@ class Workload:
         ]
 
 
+# Standard deviations by which a dependence must pass the noise before AIM believes in any.
+_SURE: Final = 3.0
 # Values whose noisy count is under so many sigmas are modelled as one.
 _RARE_SIGMAS: Final = 3.0
 
@@ -105,6 +107,7 @@ def aim(
         return finish_singles(curator, measurements, rare=rare, round=1)
 
     workload = Workload(weights=_weights(marginals), max_model_mb=max_model_mb)
+    singles_stddev = measurements[0].stddev
     model = fit(curator.domain, measurements, rare=rare)
     budget = whole / (shares.rounds_per_attribute * len(curator.domain))
     dependence = False
@@ -125,8 +128,11 @@ def aim(
         if last:
             break
         before, model = model, fit(curator.domain, measurements, rare=rare, start=model)
-        if _learned(measurement, before, model):
-            dependence |= len(measurement.attributes) > 1
+        if dependence:
+            taught = _learned(measurement, before, model)
+        else:
+            taught = dependence = _shows_dependence(measurement, before, singles_stddev)
+        if taught:
             continue
         budget *= shares.annealing
         if not dependence and curator.mu_squared_left < _rounds_to_try(curator.domain) * budget:
@@ -176,13 +182,44 @@ def _learned(measurement: Measurement, before: Model, after: Model) -> bool:
     return float(np.abs(moved).sum()) > noise
 
 
+def _shows_dependence(measurement: Measurement, model: Model, singles_stddev: float) -> bool:
+    """Whether a marginal departs from its attributes' independence by more than noise would.
+
+    What is compared is the interaction alone: counts less the product of the model's one-way
+    marginals, its main effects taken out. Noise leaves its square a mean of stddev^2 times the
+    degrees of freedom, and the one-way marginals' own errors at most `singles_stddev`^2 a cell.
+    """
+    domain = measurement.counts.shape
+    independent = np.array(model.total)
+    for name in measurement.attributes:
+        independent = np.multiply.outer(independent, model.marginal((name,)) / model.total)
+    apart = measurement.counts - independent
+    freedom = apart.size - 1 - sum(size - 1 for size in domain)
+    if freedom < 1:
+        return False
+    mean = apart.mean()
+    for axis in range(apart.ndim):
+        others = tuple(i for i in range(apart.ndim) if i != axis)
+        apart = apart - (apart.mean(axis=others, keepdims=True) - mean)
+    apart -= mean
+    noise = measurement.stddev**2 * (freedom + _SURE * math.sqrt(2 * freedom))
+    return bool((apart**2).sum() > noise + singles_stddev**2 * sum(domain))
+
+
 def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Every one-way marginal, and the larger ones up to `degree` that hold at most `max_cells`."""
+    """Every one-way marginal, and the larger ones up to `degree` that hold at most `max_cells`.
+
+    An attribute of one cell depends on nothing.
+    """
     return [
         attributes
         for size in range(1, degree + 1)
         for attributes in itertools.combinations(domain, size)
-        if size == 1 or math.prod(domain[name] for name in attributes) <= max_cells
+        if size == 1
+        or (
+            min(domain[name] for name in attributes) > 1
+            and math.prod(domain[name] for name in attributes) <= max_cells
+        )
     ]
 
 
