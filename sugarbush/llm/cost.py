@@ -195,11 +195,16 @@ class Meter:
         self.refresh()
 
     def shown(self) -> str:
-        """What has been paid so far, for people."""
-        tokens = self.spent.prompt_tokens + self.spent.completion_tokens
+        """What has been paid so far and what is allowed, for people."""
+        spent, params = self.spent, self._params
+        paid = f"cost {spent.cost:.4f}"
         if self._price is None:
-            return f"{tokens:,} tokens"
-        return f"cost {self.spent.cost:.4f}"
+            paid = f"{spent.prompt_tokens + spent.completion_tokens:,} tokens"
+        if params.max_cost is not None:
+            paid += f" of {params.max_cost:g}"
+        if params.max_calls is not None:
+            paid += f", {spent.calls:,} of {params.max_calls:,} calls"
+        return paid
 
     def _refusal(self, cap: str, why: str) -> str:
         spent = self.spent

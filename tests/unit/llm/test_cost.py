@@ -58,6 +58,12 @@ def test_a_model_without_a_price_is_counted_in_tokens_only(tmp_path: Path) -> No
     assert one.shown() == "15 tokens"
 
 
+def test_what_is_shown_names_the_caps_that_are_set(tmp_path: Path) -> None:
+    one = meter(tmp_path, max_cost=2.5, max_calls=1000)
+    pay(one, prompt=100, completed=50)
+    assert one.shown() == "cost 0.0001 of 2.5, 1 of 1,000 calls"
+
+
 def test_spending_is_told_by_stage_and_batch(tmp_path: Path) -> None:
     pay(meter(tmp_path, "initialise"), what="first")
     one = meter(tmp_path)

@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 
 from sugarbush.errors import InvariantError
+from sugarbush.llm.client import Usage
 from sugarbush.params import Purpose
 from sugarbush.privacy.kinds import Released
 from sugarbush.report.model import (
     FINAL,
+    Agreement,
     DpCounts,
     Figure,
     InternalData,
     PublicData,
+    Spend,
     figures_of,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
@@ -140,6 +143,29 @@ def test_sections_without_data_are_left_out() -> None:
     assert "No private text was looked at" in page
     empty = replace(bare, methods=(replace(data.methods[1], texts=Released(()), spends=()),))
     assert "No texts are shown here." in render_public_page(empty)
+
+
+def test_unusable_answers_are_told_by_kind_with_their_share_of_all() -> None:
+    usage = Usage(calls=190, cached_calls=10, problems={"copied_parent": 5, "refusal": 1})
+    data = public_data()
+    spends = (Spend(step="round 1", usage=usage),)
+    one = replace(data, methods=(replace(data.methods[0], spends=spends),))
+    said = " ".join(render_public_page(one).split())
+    assert "dropped, 3.0% of all: copied parent 5, refusal 1." in said
+    none = replace(
+        one, methods=(replace(one.methods[0], spends=(Spend(step="1", usage=Usage()),)),)
+    )
+    assert "Unusable answers" not in render_public_page(none)
+
+
+def test_how_attributes_are_read_is_shown_where_examples_are_labelled() -> None:
+    row = Agreement(
+        attribute="product", source="llm", texts=40, share=0.85, low=0.71, high=0.93, commonest=0.3
+    )
+    page = render_public_page(replace(public_data(), agreements=(row,)))
+    shown = re.findall(r"<td[^>]*>([^<]*)</td>", page.partition("How well attributes are read")[2])
+    assert shown[:6] == ["product", "llm", "40", "0.85", "0.71–0.93", "0.30"]
+    assert "How well attributes are read" not in render_public_page(public_data())
 
 
 def test_a_benchmark_page_says_that_it_is_not_publishable() -> None:
