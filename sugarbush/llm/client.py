@@ -115,6 +115,9 @@ def released_requests(requests: object) -> tuple[Request, ...]:
     return tuple(requests.value)
 
 
+NO_REQUESTS: Released[tuple[Request, ...]] = Released(())
+
+
 class Generator(Protocol):
     """A source of candidates. Returns one answer a request, in order; equal seeds, equal texts
     for the offline ones. `what` names the batch for people (a round, say)."""

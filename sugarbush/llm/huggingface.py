@@ -40,7 +40,7 @@ from transformers import (
 
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.llm.checks import check
-from sugarbush.llm.client import Answer, Problem, Request, released_requests
+from sugarbush.llm.client import NO_REQUESTS, Answer, Problem, Request, released_requests
 from sugarbush.llm.progress import progress
 from sugarbush.llm.prompts import SEPARATOR, continuation, render
 from sugarbush.llm.sampling import pick_tokens
@@ -110,9 +110,14 @@ class HuggingFaceGenerator:
     def __init__(self, params: HuggingFaceParams, *, seed: int) -> None:
         self._params, self._seed = params, seed
 
-    def check(self) -> None:
-        """Load the model. Raises ParamsError naming the setting that cannot be used."""
-        load_model(self._params)
+    def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
+        """Load the model and see that each of `planned` fits its context.
+
+        Raises ParamsError naming the setting that cannot be used, GeneratorError for a prompt.
+        """
+        local = load_model(self._params)
+        for request in released_requests(planned):
+            self._wish(local, request)
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"

@@ -21,6 +21,7 @@ from sugarbush.llm.batch import ask_in_batches
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.llm.checks import check
 from sugarbush.llm.client import (
+    NO_REQUESTS,
     Answer,
     Problem,
     Request,
@@ -65,12 +66,15 @@ class OpenAiGenerator:
         self._params, self._seed, self._state, self._say = params, seed, state, say
         self._meter = Meter(state, account=account, stage=stage, params=params)
 
-    def check(self) -> None:
-        """See that the endpoint answers with these settings, for a few tokens.
+    def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
+        """See that the endpoint answers with these settings, for a few tokens, and that each of
+        `planned` fits the context.
 
         Raises ParamsError or GeneratorError saying what to change: no key, an unknown model, a
         host that cannot be reached, a wrong path, a field that is refused, a cap that is reached.
         """
+        for request in released_requests(planned):
+            self._rendered(request)
         self._meter.admit(0.0)
         completion = asyncio.run(self._probe())
         self._paid(0.0, completion, what="check")
@@ -172,13 +176,10 @@ class OpenAiGenerator:
 
         Raises GeneratorError when all are.
         """
-        params = self._params
         messages, too_long = {}, None
         for place, request in enumerate(wanted):
             try:
-                messages[place] = render(
-                    request, context_tokens=params.context_tokens, max_tokens=params.max_tokens
-                )
+                messages[place] = self._rendered(request)
             except GeneratorError as error:
                 too_long = error
         if too_long is not None and not messages:
@@ -186,6 +187,10 @@ class OpenAiGenerator:
         if too_long is not None:
             self._say(f"{what}: {len(wanted) - len(messages)} not asked for: {too_long}")
         return messages
+
+    def _rendered(self, request: Request) -> tuple[Message, ...]:
+        context_tokens, max_tokens = self._params.context_tokens, self._params.max_tokens
+        return render(request, context_tokens=context_tokens, max_tokens=max_tokens)
 
     def _call(self, messages: tuple[Message, ...], sample: int, attempt: int) -> Call:
         params = self._params

@@ -93,6 +93,16 @@ def test_a_wrong_setting_of_the_generator_is_said_before_anything_is_asked(
     assert not run.server.asked
 
 
+def test_a_first_text_that_the_context_cannot_hold_is_said(bench: Start, folder: Path) -> None:
+    run = bench()
+    length = {"words": 3000, "attribute": None, "words_by_value": None}
+    context = {f"{OPENAI}context_tokens": 2000, "initialise__length": length}
+    code, said = told("check", run, **context)
+    assert code != 0
+    assert "initialise.length" in said
+    assert not run.server.asked
+
+
 def test_an_unknown_model_is_said_with_those_there_are(bench: Start, folder: Path) -> None:
     run = bench(behave=lambda number, body: failure(404, "no such model", code="model_not_found"))
     code, said = told("check", run, **{f"{OPENAI}model": "tinny"})

@@ -274,6 +274,14 @@ def test_a_good_model_passes_the_check(plain: Path) -> None:
     HuggingFaceGenerator(settings_for(plain), seed=1).check()
 
 
+def test_a_planned_prompt_that_cannot_fit_fails_the_check(plain: Path, chat: Path) -> None:
+    for model in (plain, chat):
+        generator = HuggingFaceGenerator(settings_for(model), seed=1)
+        generator.check(Released((ASK,)))
+        with pytest.raises(GeneratorError, match="max_tokens"):
+            generator.check(Released((ASK, TOO_LONG)))
+
+
 def test_batches_keep_to_the_budget_and_hold_each_place_once() -> None:
     lengths, limits = [5, 90, 10, 300, 40, 41, 12], [10, 10, 20, 10, 10, 10, 30]
     batches = pack(lengths, limits, batch_tokens=200)
