@@ -19,17 +19,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population, load_population
+from sugarbush.evolution.population import NO_PARENT, Population, load_population
 from sugarbush.llm.client import Usage
 from sugarbush.llm.cost import cost_of
 from sugarbush.params import Method, Params, Provider
 from sugarbush.paths import Roots, find_input, make_private, require, whole_file, whole_folder
 from sugarbush.privacy.kinds import Released
 from sugarbush.report.card import card_json, card_markdown, release_card, software_versions
+from sugarbush.report.dp_table import dependence
 from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
     Agreement,
-    DpCounts,
     EmbeddingMap,
     GeneratorFacts,
     InternalData,
@@ -47,6 +47,7 @@ from sugarbush.report.tables import survivors_table, votes_table
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.budget import open_ledger, plan_for, votes_of
+from tasks.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
 from tasks.encoder import open_encoder
 from tasks.private_files import load_real_texts
 from tasks.release import read_release
@@ -82,6 +83,7 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
         methods=tuple(m.value for m in params.methods),
         software=software_versions(),
         created=datetime.now(UTC).date().isoformat(),
+        engine=engine_of(base),
         labels_endpoint=params.extract_metadata.llm.base_url if schema.asked_of_llm else None,
         settings={
             "epsilon": params.privacy.epsilon,
@@ -115,44 +117,6 @@ def generator_facts(params: Params) -> GeneratorFacts:
             return GeneratorFacts(provider=settings.provider.value)
 
 
-def metadata_of(base: Path, schema: Schema) -> DpCounts | None:
-    """DP counts of every attribute, from the table or from the one histogram that was drawn."""
-    folder = require(Roots(base).released / "metadata", left_by="synthesize_metadata")
-    ids = tuple(read_release(folder)["ledger_ids"])
-    described = json.loads((folder / "metadata.json").read_text())
-    if (folder / "rows.parquet").exists():
-        rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-        table = json.loads((folder / "table.json").read_text())
-        stddev = {
-            m["attributes"][0]: float(m["stddev"])
-            for m in reversed(table["measurements"])
-            if len(m["attributes"]) == 1
-        }
-        return DpCounts(
-            source=f"AIM, engine {described['engine']}",
-            counts=Released(_counts(rows, schema), ids),
-            stddev=stddev,
-        )
-    if (folder / "labels.npy").exists():
-        name = described["label"]
-        return DpCounts(
-            source="one noisy histogram",
-            counts=Released({name: np.load(folder / "labels.npy")}, ids),
-            stddev={name: float(described["label_stddev"])},
-        )
-    return None
-
-
-def _counts(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]:
-    """How often each value occurs, by attribute; codes that ask for nothing are left out."""
-    found = {}
-    for place, attribute in enumerate(schema.attributes):
-        column = codes[:, place][codes[:, place] != NO_CODE]
-        if len(column):
-            found[attribute.name] = np.bincount(column, minlength=len(attribute.domain))
-    return found
-
-
 def agreements_of(base: Path, schema: Schema) -> tuple[Agreement, ...]:
     """How well attributes are read off texts, on the donated examples."""
     folder = require(Roots(base).public / "donated", left_by="extract_metadata")
@@ -171,7 +135,7 @@ def method_of(
     return MethodData(
         name=method.value,
         final_texts=len(final),
-        asked=Released(_counts(final.codes, schema), ids),
+        asked=Released(counts_of(final.codes, schema), ids),
         texts=Released(_texts(final, folder, schema, params.report.texts), ids),
         rounds=rounds,
         spends=tuple(_spends(base, params, method)),
@@ -281,10 +245,8 @@ def internal_of(base: Path, params: Params, schema: Schema) -> InternalData:
     """What was computed on real texts, for the internal page alone."""
     roots, settings = Roots(base), params.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
-    parts = {
-        part: _counts(
-            load_real_texts(roots.private, part, schema.names, 10**9, settings.seed).codes, schema
-        )
+    codes = {
+        part: load_real_texts(roots.private, part, schema.names, 10**9, settings.seed).codes
         for part in ("train", "heldout")
     }
     read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
@@ -293,8 +255,9 @@ def internal_of(base: Path, params: Params, schema: Schema) -> InternalData:
     )
     return InternalData(
         figures=figures_of({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
-        heldout=parts["heldout"],
-        train=parts["train"],
+        heldout=counts_of(codes["heldout"], schema),
+        train=counts_of(codes["train"], schema),
+        dependence=dependence(codes["train"], schema.names),
         read={
             method: {name: np.array(counts) for name, counts in of.items()}
             for method, of in read.items()
@@ -335,7 +298,8 @@ def run(base: Path, params: Params) -> None:
     data = PublicData(
         release=release_of(base, params, schema),
         methods=methods,
-        metadata=metadata_of(base, schema),
+        metadata=dp_counts_of(base, schema),
+        table=dp_table_of(base, schema),
         agreements=agreements_of(base, schema),
     )
     card = release_card(data.release)

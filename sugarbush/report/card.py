@@ -77,6 +77,7 @@ def release_card(release: Release) -> dict[str, Any]:
             "methods": list(release.methods),
             "generator": _generator(release),
             "encoder": release.encoder,
+            "metadata_engine": release.engine,
             "settings": dict(release.settings),
             "software": dict(release.software),
         },
@@ -327,6 +328,8 @@ def card_markdown(card: dict[str, Any]) -> str:
     lines += ["", "## How it was made", "", "| | |", "|---|---|"]
     lines += [f"| {k} | {_plain(v)} |" for k, v in made["generator"].items()]
     lines += [f"| encoder | {made['encoder']} |"]
+    if made["metadata_engine"]:
+        lines += [f"| engine of the metadata table | {made['metadata_engine']} |"]
     lines += [f"| {name} | {version} |" for name, version in made["software"].items()]
     lines += ["", "### Schema", "", f"{_plain(card['schema']['subject'])}", ""]
     lines += [

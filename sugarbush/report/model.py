@@ -24,6 +24,7 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.schema import Schema
 
 FINAL = -1  # the round of the final set
+Pair = tuple[str, str]  # of attributes, in the schema's order
 REAL = "real"  # the "method" whose texts are real: what nothing can be expected to pass
 
 
@@ -67,6 +68,7 @@ class Release:
     software: Mapping[str, str]
     created: str
     records_per_unit: int = 1
+    engine: str | None = None
     labels_endpoint: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -82,6 +84,38 @@ class DpCounts:
     source: str
     counts: Released[Mapping[str, NDArray[Any]]]
     stddev: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredMarginal:
+    """A noisy marginal of the DP table: `cells` counts with noise of `stddev` on each.
+
+    `round` is 0 for what was measured before anything was chosen. `choosing` and `measuring` are
+    what each cost, as parts of the table's mu^2.
+    """
+
+    attributes: tuple[str, ...]
+    cells: int
+    stddev: float
+    round: int
+    choosing: float
+    measuring: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpTableFacts:
+    """How the DP table was made and what it holds.
+
+    `record_count` is the DP estimate, `merged` the number of rare values that were modelled as one
+    by attribute, `dependence` how far each pair of attributes is from independence in the table,
+    `rows` (k, d) its first rows in codes.
+    """
+
+    record_count: float
+    measured: tuple[MeasuredMarginal, ...]
+    merged: Mapping[str, int]
+    dependence: Mapping[Pair, float]
+    rows: NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +208,7 @@ class PublicData:
     release: Release
     methods: tuple[MethodData, ...]
     metadata: DpCounts | None = None
+    table: Released[DpTableFacts] | None = None
     agreements: tuple[Agreement, ...] = ()
 
     def __post_init__(self) -> None:
@@ -188,6 +223,8 @@ class PublicData:
     def _released(self) -> Iterator[tuple[str, Released[Any]]]:
         if self.metadata is not None:
             yield "DP metadata", self.metadata.counts
+        if self.table is not None:
+            yield "the DP table", self.table
         for method in self.methods:
             yield f"{method.name}'s metadata", method.asked
             yield f"{method.name}'s texts", method.texts
@@ -247,12 +284,15 @@ def _bound(value: float | None) -> float | None:
 class InternalData:
     """What was computed on real texts. Not DP; never shown on the public page.
 
-    `heldout` and `train` count attribute values of the real parts; `read` those of each method's
-    final texts by the same reader; `heldout_map` (n, 2) are real texts on each method's map.
+    `heldout` and `train` count attribute values of the real parts, `dependence` tells how far each
+    pair of attributes is from independence in the train part; `read` counts the values of each
+    method's final texts by the same reader; `heldout_map` (n, 2) are real texts on each method's
+    map.
     """
 
     figures: tuple[Figure, ...] = ()
     heldout: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     train: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    dependence: Mapping[Pair, float] = field(default_factory=dict)
     read: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     heldout_map: Mapping[str, NDArray[Any]] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from sugarbush.report.card import release_card, release_epsilon, short_power
+from sugarbush.report.dp_table import table_view
 from sugarbush.report.model import (
     InternalData,
     MethodData,
@@ -32,6 +33,7 @@ from sugarbush.report.plots import (
     Series,
     attribute_shares,
     born,
+    count_error,
     interval,
     map_points,
     number,
@@ -77,6 +79,9 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         methods=[_method_view(m, internal) for m in data.methods],
         attributes=attributes,
         legend=list({one.name: one for item in attributes for one in item["series"]}.values()),
+        table=None
+        if data.table is None
+        else table_view(data.table.value, release.schema, internal),
         agreements=data.agreements,
         costs=_costs(data),
         browser=_browser(data),
@@ -190,6 +195,9 @@ def _attributes(
                 {
                     "name": attribute.name,
                     "description": attribute.description,
+                    "band": None
+                    if data.metadata is None
+                    else count_error(data.metadata.stddev.get(attribute.name)),
                     "chart": attribute_shares(attribute.name, attribute.domain, series),
                     "series": series,
                 }

@@ -245,6 +245,12 @@ def clipped(value: str, most: int) -> str:
     return value if len(value) <= most else value[: most - 1].rstrip() + "…"
 
 
+def count_error(stddev: float | None) -> float | None:
+    """Half a 95% interval of a noisy count."""
+    return None if stddev is None else _NORMAL_95 * stddev
+
+
 def share_error(stddev: float | None, total: float) -> float | None:
     """Half a 95% interval of a noisy count, as a share of `total`."""
-    return None if stddev is None or total <= 0 else _NORMAL_95 * stddev / total
+    error = count_error(stddev)
+    return None if error is None or total <= 0 else error / total

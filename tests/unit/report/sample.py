@@ -18,10 +18,12 @@ from sugarbush.report.model import (
     FINAL,
     REAL,
     DpCounts,
+    DpTableFacts,
     EmbeddingMap,
     Figure,
     GeneratorFacts,
     InternalData,
+    MeasuredMarginal,
     MethodData,
     PublicData,
     Release,
@@ -99,6 +101,7 @@ def release(**changes: Any) -> Release:
         "methods": ("maple", "public"),
         "software": {"python": "3.11.7", "opendp": "0.14.1"},
         "created": "2026-11-20",
+        "engine": "sugarbush",
         "settings": {"evolve": {"rounds": 2, "variations": 4}},
     }
     return Release(**(fields | changes))
@@ -176,6 +179,37 @@ def public_data(*, count: int = 60, candidates: int = 600, **changes: Any) -> Pu
         release=facts,
         methods=(maple, public),
         metadata=DpCounts(source="AIM", counts=Released(counts, (AIM_ID,)), stddev={"product": 30}),
+        table=Released(dp_table(rng), (AIM_ID,)),
+    )
+
+
+def dp_table(rng: np.random.Generator) -> DpTableFacts:
+    """A table from the start and fourteen rounds, the pair of product and problem among them."""
+
+    def marginal(names: str, cells: int, round_: int, stddev: float) -> MeasuredMarginal:
+        return MeasuredMarginal(
+            attributes=tuple(names.split()), cells=cells, stddev=stddev, round=round_,
+            choosing=0.005 if round_ else 0.0, measuring=0.045 if round_ else 0.1,
+        )  # fmt: skip
+
+    return DpTableFacts(
+        record_count=4812.4,
+        measured=(
+            marginal("product", 6, 0, 30.0),
+            marginal("problem", 5, 0, 30.0),
+            marginal("stars", 4, 0, 30.0),
+            *(
+                marginal("product problem" if n % 3 else "problem stars", 30, n, 41.5)
+                for n in range(1, 15)
+            ),
+        ),
+        merged={"product": 2},
+        dependence={
+            ("product", "problem"): 0.3125,
+            ("problem", "stars"): 0.1875,
+            ("product", "stars"): 0.0625,
+        },
+        rows=np.stack([rng.integers(0, len(a.domain), 10) for a in SCHEMA.attributes], axis=1),
     )
 
 
@@ -217,6 +251,7 @@ def internal_data() -> InternalData:
         figures=tuple(figures),
         heldout=counts,
         train={n: c * 6 + 11 for n, c in counts.items()},
+        dependence={("product", "problem"): 0.4375, ("problem", "stars"): 0.21},
         read={"maple": {n: c + 17 for n, c in counts.items()}},
         heldout_map={"maple": rng.normal(size=(300, 2)) * [3, 1] + 1},
     )

@@ -228,3 +228,41 @@ def test_ticks_are_round_and_within_the_range(high: float) -> None:
     assert 2 <= len(ticks) <= 7
     assert all(0 <= t <= high * (1 + 1e-9) for t in ticks)
     assert Scale(low=1, high=1, start=0, end=10)(1) == 5
+
+
+def test_real_dependence_stands_on_the_internal_page_only() -> None:
+    public, internal = (
+        render_public_page(public_data()),
+        render_internal_page(public_data(), internal_data()),
+    )
+    for page in (public, internal):
+        assert re.search(r"product × problem</td><td class=\"n\">0\.31", page)
+    assert "0.438" in internal and "Real, train" in internal
+    assert "0.438" not in public and "Real, train" not in public
+
+
+def test_each_measured_marginal_is_shown_with_its_round_noise_and_cost() -> None:
+    page = render_public_page(public_data())
+    found = re.findall(r'<table class="plain" id="measured">(.*?)</table>', page, re.S)[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", found, re.S)
+    assert len(rows) == 1 + 1 + 14 + 1
+    assert "each of 3 attributes by itself" in rows[1] and "30.0%" in rows[1]
+    assert "problem × stars" in rows[4] and "41.5" in rows[4]
+    assert "7.0%" in rows[-1] and "93.0%" in rows[-1]
+    assert "engine sugarbush" in page and "4,812 records" in page
+
+
+def test_the_dp_tables_rows_and_pairs_stand_beside_what_was_measured() -> None:
+    page = render_public_page(public_data())
+    rows = re.findall(r'<table id="rows">(.*?)</table>', page, re.S)[0]
+    assert rows.count("<tr>") == 1 + 10
+    pairs = re.findall(r'<table class="plain" id="pairs">(.*?)</table>', page, re.S)[0]
+    assert pairs.index("product × problem") < pairs.index("product × stars")
+    assert "implied" in pairs  # product × stars was never measured
+
+
+def test_a_dp_table_that_no_listed_entry_paid_for_is_refused() -> None:
+    data = public_data()
+    assert data.table is not None
+    with pytest.raises(InvariantError, match="the DP table"):
+        replace(data, table=Released(data.table.value, ("unlisted",)))

@@ -1,0 +1,87 @@
+"""What the page says of the DP table: what was measured, the strongest pairs, its first rows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.report.model import DpTableFacts, InternalData, MeasuredMarginal, Pair
+from sugarbush.schema import Schema
+
+_STRONGEST = 10
+
+
+def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, float]:
+    """How far each pair of columns of `codes` (n, d) is from independence, from 0 to 1.
+
+    The total variation between their joint distribution and the product of their marginals: the
+    share of the rows that would have to change. Few rows over many cells raise it.
+    """
+    columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
+    shares = [np.bincount(column) / len(codes) for column in columns]
+    found = {}
+    for one, other in itertools.combinations(range(len(names)), 2):
+        size = len(shares[other])
+        cells, counts = np.unique(columns[one] * size + columns[other], return_counts=True)
+        product = shares[one][cells // size] * shares[other][cells % size]
+        # Cells without a row hold what the product has left.
+        apart = np.abs(counts / len(codes) - product).sum() + 1 - product.sum()
+        found[names[one], names[other]] = float(apart / 2)
+    return found
+
+
+def table_view(
+    facts: DpTableFacts, schema: Schema, internal: InternalData | None
+) -> dict[str, Any]:
+    """The DP table for the template; real figures where `internal` is given."""
+    real = {} if internal is None else internal.dependence
+    return {
+        "records": facts.record_count,
+        "merged": dict(facts.merged),
+        "rounds": [_round(number, list(own)) for number, own in _by_round(facts.measured)],
+        "pairs": _strongest(facts, real),
+        "real": bool(real),
+        "names": schema.names,
+        "rows": [[value for _, value in schema.decode(tuple(row))] for row in facts.rows.tolist()],
+    }
+
+
+def _by_round(measured: Sequence[MeasuredMarginal]) -> Any:
+    return itertools.groupby(measured, key=lambda one: one.round)
+
+
+def _round(number: int, own: Sequence[MeasuredMarginal]) -> dict[str, Any]:
+    choosing = math.fsum(one.choosing for one in own)
+    measuring = math.fsum(one.measuring for one in own)
+    single = [one.attributes[0] for one in own if len(one.attributes) == 1]
+    return {
+        "number": number,
+        "measured": (
+            f"each of {len(own)} attributes by itself"
+            if len(single) == len(own) > 1
+            else "; ".join(" × ".join(one.attributes) for one in own)
+        ),
+        "cells": sum(one.cells for one in own),
+        "stddev": max(one.stddev for one in own),
+        "choosing": choosing,
+        "measuring": measuring,
+    }
+
+
+def _strongest(facts: DpTableFacts, real: Mapping[Pair, float]) -> list[dict[str, Any]]:
+    """The pairs that depend most, by the DP table, with the rounds that measured them."""
+    ranked = sorted(facts.dependence.items(), key=lambda item: -item[1])[:_STRONGEST]
+    return [
+        {
+            "pair": " × ".join(pair),
+            "strength": strength,
+            "rounds": [one.round for one in facts.measured if set(pair) <= set(one.attributes)],
+            "real": real.get(pair),
+        }
+        for pair, strength in ranked
+    ]
