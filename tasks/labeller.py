@@ -6,13 +6,16 @@ from pathlib import Path
 
 from sugarbush.llm.extraction import Labeller
 from sugarbush.params import Params
-from sugarbush.paths import Roots, make_private
+from sugarbush.paths import Roots, checkout_root, make_private
 from sugarbush.schema import Schema
 
 
 def answers_folder(roots: Roots) -> Path:
-    """Where answers about private texts are kept: not with the generator's, which are released."""
-    return roots.private / "labels"
+    """Where answers about private texts are kept: not with the generator's, which are released.
+
+    A DVC experiment's temporary copy uses those of the checkout around it: they are paid for.
+    """
+    return Roots(checkout_root(roots.base)).private / "labels"
 
 
 def open_labeller(params: Params, roots: Roots, schema: Schema) -> Labeller | None:
