@@ -24,6 +24,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from sugarbush.embedding.cache import EmbeddingCache
 from sugarbush.embedding.encode import Encoder
 from sugarbush.metadata.zero_shot import NO_CALIBRATION, calibrate, describe, nearest_values
 from sugarbush.params import EmbeddingParams
@@ -300,7 +301,8 @@ def main() -> None:
     if not DATA.exists():
         sys.exit(f"skipped: {DATA} is not there")
     encoder = Encoder(
-        EmbeddingParams(model="bundled", max_tokens=128, precision="auto"), cache=None
+        EmbeddingParams(model="bundled", max_tokens=128, precision="auto"),
+        cache=EmbeddingCache(Path(".cache/embeddings")),
     )
     print(
         "| set | attribute | values | texts | most common | zero-shot | calibrated on 50 "
