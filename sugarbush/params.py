@@ -192,7 +192,15 @@ class Price(Section):
 
     input: Annotated[float, Field(ge=0)]
     output: Annotated[float, Field(ge=0)]
-    date: datetime.date
+    date: str
+
+    @field_validator("date", mode="before")
+    @classmethod
+    def _quoted(cls, date: object) -> object:
+        """YAML makes a date of it unless it is quoted, and DVC then reads no setting at all."""
+        if not isinstance(date, str):
+            raise ValueError("must be a date in quotes, such as '2026-11-01'")
+        return datetime.date.fromisoformat(date).isoformat()
 
 
 class OpenAiParams(Section):

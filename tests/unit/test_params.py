@@ -1,4 +1,5 @@
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,14 @@ def test_a_wrong_setting_of_the_endpoint_for_labels_is_named(
     with pytest.raises(ParamsError, match=r"extract_metadata\.llm") as refusal:
         parse_params(settings(**{f"extract_metadata__llm__{setting}": value}))
     assert said in str(refusal.value)
+
+
+def test_the_settings_that_the_readme_shows_for_real_models_are_known() -> None:
+    """And plain: DVC reads numbers, texts, lists and mappings, and stops at a date."""
+    section = (ROOT / "README.md").read_text().partition("## Real models")[2]
+    shown = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
+    endpoint = COMMITTED["generator"]["openai"] | shown["generator"]["openai"]
+    generator = COMMITTED["generator"] | shown["generator"] | {"openai": endpoint}
+    params = parse_params(COMMITTED | {"generator": generator})
+    assert params.generator.openai.model in params.generator.openai.prices
+    json.dumps(shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
@@ -183,6 +183,12 @@ class TestParams:
     def test_an_answer_that_leaves_no_room_for_a_prompt(self) -> None:
         with pytest.raises(ValueError, match="max_tokens=9000"):
             params(max_tokens=9000)
+
+    @pytest.mark.parametrize("written", [date(2026, 11, 1), "November", "2026-13-01", 2026])
+    def test_a_price_whose_date_is_none_or_has_no_quotes(self, written: object) -> None:
+        """A YAML date in params.yaml stops DVC."""
+        with pytest.raises(ValueError, match="date"):
+            params(prices={"m": {"input": 1, "output": 2, "date": written}})
 
     def test_a_price_without_its_date(self) -> None:
         with pytest.raises(ValueError, match="date"):
