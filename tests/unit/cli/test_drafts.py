@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from cli.drafts import draft
+from cli.main import app
 from sugarbush.embedding.encode import Encoder
 from sugarbush.errors import UsageError
 from sugarbush.schema import load_schema
-from tests.settings import params
+from tests.settings import ROOT, params
 
 SUBJECTS = ("refund", "parcel")
 DONATED = [
@@ -92,3 +94,17 @@ def test_without_donated_examples_of_their_own_there_is_no_draft(
     with pytest.raises(UsageError, match=said):
         drafted(tmp_path, donated)
     assert not (tmp_path / "schema.yaml").exists()
+
+
+def test_the_command_writes_the_file_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "donated.jsonl").write_text(lines(DONATED))
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    asked = ["schema", "draft", "--subject", "letters", "--output", "mine.yaml"]
+    done = CliRunner().invoke(app, [*asked, "-S", "prepare.donated=donated.jsonl"])
+    assert done.exit_code == 0, done.output
+    assert load_schema(tmp_path / "mine.yaml").subject == "letters"
+    again = CliRunner().invoke(app, [*asked, "-S", "prepare.donated=donated.jsonl"])
+    assert again.exit_code == 2
