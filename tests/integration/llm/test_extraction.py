@@ -173,7 +173,7 @@ def test_what_an_endpoint_quotes_is_never_repeated(
     status: int, bench: Start, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = bench(behave=echo(status))
-    with caplog.at_level(logging.INFO), pytest.raises(GeneratorError) as caught:
+    with caplog.at_level(logging.DEBUG), pytest.raises(GeneratorError) as caught:
         labeller(run, max_retries=0).codes(TEXTS)
     told: BaseException | None = caught.value
     while told is not None:
@@ -183,6 +183,15 @@ def test_what_an_endpoint_quotes_is_never_repeated(
     out, err = capfd.readouterr()
     assert "canary" not in out + err
     assert b"canary" not in run.left_on_disk()
+
+
+def test_the_sdks_own_debugging_shows_no_private_text(
+    bench: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        labeller(bench(behave=good)).codes(TEXTS)
+    assert "openai._base_client" in caplog.text
+    assert "canary" not in caplog.text
 
 
 def test_no_private_text_is_written_down_with_the_answers(bench: Start) -> None:
