@@ -44,11 +44,19 @@ def table_view(
         "records": facts.record_count,
         "merged": dict(facts.merged),
         "rounds": [_round(number, list(own)) for number, own in _by_round(facts.measured)],
+        "independent": is_independent(facts),
         "pairs": _strongest(facts, real),
         "real": bool(real),
         "names": schema.names,
         "rows": [[value for _, value in schema.decode(tuple(row))] for row in facts.rows.tolist()],
     }
+
+
+def is_independent(facts: DpTableFacts) -> bool:
+    """Whether the engine ended with each attribute by itself: its rows' pairs are chance alone."""
+    last = [one for one in facts.measured if one.round == facts.measured[-1].round]
+    alone = all(len(one.attributes) == 1 for one in last)
+    return alone and len(last) == facts.rows.shape[1]
 
 
 def _by_round(measured: Sequence[MeasuredMarginal]) -> Any:
@@ -74,14 +82,18 @@ def _round(number: int, own: Sequence[MeasuredMarginal]) -> dict[str, Any]:
 
 
 def _strongest(facts: DpTableFacts, real: Mapping[Pair, float]) -> list[dict[str, Any]]:
-    """The pairs that depend most, by the DP table, with the rounds that measured them."""
-    ranked = sorted(facts.dependence.items(), key=lambda item: -item[1])[:_STRONGEST]
+    """The pairs that depend most, by the DP table, with the rounds that measured them.
+
+    By the real part where the table holds no dependence; none where that is not to be shown.
+    """
+    found = real if is_independent(facts) else facts.dependence
+    ranked = sorted(found.items(), key=lambda item: -item[1])[:_STRONGEST]
     return [
         {
             "pair": " × ".join(pair),
-            "strength": strength,
+            "strength": facts.dependence[pair],
             "rounds": [one.round for one in facts.measured if set(pair) <= set(one.attributes)],
             "real": real.get(pair),
         }
-        for pair, strength in ranked
+        for pair, _ in ranked
     ]

@@ -63,3 +63,26 @@ def test_another_version_is_refused_before_anything_is_spent(monkeypatch):
     monkeypatch.setattr(engine.importlib.metadata, "version", lambda name: "1.0.9")
     with pytest.raises(ParamsError, match=r"needs smartnoise-synth 1\.0\.8, found 1\.0\.9"):
         engine.require_smartnoise()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    ("domain", "records", "changes"),
+    [
+        ({"constant": 1, "b": 2}, 0, {}),
+        ({"only": 3}, 1, {}),
+        ({"a": 3, "b": 2}, 10, {"max_cells": 1}),
+    ],
+    ids=["no record, one value", "one record, one column", "all cliques too large"],
+)
+def test_awkward_tables_give_a_row_at_least(domain, records, changes):
+    pytest.importorskip("snsynth", reason="the extra 'smartnoise' is not installed")
+    table = np.zeros((records, len(domain)), dtype=np.int64)
+    curator = Curator(Private(table), domain, mu=0.5)
+    limits = {"degree": 2, "max_cells": 10_000, "max_model_mb": 4} | changes
+    made = engine.smartnoise(curator, **limits)
+    rows = draw_rows(made, public_rng(1))
+    assert len(rows) == max(1, round(made.record_count))
+    assert ((rows >= 0) & (rows < list(domain.values()))).all()
+    assert curator.mu_squared_spent <= 0.25

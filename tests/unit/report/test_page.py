@@ -258,7 +258,22 @@ def test_the_dp_tables_rows_and_pairs_stand_beside_what_was_measured() -> None:
     assert rows.count("<tr>") == 1 + 10
     pairs = re.findall(r'<table class="plain" id="pairs">(.*?)</table>', page, re.S)[0]
     assert pairs.index("product × problem") < pairs.index("product × stars")
-    assert "implied" in pairs  # product × stars was never measured
+    assert "not measured" in pairs[pairs.index("product × stars") :]
+
+
+def test_pairs_of_a_table_without_dependence_are_not_shown_as_if_there_were_one() -> None:
+    data = public_data()
+    assert data.table is not None
+    alone = [m for m in data.table.value.measured if m.round == 0]
+    given_up = [*data.table.value.measured, *(replace(m, round=15) for m in alone)]
+    for measured in (alone, given_up):
+        facts = replace(data.table.value, measured=tuple(measured))
+        flat = replace(data, table=Released(facts, data.table.ledger_ids))
+        public = render_public_page(flat)
+        assert "No dependence between attributes rose above the noise" in public
+        assert 'id="pairs"' not in public
+        assert 'id="pairs"' in render_internal_page(flat, internal_data())
+    assert "No dependence" not in render_public_page(data)
 
 
 def test_a_dp_table_that_no_listed_entry_paid_for_is_refused() -> None:
