@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from sugarbush.llm.cost import (
 )
 from sugarbush.params import OpenAiParams, Price, load_params
 
-PRICE = Price(input=0.5, output=2.0, date=date(2026, 11, 1))
+PRICE = Price(input=0.5, output=2.0, date="2026-11-01")
 ROOT = Path(__file__).parents[3]
 
 
