@@ -23,6 +23,7 @@ from sugarbush.privacy.unit import Unit
 
 FILE = "params.yaml"
 EXAMPLE_FOLDER = "data/public/example/"
+EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"  # and no other: its ledger is thrown away with it
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -478,7 +479,7 @@ class Params(Section):
     def _example_is_the_example(self) -> Params:
         """Its ledger lies in the checkout, to be thrown away with it: for no other corpus."""
         example = self.privacy.purpose is Purpose.EXAMPLE
-        if example and not self.prepare.file.startswith(EXAMPLE_FOLDER):
+        if example and self.prepare.file != EXAMPLE_FILE:
             raise ValueError(
                 "privacy.purpose: example is for the embedded corpus. For the file that "
                 "prepare.file names set privacy.purpose: release (or benchmark, if it is public) "
@@ -507,7 +508,7 @@ def parse_params(fields: Any, *, source: str = FILE) -> Params:
     if not isinstance(fields, dict):
         raise ParamsError(f"{source}: expected sections, such as 'privacy:'")
     try:
-        return _consistent(Params.model_validate(_filled_in(fields)), source)
+        return Params.model_validate(_filled_in(fields))
     except ValidationError as error:
         problems = error.errors(include_input=False, include_url=False)
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
@@ -523,7 +524,7 @@ def _filled_in(fields: dict[str, Any]) -> dict[str, Any]:
     if not (isinstance(prepare, dict) and isinstance(privacy, dict) and isinstance(evolve, dict)):
         return fields
     file = str(prepare.get("file", ""))
-    example = file.startswith(EXAMPLE_FOLDER)
+    example = file == EXAMPLE_FILE
     prepare, privacy, evolve = dict(prepare), dict(privacy), dict(evolve)
     if not example and str(prepare.get("donated", "")).startswith(EXAMPLE_FOLDER):
         prepare["donated"] = None
@@ -555,17 +556,6 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("._-")[:64] or "data"
 
 
-def _consistent(params: Params, source: str) -> Params:
-    if params.privacy.purpose is Purpose.EXAMPLE and not params.prepare.file.startswith(
-        EXAMPLE_FOLDER
-    ):
-        raise ParamsError(
-            f"{source}: privacy.purpose: example is for the embedded example, and prepare.file is "
-            "your own. Set privacy.purpose: release (or null), and a privacy.dataset of its own."
-        )
-    return params
-
-
 def _explain(source: str, fields: Any, problem: Any) -> str:
     place = ".".join(str(part) for part in problem["loc"])
     arrived = _at(fields, problem["loc"])
@@ -575,7 +565,7 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
     got = "" if isinstance(arrived, dict | list) else f" (got {arrived!r})"
-    return f"{source}: {place or 'settings'}: {message}{got}."
+    return f"{source}: {place or 'settings'}: {message.removesuffix('.')}{got}."
 
 
 def _at(fields: Any, location: tuple[str | int, ...]) -> Any:

@@ -125,10 +125,12 @@ def make_private(folder: Path) -> Path:
 def whole_folder(target: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary folder beside `target` that takes its place when the block ends well.
 
-    A failure at any line leaves `target` as it was and nothing half-written beside it; a kill
-    leaves at most a folder whose name starts with a dot. Raises StorageError when the disk refuses.
+    A failure at any line leaves `target` as it was and nothing half-written beside it. A kill
+    leaves at most folders whose names start with a dot; between two renames the old `target` is one
+    of them, whole. Raises StorageError when the disk refuses.
     """
     temporary: Path | None = None
+    old: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if private:
@@ -141,14 +143,17 @@ def whole_folder(target: Path, *, private: bool = False) -> Iterator[Path]:
             if path.is_file():
                 _sync(path)
         if target.exists():
-            shutil.rmtree(target)
+            old = target.replace(temporary.with_name(f"{temporary.name}.old"))
         temporary.replace(target)
         _sync(target.parent)
     except OSError as error:
+        if old is not None and not target.exists():
+            old.replace(target)
         raise StorageError(f"{target}: could not be written: {error.strerror or error}") from None
     finally:
-        if temporary is not None and temporary.exists():
-            shutil.rmtree(temporary, ignore_errors=True)
+        for left in (temporary, old):
+            if left is not None and left.exists():
+                shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def ballot_of(
 
 def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> str:
     """What a round's result depends on: nothing else makes it be drawn again."""
-    plan, part = plan_for(params), votes_of(method)
+    plan, part, stamps = plan_for(params), votes_of(method), Roots(base).stamps
     initial = Roots(base).released / "initial" / method.value
     first = load_population(
         require(initial / "candidates.parquet", left_by=f"initialise@{method}"), schema.names
@@ -85,7 +85,8 @@ def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> st
     return digest_of(
         version=METHOD_VERSION,
         method=method.value,
-        corpus=read_stamp(Roots(base).stamps / "extract_metadata.json", left_by="extract_metadata"),
+        texts=read_stamp(stamps / "train_texts.json", left_by="prepare"),
+        codes=read_stamp(stamps / "train_codes.json", left_by="extract_metadata"),
         first=first.frame(schema.names).to_json(orient="split"),
         schema=schema.model_dump(mode="json"),
         settings=_in_use(params.evolve.of(method)),

@@ -7,7 +7,7 @@ Writes   data/private/metadata/      train.parquet, heldout.parquet: codes in sc
          data/public/donated/        donated.parquet: text and codes; agreement.json: how often they
                                      are as the donated labels say; calibrations.json: what these
                                      say of zero_shot attributes; not protected
-         data/stamps/extract_metadata.json
+         data/stamps/extract_metadata.json, train_codes.json
 Spends   nothing; a row depends on its own record alone
 """
 
@@ -94,11 +94,10 @@ def run(base: Path, params: Params) -> None:
             records = load_records(roots.private / "prepared" / f"{part}.parquet")
             codes: Private[tuple[int, ...]] = records.map_batch(extract)
             save_codes(codes, schema.names, private / f"{part}.parquet")
-    write_stamp(
-        roots.stamps / "extract_metadata.json",
-        [private / "train.parquet", private / "heldout.parquet"],
-        key=state_key(state_of(params, base)),
-    )
+    train, heldout = private / "train.parquet", private / "heldout.parquet"
+    key = state_key(state_of(params, base))
+    write_stamp(roots.stamps / "extract_metadata.json", [train, heldout], key=key)
+    write_stamp(roots.stamps / "train_codes.json", [train], key=key)
 
 
 def write_donated(

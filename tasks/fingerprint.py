@@ -71,6 +71,8 @@ def forget_stamps_without_files(base: Path) -> None:
     roots = Roots(base)
     vouched = {
         "prepare": roots.private / "prepared" / "train.parquet",
+        "train_texts": roots.private / "prepared" / "train.parquet",
+        "train_codes": roots.private / "metadata" / "train.parquet",
         "extract_metadata": roots.private / "metadata" / "train.parquet",
         "evaluate": roots.internal / "metrics.json",
     }

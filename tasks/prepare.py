@@ -3,7 +3,7 @@
 Reads    prepare.file, prepare.donated, the schema, the pool's files
 Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, raw_<attribute>),
                                      sketch.json, tally.json
-         data/stamps/prepare.json
+         data/stamps/prepare.json, train_texts.json
 Spends   nothing; where a record goes depends on its own id alone
 """
 
@@ -160,6 +160,8 @@ def split(
     known = {normalised(text) for text in public}
     own = [r for r in records if normalised(r.text) not in known]
     kept = [r for r in own if params.exclude_share <= hash_share(r.text)]
+    if len(kept) > 1 and len({normalised(r.text) for r in kept}) == 1:
+        raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
     parts: dict[bool, list[Record]] = {True: [], False: []}
     for record in kept:
         parts[hash_share(f"heldout\x1f{record.id}") < params.heldout_share].append(record)
@@ -169,8 +171,6 @@ def split(
             f"prepare.min_records={params.min_records}, once the held-out part and what is public "
             "are taken out (setting prepare.file)"
         )
-    if len({normalised(r.text) for r in kept}) == 1:
-        raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
     return Prepared(
         train=tuple(parts[False]),
         heldout=tuple(parts[True]),
@@ -274,8 +274,9 @@ def run(base: Path, params: Params) -> None:
         sketch = keyed_sketch((record.text for record in parts.train), key=key)
         (folder / "sketch.json").write_text(json.dumps({"sketch": sketch}))
         (folder / "tally.json").write_text(json.dumps(parts.tally))
-    files = [roots.private / "prepared" / f"{part}.parquet" for part in ("train", "heldout")]
-    write_stamp(roots.stamps / "prepare.json", files, key=key)
+    train, heldout = (roots.private / "prepared" / f"{p}.parquet" for p in ("train", "heldout"))
+    write_stamp(roots.stamps / "prepare.json", [train, heldout], key=key)
+    write_stamp(roots.stamps / "train_texts.json", [train], columns=["text"], key=key)
 
 
 if __name__ == "__main__":

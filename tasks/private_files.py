@@ -76,15 +76,20 @@ def load_sketch(path: Path) -> tuple[str, ...]:
     return tuple(json.loads(require(path, left_by="prepare").read_text())["sketch"])
 
 
-def write_stamp(stamp: Path, files: Sequence[Path], *, key: bytes) -> None:
-    """Write a keyed digest of the tables in `files`, in order.
+def write_stamp(
+    stamp: Path, files: Sequence[Path], *, key: bytes, columns: list[str] | None = None
+) -> None:
+    """Write a keyed digest of the tables in `files`, in order; of some `columns` only, if named.
 
+    A stage that spends goes by what it reads and by nothing else: `train_texts` and `train_codes`.
     Of their content, not of their bytes: another version of the parquet writer must not make a
     spending stage stale.
     """
     digest = hmac.new(key, digestmod="sha256")
     for file in files:
-        content = pd.read_parquet(file).to_json(orient="split", double_precision=15)
+        content = pd.read_parquet(file, columns=columns).to_json(
+            orient="split", double_precision=15
+        )
         digest.update(hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest())
     with whole_file(stamp) as temporary:
         temporary.write_text(json.dumps({"stamp": digest.hexdigest()}) + "\n")

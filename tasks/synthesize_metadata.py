@@ -51,7 +51,7 @@ def run(base: Path, params: Params) -> None:
     parts = {part: plan.of(part).mu for part in (METADATA, LABELS) if plan.holds(part)}
     digest = digest_of(
         version=METHOD_VERSION,
-        corpus=read_stamp(roots.stamps / "extract_metadata.json", left_by="extract_metadata"),
+        corpus=read_stamp(roots.stamps / "train_codes.json", left_by="extract_metadata"),
         schema=schema.model_dump(mode="json"),
         settings=params.synthesize_metadata.model_dump(mode="json"),
         privacy=[params.privacy.unit.value, params.privacy.delta],

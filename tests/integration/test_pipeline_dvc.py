@@ -7,9 +7,10 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from tests.integration.project import Project, as_lines, letters, make_project
+from tests.integration.project import PRODUCTS, Project, as_lines, letters, make_project
 
 pytestmark = pytest.mark.xdist_group("dvc")
 
@@ -112,3 +113,25 @@ def test_another_corpus_is_drawn_on_and_a_known_one_keeps_its_name(project: Proj
     told = project.dvc("exp", "run", "-S", "privacy.dataset=fresh", code=None)
     assert "known to the ledger as 'letters'" in told
     assert len(project.charges()) == before + 2
+
+
+def test_a_stage_spends_again_on_what_it_reads_and_on_nothing_else(tmp_path: Path) -> None:
+    """Records keep their ids and parts: first held-out ones change, then the others' texts."""
+    made = make_project(tmp_path / "checkout", tmp_path / "state", prepare__id_column="id")
+    path, rows = made.path / "letters.jsonl", letters(146)[6:]
+    made.dvc("repro", "evolve@maple")
+    before = made.charges()
+    heldout = set(pd.read_parquet(made.path / "data/private/prepared/heldout.parquet")["text"])
+    assert heldout
+    changed = [
+        r | {"text": f"Another {r['id']}", "product": PRODUCTS[0]} if r["text"] in heldout else r
+        for r in rows
+    ]
+    path.write_text(as_lines(changed))
+    ran = made.stages_run(made.dvc("repro", "evolve@maple"))
+    assert {"prepare", "extract_metadata"} <= set(ran)
+    assert made.charges() == before
+    path.write_text(as_lines([r | {"text": r["text"].replace("Dear", "Hello")} for r in rows]))
+    ran = made.stages_run(made.dvc("repro", "evolve@maple"))
+    assert "synthesize_metadata" not in ran
+    assert [e.stage for e in made.charges()[len(before) :]] == ["evolve@maple"]

@@ -116,6 +116,15 @@ def test_the_examples_ledger_is_never_charged_for_ones_own_data() -> None:
     assert "privacy.purpose" in message_of(fields)
 
 
+@pytest.mark.parametrize("file", ["tickets.csv", "../../tickets.csv", "corpus.jsonl.csv"])
+def test_no_other_file_is_the_example_wherever_its_path_begins(file: str) -> None:
+    """Neither by default nor when asked for."""
+    fields = settings(prepare__file=f"data/public/example/{file}")
+    assert parse_params(fields, source="params.yaml").privacy.purpose == "release"
+    with pytest.raises(ParamsError, match=r"privacy\.purpose"):
+        parse_params({**fields, "privacy": fields["privacy"] | {"purpose": "example"}}, source="p")
+
+
 def test_own_donated_examples_are_shown() -> None:
     fields = changed("prepare.file", "mine.csv")
     fields["prepare"]["donated"] = "given.csv"
