@@ -49,7 +49,7 @@ def check(base: Path, params: Params, console: Console) -> None:
     check_generator(params, base, schema)
     console.print(f"generator  ok: {params.generator.provider}")
     if generator_is_a_toy(params):
-        console.print(TOY_NOTICE)
+        console.print(TOY_NOTICE, soft_wrap=True)
     plan = plan_for(params)
     ledger = open_ledger(params, base)
     if example_is_made(base, params) and not would_draw(base, params):
