@@ -322,20 +322,17 @@ def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records
     assert np.mean(ours) <= 1.15 * np.mean(theirs)
 
 
-@pytest.mark.parametrize(("records", "mu"), [(500, 0.06), (5000, 0.03)])
-def test_no_dependence_is_believed_where_there_is_none(records, mu):
-    """Independent attributes with rare values: 59 of 60 runs ended in independent marginals in
-    each case, so 5 of 20 that do not are a chance of less than 1e-4 (2e-5 at a rate of 1/60)."""
-    domain = {"a": 10, "b": 9, "c": 16, "d": 7, "e": 5}
-    rng = public_rng(5, "independent")
-    table = np.stack(
-        [rng.integers(0, n, records) * (rng.random(records) < 0.5) for n in domain.values()], axis=1
-    )
-    believed = 0
-    for _ in range(20):
-        curator = Curator(Private(table), domain, mu=mu)
+def test_no_dependence_is_believed_where_there_is_none():
+    """Independent attributes whose values are nearly all merged: 1 run of 60 did not end in
+    independent marginals, at which rate 6 of 40 have a chance of 1e-4. By the paper's rule alone,
+    which takes a better count of a merged cell for a dependence, it was 12 of 60."""
+    domain = {"a": 10, "b": 9, "c": 16, "d": 7, "e": 15}
+    rng, believed = public_rng(5, "independent"), 0
+    for _ in range(40):
+        columns = [np.minimum(rng.geometric(0.4, 1500) - 1, size - 1) for size in domain.values()]
+        curator = Curator(Private(np.stack(columns, axis=1)), domain, mu=0.02)
         believed += aim(curator, degree=2, max_cells=10_000, max_model_mb=4).model_merged
-    assert believed < 5
+    assert believed < 6
 
 
 def test_rare_values_are_merged_by_their_noisy_counts_and_come_back_as_codes():
