@@ -79,9 +79,11 @@ def planned_calls(
 
     `candidates` is the number that each vote is taken on where it is known; None: the setting, or
     `max_candidates` where that waits for the DP record count. `donated` are public texts, of which
-    the longest stand for those that will be shown.
+    the longest stand for those that will be shown, as the greatest length stands for all that are
+    asked for.
     """
-    evolution, words = params.evolve.of(method), params.initialise.length.words
+    evolution, length = params.evolve.of(method), params.initialise.length
+    words = max(length.words, *(length.words_by_value or {"": length.words}).values())
     voted_on = candidates or evolution.candidates or evolution.max_candidates
     survivors = max(1, voted_on // evolution.variations)
     first = RandomRequest(

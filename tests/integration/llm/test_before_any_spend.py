@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.main import app
-from sugarbush.errors import GeneratorError
+from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.llm.cost import journal_path, read_journal
 from sugarbush.params import load_params
 from tasks import extract_metadata, fingerprint, prepare, synthesize_metadata
@@ -137,6 +137,21 @@ def test_attributes_asked_of_an_endpoint_that_is_not_trusted(bench: Start, folde
     assert "mood" in said
     assert "Nothing was sent" in said
     assert not run.server.raw
+
+
+def test_a_run_with_an_endpoint_that_is_not_trusted_ends_before_any_charge(
+    bench: Start, folder: Path
+) -> None:
+    run = bench()
+    told("estimate", run, labels=True)
+    params = load_params()
+    for stage in (fingerprint, prepare):
+        stage.run(Path(), params)
+    with pytest.raises(ParamsError, match="Nothing was sent"):
+        extract_metadata.run(Path(), params)
+    assert not run.server.raw
+    assert not Path("data/stamps/extract_metadata.json").exists()
+    assert not open_ledger(params, Path()).entries()
 
 
 def test_an_endpoint_for_labels_that_is_away(bench: Start, folder: Path) -> None:

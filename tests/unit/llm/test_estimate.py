@@ -15,6 +15,7 @@ from sugarbush.llm.client import Answer
 from sugarbush.llm.estimate import Planned, estimate, planned_calls
 from sugarbush.params import Method, Params, load_params, parse_params
 from sugarbush.schema import Schema
+from tests.settings import settings
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = Schema.model_validate(
@@ -76,6 +77,13 @@ def test_cost_follows_the_prices_and_is_unknown_without() -> None:
     assert one.most_cost is not None
     assert one.most_cost > one.cost
     assert estimate(planned(Method.MAPLE), params().generator.openai).cost is None
+
+
+def test_the_greatest_length_that_may_be_asked_for_is_counted() -> None:
+    length = {"words": 80, "attribute": "size", "words_by_value": {"small": 20, "large": 900}}
+    own = parse_params(settings(initialise__length=length))
+    batches = planned_calls(own, Method.MAPLE, schema=SCHEMA, donated=(), candidates=None)
+    assert {batch.request.words for batch in batches} == {900}
 
 
 def test_the_first_prompts_hold_the_longest_examples_and_so_are_not_underestimated() -> None:
