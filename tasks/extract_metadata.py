@@ -109,31 +109,34 @@ def write_donated(
     `embed` is the public encoder's. Agreement is that of texts which did not calibrate.
     """
     frame = read_donated(base, params, schema)
-    records, labels = records_of(frame), labels_of(frame)
-    readers = zero_shot_readers(schema, embed=embed)
-    codes = told = np.empty((0, len(schema.names)), dtype=np.int64)
+    records, labels, settings = records_of(frame), labels_of(frame), params.extract_metadata
+    readers = plain = zero_shot_readers(schema, embed=embed)
+    codes = held_out = np.empty((0, len(schema.names)), dtype=np.int64)
     if len(records):
-        embedded = embed(records.texts) if readers else np.empty((len(records), 0))
-        plain, settings = readers, params.extract_metadata
+        embedded = embed(records.texts) if plain else np.empty((len(records), 0))
         readers = calibrate_readers(plain, schema, embedded=embedded, labels=labels)
         codes = codes_of(
             records, schema=schema, embed=embed, readers=readers, labeller=labeller, params=settings
         )
-        told = codes.copy()
+        held_out = codes.copy()
         for name, reader in plain.items():
-            attribute = schema.attribute(name)
-            told[:, schema.names.index(name)] = read_by_others(
-                reader, attribute, embedded, labels[name], abstain=settings.zero_shot_abstain
-            )
+            held_out[:, schema.names.index(name)] = read_by_others(
+                reader, schema.attribute(name), embedded, labels[name],
+                abstain=settings.zero_shot_abstain,
+            )  # fmt: skip
     with whole_folder(Roots(base).public / "donated") as folder:
-        table = pd.DataFrame(codes, columns=list(schema.names))
-        table.insert(0, "text", pd.Series(records.texts, dtype="str"))
-        table.to_parquet(folder / "donated.parquet", index=False)
+        _save_donated(folder, records, codes, schema)
         offsets = {name: reader.calibration.offsets for name, reader in readers.items()}
         (folder / CALIBRATIONS).write_text(json.dumps(offsets, indent=1))
-        found = agreements(schema, told, labels)
+        found = agreements(schema, held_out, labels)
         (folder / "agreement.json").write_text(json.dumps([asdict(a) for a in found], indent=1))
     return readers
+
+
+def _save_donated(folder: Path, records: Records, codes: NDArray[np.int64], schema: Schema) -> None:
+    table = pd.DataFrame(codes, columns=list(schema.names))
+    table.insert(0, "text", pd.Series(records.texts, dtype="str"))
+    table.to_parquet(folder / "donated.parquet", index=False)
 
 
 def load_readers(base: Path, schema: Schema, *, embed: Embed) -> dict[str, ZeroShotReader]:
