@@ -32,6 +32,8 @@ _AS_GOOD: Final = 0.02  # part of the best silhouette by which dozens of texts c
 _HEAD: Final = """\
 # Drafted from the donated examples and the subject alone; no private text was read.
 # Edit it: names, values a reader would use, descriptions. Values must be public knowledge.
+# A column must stand in the private file too; where it does not, give the attribute keywords or
+# zero_shot descriptions instead, and the donated column becomes its labels.
 """
 
 
