@@ -33,7 +33,7 @@ _HEAD: Final = """\
 # Drafted from the donated examples and the subject alone; no private text was read.
 # Edit it: names, values a reader would use, descriptions. Values must be public knowledge.
 # A column must stand in the private file too; where it does not, give the attribute keywords or
-# zero_shot descriptions instead, and the donated column becomes its labels.
+# zero_shot descriptions instead, and a donated column of its name becomes its labels.
 """
 
 

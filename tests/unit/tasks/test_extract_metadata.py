@@ -154,3 +154,14 @@ def test_later_stages_read_texts_as_this_one_did(tmp_path: Path, watched: Watche
         schema, texts, {}, embed=encoder.encode, readers=readers, params=settings.extract_metadata
     )
     assert codes[:, 0].tolist() == [0 if "lamp" in text else 1 for text in texts]
+
+
+def test_without_donated_examples_descriptions_alone_tell(tmp_path: Path, watched: Watched) -> None:
+    settings = project(tmp_path, donated=labelled())
+    prepared = settings.prepare.model_copy(update={"donated": None})
+    extract_metadata.run(tmp_path, settings.model_copy(update={"prepare": prepared}))
+    donated = tmp_path / "data/public/donated"
+    assert json.loads((donated / "calibrations.json").read_text()) == {"product": []}
+    assert json.loads((donated / "agreement.json").read_text()) == []
+    assert len(pd.read_parquet(donated / "donated.parquet")) == 0
+    assert told(tmp_path) < 0.7
