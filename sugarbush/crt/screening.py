@@ -28,6 +28,11 @@ class Screened:
     public: Private[bool]
     in_theorem: bool
 
+    def private_count(self) -> int:
+        """How many texts are private. Replacing a secret does not change it, so it is no secret
+        here; under add/remove it would be one."""
+        return sum(not public for public in self.public._per_unit)
+
     def parts(self) -> tuple[Private[str], Private[str]]:
         """The public texts and the private ones."""
         flags = self.public._per_unit
