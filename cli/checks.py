@@ -14,7 +14,7 @@ from sugarbush.schema import Schema, load_schema
 from tasks.budget import open_ledger, plan_for
 from tasks.labeller import open_labeller
 from tasks.prepare import prepared
-from tasks.readiness import check_generator
+from tasks.readiness import check_generator, check_model
 from tasks.synthesize_metadata import label_attribute
 
 TOY_NOTICE = (
@@ -27,7 +27,8 @@ TOY_NOTICE = (
 def generator_is_a_toy(params: Params) -> bool:
     """Whether one's own data would be imitated by the example's generator."""
     own = params.privacy.purpose is not Purpose.EXAMPLE
-    return own and params.generator.provider is Provider.SIMULATOR
+    asked = bool(params.evolving) and params.generator.provider is Provider.SIMULATOR
+    return own and asked
 
 
 def check(base: Path, params: Params, console: Console) -> None:
@@ -46,8 +47,12 @@ def check(base: Path, params: Params, console: Console) -> None:
         labeller.check()
         asked = params.extract_metadata.llm.base_url
         console.print(f"labels     ok: {asked} answers, and will be sent every private text")
-    check_generator(params, base, schema)
-    console.print(f"generator  ok: {params.generator.provider}")
+    if params.evolving:
+        check_generator(params, base, schema)
+        console.print(f"generator  ok: {params.generator.provider}")
+    if params.trains:
+        check_model(params, schema)
+        console.print(f"model      ok: {params.finetune.chosen.model}")
     if generator_is_a_toy(params):
         console.print(TOY_NOTICE, soft_wrap=True)
     plan = plan_for(params)
@@ -75,7 +80,7 @@ def _schema(base: Path, params: Params) -> Schema:
 
 
 def _prompts(params: Params) -> None:
-    for method in params.methods:
+    for method in params.evolving:
         prompt = params.evolve.of(method).prompt
         if prompt in {PromptContent.EXAMPLES, PromptContent.BOTH} and not params.prepare.donated:
             raise ParamsError(

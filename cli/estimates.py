@@ -29,7 +29,7 @@ def show_estimate(base: Path, params: Params, console: Console) -> None:
     count = _dp_record_count(base)
     planned = [
         batch
-        for method in params.methods
+        for method in params.evolving
         for batch in planned_calls(
             params, method, schema=schema, donated=donated,
             candidates=_candidates(params, method, count),
@@ -40,6 +40,10 @@ def show_estimate(base: Path, params: Params, console: Console) -> None:
         texts = (record.text for record in (*records.train, *records.heldout))
         found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
         _print(found, labels, console)
+    if params.trains:
+        console.print("dpft asks no generator: it trains a model here and draws texts from it.")
+    if not params.evolving:
+        return
     counts_tokens = params.generator.provider is Provider.OPENAI
     found = estimate(planned, params.generator.openai)
     _print(found, params.generator.openai if counts_tokens else None, console)
@@ -47,7 +51,7 @@ def show_estimate(base: Path, params: Params, console: Console) -> None:
         console.print(f"Provider '{params.generator.provider}' runs here: no cost but time.")
     else:
         _print_paid(base, params, console)
-    if count is None and any(params.evolve.of(m).candidates is None for m in params.methods):
+    if count is None and any(params.evolve.of(m).candidates is None for m in params.evolving):
         console.print(
             "The DP record count is not drawn yet, so max_candidates was counted: the most it can "
             "be. Set evolve.<method>.candidates to fix the number of calls beforehand."

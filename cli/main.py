@@ -132,7 +132,7 @@ def cache(
 @app.command()
 def show(
     stage: Annotated[
-        str, typer.Argument(help="metadata, initial, evolve, synthetic, card or metrics.")
+        str, typer.Argument(help="metadata, initial, evolve, model, synthetic, card, metrics.")
     ],
     method: Annotated[str | None, typer.Option(help="The method whose artifacts to show.")] = None,
     rows: Annotated[int, typer.Option(help="How many rows to show.", min=1)] = 10,

@@ -18,6 +18,7 @@ from sugarbush.params import Params, Purpose, load_params
 from sugarbush.paths import Roots
 from tasks import stage
 from tasks.budget import plan_for
+from tasks.texts import final_folder
 
 _DVC_SAYS = (
     "> ",
@@ -98,7 +99,7 @@ def summarise(base: Path, params: Params, console: Console) -> None:
         f"{_number(card['budget']['dataset_total_epsilon'])} of a cap of {params.privacy.cap:g}",
     )
     for method in params.methods:
-        synthetic = roots.released / "evolve" / method.value / "synthetic.jsonl"
+        synthetic = final_folder(roots, method) / "synthetic.jsonl"
         count = sum(1 for _ in synthetic.open(encoding="utf-8"))
         table.add_row(f"synthetic ({method})", f"{synthetic}  ({count} texts)")
     table.add_row("release card", str(roots.published / "release_card.md"))

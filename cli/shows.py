@@ -11,11 +11,12 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from sugarbush.errors import ParamsError
-from sugarbush.params import Params, load_params
+from sugarbush.params import Method, Params, load_params
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.schema import load_schema
+from tasks.texts import final_folder
 
-STAGES = ("metadata", "initial", "evolve", "synthetic", "card", "metrics")
+STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
 _WIDTH = 100
 
 
@@ -34,9 +35,11 @@ def show(
         case "evolve":
             _rounds(roots.released / "evolve" / chosen, chosen, console)
         case "synthetic":
-            path = roots.released / "evolve" / chosen / "synthetic.jsonl"
-            require(path, left_by=f"evolve@{chosen}")
+            path = final_folder(roots, Method(chosen)) / "synthetic.jsonl"
             _texts(pd.read_json(path, lines=True), rows, console)
+        case "model":
+            path = require(roots.released / "finetuned" / "model_card.json", left_by="finetune")
+            console.print_json(path.read_text())
         case "card":
             card = require(roots.published / "release_card.md", left_by="report")
             console.print(Markdown(card.read_text(encoding="utf-8")))

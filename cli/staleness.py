@@ -10,7 +10,7 @@ from sugarbush.errors import FailureError
 from sugarbush.params import FILE, Params, load_params
 from tasks import fingerprint
 
-_SPENDING = ("synthesize_metadata", "evolve@")
+_SPENDING = ("synthesize_metadata", "evolve@", "finetune")
 
 
 def would_draw(base: Path, params: Params) -> bool:
@@ -22,7 +22,8 @@ def would_draw(base: Path, params: Params) -> bool:
     if params != load_params(base / FILE):
         return True
     fingerprint.run(base, params)
-    return any(name.startswith(_SPENDING) for name in stale_stages(base))
+    spending = _SPENDING if params.trains else _SPENDING[:-1]
+    return any(name.startswith(spending) for name in stale_stages(base))
 
 
 def stale_stages(base: Path) -> set[str]:

@@ -18,12 +18,13 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from sugarbush.errors import ParamsError
+from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.unit import Unit
 
 FILE = "params.yaml"
 EXAMPLE_FOLDER = "data/public/example/"
 EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"  # and no other: its ledger is thrown away with it
+TINY = "tiny"  # finetune.<preset>.model: what stage pretrain leaves
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -42,15 +43,21 @@ class Method(StrEnum):
     MAPLE = "maple"
     AUGPE = "augpe"
     PUBLIC = "public"
+    DPFT = "dpft"
 
     @property
     def votes(self) -> bool:
-        return self is not Method.PUBLIC
+        return self in (Method.MAPLE, Method.AUGPE)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it fine-tunes a model by DP-SGD, and so neither starts nor evolves candidates."""
+        return self is Method.DPFT
 
     @property
     def uses_metadata(self) -> bool:
         """Whether it starts from the DP table of AIM."""
-        return self is Method.MAPLE
+        return self in (Method.MAPLE, Method.DPFT)
 
     @property
     def uses_labels(self) -> bool:
@@ -426,15 +433,99 @@ class InitialiseParams(Section):
 
 
 class EvolveParams(Section):
-    """The presets, by method."""
+    """The presets, by method. `dpft` has none: its texts come from `finetune` and `generate`."""
 
     maple: EvolutionParams
     augpe: EvolutionParams
     public: EvolutionParams
+    dpft: None
     seed: int
 
     def of(self, method: Method) -> EvolutionParams:
+        """The preset of a method that evolves candidates."""
+        if method.trains:
+            raise InvariantError(f"{method} evolves no candidates")
         return getattr(self, method.value)  # type: ignore[no-any-return]
+
+
+class PretrainParams(Section):
+    """The tiny GPT-2, trained on public text alone.
+
+    The simulator writes `texts` by the schema; `sources` adds public files, as for the pool.
+    """
+
+    texts: Annotated[int, Field(ge=20)]
+    sources: tuple[PoolSource, ...]
+    vocabulary: Annotated[int, Field(ge=300)]
+    layers: Annotated[int, Field(ge=1)]
+    width: Annotated[int, Field(ge=8)]
+    heads: Annotated[int, Field(ge=1)]
+    max_length: Annotated[int, Field(ge=16)]
+    epochs: Annotated[float, Field(gt=0)]
+    batch_size: Annotated[int, Field(ge=1)]
+    micro_batch_tokens: Annotated[int, Field(ge=16)]
+    learning_rate: Annotated[float, Field(gt=0)]
+    device: str
+    seed: int
+
+    @model_validator(mode="after")
+    def _divisible(self) -> PretrainParams:
+        if self.width % self.heads:
+            raise ValueError(f"width={self.width} cannot be divided among {self.heads} heads")
+        return self
+
+
+class DpSgdParams(Section):
+    """One way to fine-tune. `batch_size` is the expected number of records a step.
+
+    `records` fixes the number that rate and steps are reckoned from; None takes the DP count.
+    `repeatable_steps` may be drawn again after a kill and are paid for beforehand. `lora_rank`
+    trains low-rank factors only.
+    """
+
+    model: str
+    records: Annotated[float, Field(ge=1)] | None
+    max_length: Annotated[int, Field(ge=16)]
+    batch_size: Annotated[float, Field(ge=1)]
+    epochs: Annotated[float, Field(gt=0)]
+    clip_norm: Annotated[float, Field(gt=0)]
+    learning_rate: Annotated[float, Field(gt=0)]
+    decay: Literal["constant", "linear"]
+    warmup_steps: Annotated[int, Field(ge=0)]
+    weight_decay: Annotated[float, Field(ge=0)]
+    lora_rank: Annotated[int, Field(ge=1)] | None
+    repeatable_steps: Annotated[int, Field(ge=0)]
+
+
+class FinetuneParams(Section):
+    """The presets, which of them is in use, and what cannot change the guarantee."""
+
+    preset: Literal["dpft", "yue2023", "lora"]
+    dpft: DpSgdParams
+    yue2023: DpSgdParams
+    lora: DpSgdParams
+    device: str
+    precision: Literal["auto", "float32", "bfloat16"]
+    clipping: Literal["book_keeping", "opacus"]
+    activation_checkpointing: bool
+    micro_batch_tokens: Annotated[int, Field(ge=16)]
+    checkpoint_every: Annotated[int, Field(ge=1)]
+
+    @property
+    def chosen(self) -> DpSgdParams:
+        return getattr(self, self.preset)  # type: ignore[no-any-return]
+
+
+class GenerateParams(Section):
+    """Sampling from the fine-tuned model. `texts` None: one for each row of the DP table."""
+
+    texts: Annotated[int, Field(ge=1)] | None
+    top_k: Annotated[int, Field(ge=1)]
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    temperature: Annotated[float, Field(gt=0)]
+    batch_size: Annotated[int, Field(ge=1)]
+    attempts: Annotated[int, Field(ge=1)]
+    seed: int
 
 
 class EvaluateParams(Section):
@@ -466,8 +557,21 @@ class Params(Section):
     embedding: EmbeddingParams
     initialise: InitialiseParams
     evolve: EvolveParams
+    pretrain: PretrainParams
+    finetune: FinetuneParams
+    generate: GenerateParams
     evaluate: EvaluateParams
     report: ReportParams
+
+    @property
+    def trains(self) -> bool:
+        """Whether one of the methods fine-tunes a model."""
+        return any(method.trains for method in self.methods)
+
+    @property
+    def evolving(self) -> tuple[Method, ...]:
+        """The methods that ask a generator for candidates."""
+        return tuple(method for method in self.methods if not method.trains)
 
     @model_validator(mode="after")
     def _distinct(self) -> Params:

@@ -14,6 +14,7 @@ from tasks.state import state_of
 
 METADATA = "metadata"
 LABELS = "labels"
+TRAINING = "training"
 
 # A vote whose noise is this many records cannot be seen in any corpus that fits on one machine.
 _HOPELESS_STDDEV = 1000.0
@@ -25,20 +26,24 @@ def votes_of(method: Method) -> str:
 
 
 def plan_for(params: Params) -> Plan:
-    """Every mechanism of the run with its noise, fixed before the first draw.
+    """Every mechanism of the run with its share, fixed before the first draw.
 
     The metadata share goes to AIM, to augpe's label counts, or in equal parts to both; the
-    synthesis share in equal parts to the methods that vote. A share that nobody claims goes to
-    the other. Raises ParamsError when the rounds asked for would leave nothing but noise.
+    synthesis share in equal parts to the methods that vote or train. A share that nobody claims
+    goes to the other. The noise of votes is final here, that of training is not yet: its steps
+    wait for the DP record count (`tasks.training`). Raises ParamsError when the rounds asked for
+    would leave nothing but noise.
     """
     metadata = [METADATA] if any(m.uses_metadata for m in params.methods) else []
     if any(m.uses_labels and params.evolve.of(m).by_label for m in params.methods):
         metadata.append(LABELS)
     voting = [m for m in params.methods if m.votes and params.evolve.of(m).rounds > 0]
+    synthesis = [votes_of(m) for m in voting] + ([TRAINING] if params.trains else [])
     weights = dict.fromkeys(metadata, params.privacy.shares.metadata / max(len(metadata), 1))
-    weights |= {votes_of(m): params.privacy.shares.synthesis / len(voting) for m in voting}
+    weights |= {name: params.privacy.shares.synthesis / len(synthesis) for name in synthesis}
     claimed = sum(weights.values())
-    draws = {METADATA: 0, LABELS: 1} | {votes_of(m): params.evolve.of(m).rounds for m in voting}
+    draws = {METADATA: 0, LABELS: 1, TRAINING: 0}
+    draws |= {votes_of(m): params.evolve.of(m).rounds for m in voting}
     parts = [
         Part(name=name, share=weight / claimed, draws=draws[name])
         for name, weight in weights.items()

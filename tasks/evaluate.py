@@ -1,7 +1,7 @@
 """How good the synthetic texts are beside held-out real ones, by round.
 
 Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/,
-         data/public/donated/; the pool's files
+         data/released/generated/, data/public/donated/; the pool's files
 Writes   reports/internal/   metrics.json (final sets), figures.csv (all), read.json, plots/
          data/stamps/evaluate.json
 Spends   nothing, and releases nothing: every figure is computed on real texts and is internal
@@ -48,6 +48,7 @@ from tasks.extract_metadata import load_readers
 from tasks.pool import load_pool
 from tasks.private_files import RealTexts, load_real_texts
 from tasks.state import state_of
+from tasks.texts import final_folder
 
 NAME = "evaluate"
 ENCODER, LATENT = "encoder", "tf-idf"
@@ -146,17 +147,18 @@ class Yardstick:
 
 def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int, Population]]:
     """The candidates that a method starts from, each round's survivors, and the final set."""
-    released = Roots(base).released
-    initial = released / "initial" / method.value / "candidates.parquet"
-    evolved = require(released / "evolve" / method.value, left_by=f"evolve@{method}")
-    yield 0, load_population(require(initial, left_by=f"initialise@{method}"), schema.names)
-    for folder in sorted(evolved.glob("round_*")):
+    roots = Roots(base)
+    final = final_folder(roots, method)
+    if not method.trains:
+        initial = roots.released / "initial" / method.value / "candidates.parquet"
+        yield 0, load_population(require(initial, left_by=f"initialise@{method}"), schema.names)
+    for folder in sorted(final.glob("round_*")):
         population = load_population(folder / "candidates.parquet", schema.names)
         yield (
             int(folder.name.removeprefix("round_")),
             population.take(np.load(folder / "survivors.npy")),
         )
-    yield FINAL, load_population(evolved / "final.parquet", schema.names)
+    yield FINAL, load_population(final / "final.parquet", schema.names)
 
 
 def run(base: Path, params: Params) -> None:
@@ -222,11 +224,8 @@ def equal_count(base: Path, params: Params, schema: Schema) -> int:
 
     Most metrics depend on the number of texts, and MAUVE on the number of clusters, a tenth of it.
     """
-    released = Roots(base).released
-    smallest = min(
-        len(load_population(released / "evolve" / method / "final.parquet", schema.names))
-        for method in params.methods
-    )
+    finals = (final_folder(Roots(base), method) / "final.parquet" for method in params.methods)
+    smallest = min(len(load_population(final, schema.names)) for final in finals)
     return min(params.evaluate.max_texts, smallest)
 
 

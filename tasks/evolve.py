@@ -16,13 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.evolution.evolve import METHOD_VERSION, Ballot, Evolution, Voters, evolve
 from sugarbush.evolution.population import (
-    NO_CODE,
-    Population,
     load_population,
     save_population,
 )
@@ -41,6 +38,8 @@ from tasks.private_files import Records, load_codes, load_records, load_sketch, 
 from tasks.release import read_release, write_release
 from tasks.state import state_of
 from tasks.synthesize_metadata import label_attribute
+from tasks.texts import write_texts
+from tasks.where_needed import leave_note
 
 NAME = "evolve"
 
@@ -108,6 +107,9 @@ def _in_use(params: EvolutionParams) -> dict[str, Any]:
 
 def run(base: Path, params: Params, method: Method) -> None:
     """Evolve, restoring every round that was finished before, and release the result."""
+    if method.trains:
+        leave_note(Roots(base).released / NAME / method.value)
+        return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     name = f"{NAME}-{method}"
     initial = roots.released / "initial" / method.value
@@ -153,23 +155,7 @@ def write_evolution(evolution: Evolution, schema: Schema, folder: Path) -> None:
         usage[own.name] = asdict(round_.usage)
     usage["final"] = asdict(evolution.usage)
     (folder / "usage.json").write_text(json.dumps(usage, indent=1))
-    save_population(evolution.final, schema.names, folder / "final.parquet")
-    readable(evolution.final, schema).to_json(
-        folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False
-    )
-
-
-def readable(population: Population, schema: Schema) -> pd.DataFrame:
-    """One row a text: id, text, the values that it was asked to have, parent and round."""
-    columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
-    for place, attribute in enumerate(schema.attributes):
-        codes = population.codes[:, place]
-        if (codes != NO_CODE).any():
-            columns[attribute.name] = [
-                attribute.domain[code] if code != NO_CODE else None for code in codes
-            ]
-    columns |= {"parent": population.parents, "round": population.rounds}
-    return pd.DataFrame(columns)
+    write_texts(evolution.final, schema, folder)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from tasks import stage
 from tasks.encoder import open_encoder
 from tasks.generator import open_writer
 from tasks.release import read_release, write_release
+from tasks.where_needed import leave_note
 
 NAME = "initialise"
 
@@ -82,6 +83,9 @@ def _survivors(params: EvolutionParams, record_count: float | None) -> int:
 
 def run(base: Path, params: Params, method: Method) -> None:
     """Ask the generator for the first candidates and keep the usable answers."""
+    if method.trains:
+        leave_note(Roots(base).released / "initial" / method.value)
+        return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     evolution = params.evolve.of(method)
     metadata = require(roots.released / "metadata", left_by="synthesize_metadata")

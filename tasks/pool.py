@@ -20,7 +20,9 @@ from tasks.reading import read_rows
 SETTING = "generator.pool.sources"
 
 
-def load_pool(sources: Sequence[PoolSource], *, base: Path) -> tuple[str, ...]:
+def load_pool(
+    sources: Sequence[PoolSource], *, base: Path, setting: str = SETTING
+) -> tuple[str, ...]:
     """The texts of every source, in the order of the files, each text once.
 
     Raises ParamsError when no source is named; InputError when a file cannot be read or a source
@@ -28,17 +30,19 @@ def load_pool(sources: Sequence[PoolSource], *, base: Path) -> tuple[str, ...]:
     """
     if not sources:
         raise ParamsError(
-            f"generator.provider: pool draws from public files, and {SETTING} names none"
+            f"generator.provider: pool draws from public files, and {setting} names none"
         )
-    return tuple(dict.fromkeys(text for source in sources for text in _texts(source, base)))
+    return tuple(
+        dict.fromkeys(text for source in sources for text in _texts(source, base, setting))
+    )
 
 
-def _texts(source: PoolSource, base: Path) -> list[str]:
+def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
     """What `share` and then `rows` leave of a file: the texts of least hash, in file order."""
     path = find_input(base, source.file)
-    wanted = {source.text_column: f"{SETTING}.text_column"}
+    wanted = {source.text_column: f"{setting}.text_column"}
     cells = [
-        row.fields[source.text_column] for row in read_rows(path, setting=SETTING, wanted=wanted)
+        row.fields[source.text_column] for row in read_rows(path, setting=setting, wanted=wanted)
     ]
     texts = list(dict.fromkeys(cell for cell in cells if isinstance(cell, str) and cell.strip()))
     if source.share is not None:
@@ -47,5 +51,5 @@ def _texts(source: PoolSource, base: Path) -> list[str]:
         kept = set(sorted(texts, key=hash_share)[: source.rows])
         texts = [text for text in texts if text in kept]
     if not texts:
-        raise InputError(f"{path}: leaves no text for the pool (setting {SETTING})")
+        raise InputError(f"{path}: leaves no text (setting {setting})")
     return texts

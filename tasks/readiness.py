@@ -1,4 +1,4 @@
-"""Before anything is spent: does the generator answer, and do the prompts fit it?"""
+"""Before anything is spent: does the generator answer, do the prompts fit, is there a model?"""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from pathlib import Path
 from sugarbush.llm.build import build_generator
 from sugarbush.llm.client import Request
 from sugarbush.llm.estimate import planned_calls
-from sugarbush.params import Params, Provider
+from sugarbush.params import TINY, Params, Provider
 from sugarbush.privacy.kinds import Released
 from sugarbush.schema import Schema
 from tasks.state import state_of
+
+
+def check_ready(params: Params, base: Path, schema: Schema) -> None:
+    """See that whatever will write the texts is there."""
+    if params.evolving:
+        check_generator(params, base, schema)
+    if params.trains:
+        check_model(params, schema)
 
 
 def check_generator(params: Params, base: Path, schema: Schema) -> None:
@@ -36,6 +44,23 @@ def _longest_requests(params: Params, schema: Schema) -> tuple[Request, ...]:
     """One of each batch, as long as settings and schema can make it; examples would give way."""
     return tuple(
         batch.request
-        for method in params.methods
+        for method in params.evolving
         for batch in planned_calls(params, method, schema=schema, donated=(), candidates=None)
     )
+
+
+def check_model(params: Params, schema: Schema) -> None:
+    """See that what fine-tuning starts from can be loaded, and has room for a text after the codes.
+
+    The tiny model is made by a stage of its own. Raises ParamsError.
+    """
+    settings = params.finetune.chosen
+    if settings.model == TINY:
+        return
+    import torch
+
+    from sugarbush.dpsgd import models
+    from sugarbush.dpsgd.data import refuse_long_codes
+
+    _, tokenizer = models.load(settings.model, device=torch.device("cpu"))
+    refuse_long_codes(schema, tokenizer, settings.max_length)

@@ -25,6 +25,7 @@ from sugarbush.llm.cost import cost_of
 from sugarbush.params import Method, Params, Provider
 from sugarbush.paths import Roots, find_input, make_private, require, whole_file, whole_folder
 from sugarbush.privacy.kinds import Released
+from sugarbush.privacy.plan import Plan
 from sugarbush.report.card import card_json, card_markdown, release_card, software_versions
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.lineage import with_ancestors
@@ -51,6 +52,7 @@ from tasks.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
 from tasks.encoder import open_encoder
 from tasks.private_files import load_real_texts
 from tasks.release import read_release
+from tasks.texts import final_folder
 
 NAME = "report"
 ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
@@ -60,12 +62,12 @@ Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 def release_of(base: Path, params: Params, schema: Schema) -> Release:
     """What is promised, from the ledger entries that the released folders name."""
-    released = Roots(base).released
+    roots = Roots(base)
     ledger = open_ledger(params, base)
-    folders = [released / "metadata"]
-    folders += [released / "evolve" / method.value for method in params.methods]
+    folders = [roots.released / "metadata"]
+    folders += [final_folder(roots, method) for method in params.methods]
     ids = [i for folder in folders for i in read_release(folder)["ledger_ids"]]
-    donated = pd.read_parquet(Roots(base).public / "donated" / "donated.parquet")
+    donated = pd.read_parquet(roots.public / "donated" / "donated.parquet")
     return Release(
         title=params.report.title or f"Synthetic {schema.subject}",
         dataset=params.privacy.dataset,
@@ -75,10 +77,11 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
         entries=ledger.of(ids),
         dataset_epsilon=ledger.total(),
         cap=params.privacy.cap,
-        plan=plan_for(params),
+        plan=_plan(params, roots),
         schema=schema,
         donated=len(donated),
         generator=generator_facts(params),
+        starts_from=Path(params.finetune.chosen.model).name if params.trains else None,
         encoder=ENCODERS.get(params.embedding.model, params.embedding.model),
         methods=tuple(m.value for m in params.methods),
         software=software_versions(),
@@ -90,15 +93,36 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
             "shares": params.privacy.shares.model_dump(),
             "engine": params.synthesize_metadata.engine.value,
             "evolve": {
-                m.value: params.evolve.of(m).model_dump(mode="json") for m in params.methods
+                m.value: params.evolve.of(m).model_dump(mode="json") for m in params.evolving
             },
+            **_training_settings(params),
         },
     )
 
 
-def generator_facts(params: Params) -> GeneratorFacts:
-    """Who wrote the candidates. Of a pool's files only the names, not where they lie."""
+def _plan(params: Params, roots: Roots) -> Plan:
+    """The plan with everybody's noise."""
+    if not params.trains:
+        return plan_for(params)
+    from tasks.training import full_plan
+
+    return full_plan(params, roots)
+
+
+def _training_settings(params: Params) -> dict[str, Any]:
+    """What the card says of fine-tuning. Of a model's path only its name."""
+    if not params.trains:
+        return {}
+    settings = params.finetune.chosen
+    finetune = settings.model_dump(mode="json") | {"model": Path(settings.model).name}
+    return {"finetune": finetune, "generate": params.generate.model_dump(mode="json")}
+
+
+def generator_facts(params: Params) -> GeneratorFacts | None:
+    """Who wrote the candidates, if anybody. Of a pool's files only the names."""
     settings = params.generator
+    if not params.evolving:
+        return None
     match settings.provider:
         case Provider.POOL:
             return GeneratorFacts(
@@ -128,7 +152,7 @@ def method_of(
     base: Path, params: Params, method: Method, schema: Schema, *, encode: Encode
 ) -> MethodData:
     """A method's rounds, its final texts with their lineage, and what they cost."""
-    folder = require(Roots(base).released / "evolve" / method.value, left_by=f"evolve@{method}")
+    folder = final_folder(Roots(base), method)
     ids = tuple(read_release(folder)["ledger_ids"])
     final = load_population(folder / "final.parquet", schema.names)
     rounds = tuple(_rounds(folder, params, method, schema, ids))
@@ -203,12 +227,15 @@ def _last_votes(folder: Path, schema: Schema) -> dict[int, int]:
 
 
 def _spends(base: Path, params: Params, method: Method) -> Iterator[Spend]:
-    released = Roots(base).released
-    first = json.loads((released / "initial" / method.value / "usage.json").read_text())
-    steps = json.loads((released / "evolve" / method.value / "usage.json").read_text())
-    for name, fields in {"first candidates": first, **steps}.items():
+    roots = Roots(base)
+    steps = json.loads((final_folder(roots, method) / "usage.json").read_text())
+    if not method.trains:
+        first = (roots.released / "initial" / method.value / "usage.json").read_text()
+        steps = {"first candidates": json.loads(first), **steps}
+    for name, fields in steps.items():
         usage = Usage(**fields)
-        yield Spend(step=name.replace("_", " "), usage=usage, cost=_cost_of(usage, params))
+        cost = None if method.trains else _cost_of(usage, params)
+        yield Spend(step=name.replace("_", " "), usage=usage, cost=cost)
 
 
 def _cost_of(usage: Usage, params: Params) -> float | None:
@@ -276,16 +303,11 @@ def maps_of(
         open_encoder(params, roots, private=False) as encoder,
     ):
         for method in params.methods:
-            final = load_population(_final(base, method), schema.names)
+            final = load_population(final_folder(roots, method) / "final.parquet", schema.names)
             if len(final) > 1:
                 axes = synthetic_projection(encoder.encode(final.texts))
                 found[method.value] = axes(private.encode(real))
     return found
-
-
-def _final(base: Path, method: Method) -> Path:
-    folder = require(Roots(base).released / "evolve" / method.value, left_by=f"evolve@{method}")
-    return folder / "final.parquet"
 
 
 def run(base: Path, params: Params) -> None:

@@ -27,7 +27,7 @@ from tasks import stage
 from tasks.budget import LABELS, METADATA, draws_of, open_ledger, plan_for
 from tasks.forced import was_forced
 from tasks.private_files import load_codes, load_sketch, read_stamp
-from tasks.readiness import check_generator
+from tasks.readiness import check_ready
 from tasks.release import copy_release, write_release
 from tasks.state import state_of
 
@@ -66,7 +66,7 @@ def run(base: Path, params: Params) -> None:
             LABELS: lambda folder: _draw_labels(folder, base, params, schema, run_id=draws.run),
         }
         if any(draws.finished(part) is None for part in parts):
-            check_generator(params, base, schema)
+            check_ready(params, base, schema)
         found = {}
         for part in parts:
             if draws.finished(part) is None:

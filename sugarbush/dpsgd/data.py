@@ -56,6 +56,16 @@ def examples_of(
     ]
 
 
+def plain_examples(
+    texts: Sequence[str], *, tokenizer: Any, max_length: int
+) -> list[tuple[Example]]:
+    """As `examples_of`, of texts without codes: public ones, to train a first model on."""
+    return [
+        (_example([], ids, tokenizer.eos_token_id, max_length),)
+        for ids in token_ids(tokenizer, texts, at_most=max_length)
+    ]
+
+
 def token_ids(
     tokenizer: Any, texts: Sequence[str], *, at_most: int | None = None
 ) -> list[list[int]]:

@@ -40,6 +40,7 @@ from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, Po
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 
+METHOD_VERSION = 1  # to be raised when the trained weights come to mean something else
 _REPORTS = 50  # how often progress is told in a run, at most
 
 

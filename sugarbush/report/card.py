@@ -202,8 +202,14 @@ def assumed_public(release: Release) -> list[str]:
         "All settings, delta among them, and the choice of methods: none was tuned on the "
         "private texts.",
         f"The encoder: {release.encoder}.",
-        _generator_public(generator.provider, generator.model, generator.sources),
     ]
+    if generator is not None:
+        items.append(_generator_public(generator.provider, generator.model, generator.sources))
+    if release.starts_from is not None:
+        items.append(
+            f"The model that fine-tuning starts from ({release.starts_from}) and whatever it was "
+            "trained on."
+        )
     if release.donated:
         items.append(
             f"The {release.donated} donated examples. They are NOT protected: texts of the "
@@ -235,7 +241,7 @@ def not_covered(release: Release) -> list[str]:
             0,
             "Records that name another person: each is protected as its author's only.",
         )
-    if release.generator.endpoint is not None:
+    if release.generator is not None and release.generator.endpoint is not None:
         items.append(
             f"The logs of the provider at {release.generator.endpoint}: it saw every prompt and "
             "answer. Prompts hold released and public text only."
@@ -352,7 +358,10 @@ def _event(entry: Entry) -> dict[str, Any]:
 
 def _generator(release: Release) -> dict[str, Any]:
     facts = release.generator
-    found: dict[str, Any] = {"provider": facts.provider}
+    fine_tuned = {} if release.starts_from is None else {"fine-tuned": release.starts_from}
+    if facts is None:
+        return fine_tuned
+    found: dict[str, Any] = {"provider": facts.provider, **fine_tuned}
     if facts.model:
         found["model"] = facts.model
     if facts.endpoint:

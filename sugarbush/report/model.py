@@ -48,7 +48,8 @@ class Release:
     `entries` paid for this release; `dataset_epsilon` is the total of every charge on the dataset
     so far, this release's included, under `cap`. `donated` is the number of donated examples,
     which are public; `labels_endpoint` was sent every private text to read attributes off it, None
-    where there was none; `settings` are settings, never results; `created` is a date.
+    where there was none; `generator` is None where no method asked one, `starts_from` the model
+    that was fine-tuned, if one was; `settings` are settings, never results; `created` is a date.
     """
 
     title: str
@@ -62,11 +63,12 @@ class Release:
     plan: Plan
     schema: Schema
     donated: int
-    generator: GeneratorFacts
+    generator: GeneratorFacts | None
     encoder: str
     methods: tuple[str, ...]
     software: Mapping[str, str]
     created: str
+    starts_from: str | None = None
     records_per_unit: int = 1
     engine: str | None = None
     labels_endpoint: str | None = None

@@ -27,6 +27,7 @@ from sugarbush.report.model import (
     InternalData,
     MethodData,
     PublicData,
+    Release,
     SyntheticText,
 )
 from sugarbush.report.plots import (
@@ -114,8 +115,7 @@ def _headline(data: PublicData) -> list[dict[str, str]]:
         {"label": "synthetic texts", "value": f"{texts:,}",
          "note": "by " + ", ".join(m.name for m in data.methods)},
         {"label": "generator calls", "value": f"{calls:,}",
-         "note": f"{release.generator.provider}"
-                 + (f", {release.generator.model}" if release.generator.model else "")},
+         "note": _writer(release)},
     ]  # fmt: skip
     if costs:
         found.append(
@@ -131,6 +131,16 @@ def _headline(data: PublicData) -> list[dict[str, str]]:
         found.append({"label": "rounds of votes", "value": f"{most}",
                       "note": "fixed before the first draw"})  # fmt: skip
     return found
+
+
+def _writer(release: Release) -> str:
+    """Who wrote the texts, in a few words."""
+    words: list[str] = []
+    if release.generator is not None:
+        words += filter(None, [release.generator.provider, release.generator.model])
+    if release.starts_from is not None:
+        words.append(f"{release.starts_from}, fine-tuned")
+    return ", ".join(words)
 
 
 def _budget(data: PublicData) -> dict[str, Any]:
@@ -310,10 +320,16 @@ def _browser(data: PublicData) -> dict[str, Any]:
         "methods": [m.name for m in data.methods if m.texts.value],
         "final": sum(row["final"] for row in rows),
         "voted": any(row["votes"] is not None for row in rows),
-        "drawn": data.release.generator.provider == "pool",
+        "drawn": _all_drawn(data.release),
         "ancestors": any(not row["final"] for row in rows),
         "size": sum(m.final_texts for m in data.methods),
     }
+
+
+def _all_drawn(release: Release) -> bool:
+    """Whether no text was written: a pool draws them from public ones."""
+    by_pool = release.generator is not None and release.generator.provider == "pool"
+    return by_pool and release.starts_from is None
 
 
 def _values(item: SyntheticText, schema: Schema) -> list[tuple[int, str, str]]:

@@ -49,7 +49,14 @@ SMALL: dict[str, Any] = {
     "evaluate__bootstrap": 0,
     "evaluate__clusters": 2,
     "report__texts": 5,
+    "generate__texts": None,
+    "pretrain__texts": 60,
+    "pretrain__vocabulary": 400,
+    "pretrain__layers": 1,
+    "pretrain__width": 32,
+    "pretrain__max_length": 64,
 }
+SMALL_TRAINING = {"batch_size": 20, "epochs": 2, "max_length": 64, "repeatable_steps": 10}
 SMALL_EVOLUTION = {"candidates": 16, "rounds": 1, "variations": 2, "expansion": 1, "examples": 2}
 
 
@@ -139,6 +146,7 @@ def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any)
     fields = settings(**(SMALL | changes))
     for method in ("maple", "augpe"):
         fields["evolve"][method] |= SMALL_EVOLUTION
+    fields["finetune"]["dpft"] |= SMALL_TRAINING
     (path / "params.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
     (path / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     corpus = letters(records + 6)

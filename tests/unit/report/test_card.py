@@ -124,3 +124,10 @@ def test_markup_in_a_title_or_a_value_does_not_become_markdown() -> None:
 
 def test_equal_releases_give_equal_cards() -> None:
     assert card_json(release_card(release())) == card_json(release_card(release()))
+
+
+def test_a_fine_tuned_model_is_named_with_what_it_starts_from() -> None:
+    card = release_card(release(generator=None, starts_from="gpt2"))
+    assert card["made_by"]["generator"] == {"fine-tuned": "gpt2"}
+    assert any("starts from (gpt2)" in item for item in card["assumed_public"])
+    assert not any("The generator" in item for item in card["assumed_public"])

@@ -25,6 +25,13 @@ def test_several_methods_share_one_budget() -> None:
     assert 0.99 <= plan.epsilon <= 1.0
 
 
+def test_fine_tuning_shares_with_the_votes_and_leaves_their_noise_alone() -> None:
+    plan = plan_for(params(methods=["maple", "dpft"]))
+    total = sum(a.mu**2 for a in plan.allotments)
+    shares = {a.name: a.mu**2 / total for a in plan.allotments}
+    assert shares == pytest.approx({"metadata": 0.1, "votes:maple": 0.45, "training": 0.45})
+
+
 def test_public_spends_nothing() -> None:
     assert plan_for(params(methods=["public"])).allotments == ()
 

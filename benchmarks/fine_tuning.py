@@ -1,0 +1,269 @@
+"""What privacy costs fine-tuning: held-out perplexity by epsilon, and what the texts can teach.
+
+    python -m benchmarks.fine_tuning customersim
+    python -m benchmarks.fine_tuning yelp --epsilons 4 inf --texts 2000
+
+A small GPT-2 is trained on texts of the *other* sets, then fine-tuned on this one by DP-SGD; the
+perplexity is that of 400 texts of its test part, after the control codes. `--texts` adds Yue et
+al.'s Table 1 in small: a classifier of TF-IDF features trained on as many texts of the set, or on
+texts written by each model, and tested on the test part. Codes of the texts to write are those of
+training records, as in the paper: the sets are public, and this part is not private.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from sugarbush.dpsgd import models
+from sugarbush.dpsgd.checkpoints import Checkpoints
+from sugarbush.dpsgd.data import control_codes, examples_of, plain_examples, probe_examples
+from sugarbush.dpsgd.generate import Decoding, generate
+from sugarbush.dpsgd.language_modelling import Example, perplexity
+from sugarbush.dpsgd.ordinary import train_on_public, train_without_privacy
+from sugarbush.dpsgd.sampling import make_schedule
+from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance, train
+from sugarbush.metrics.downstream import majority, predictions
+from sugarbush.privacy.kinds import Private, Released
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.plan import Part, Subsampling, make_plan, with_subsampling
+from sugarbush.privacy.unit import Unit
+from sugarbush.randomness import public_rng
+from sugarbush.schema import Schema, load_schema
+
+SHARED = Path("../shared/data")
+SETS = ("customersim", "cfpb_complaints", "yelp", "medical_abstracts", "it_tickets")
+HELD_OUT = 400
+MICRO_BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts:
+    """Texts (n,) of a set with their codes (n, d)."""
+
+    texts: tuple[str, ...]
+    codes: np.ndarray
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("set", choices=SETS[:3])
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 4.0, math.inf])
+    parser.add_argument("--records", type=int, default=3000)
+    parser.add_argument("--public", type=int, default=4000, help="texts of the other sets")
+    parser.add_argument("--texts", type=int, default=0, help="texts to write and to learn from")
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--epochs", type=float, default=4)
+    parser.add_argument("--batch", type=float, default=256)
+    parser.add_argument("--rate", type=float, default=2e-3, help="learning rate of DP-SGD")
+    options = parser.parse_args()
+    schema = load_schema(Path("settings") / f"{options.set}.schema.yaml")
+    train_part = load(options.set, "train", schema, options.records)
+    test_part = load(options.set, "test", schema, max(HELD_OUT, options.texts))
+    start, tokenizer = pretrained(options)
+    examples = encoded(train_part, schema, tokenizer, options.length)
+    held_out = [e for (e,) in encoded(test_part, schema, tokenizer, options.length)][:HELD_OUT]
+    print(f"{options.set}: {options.records} records, {options.layers} x {options.width}, ", end="")
+    print(f"{options.epochs:g} epochs of batch {options.batch:g}, length {options.length}")
+    print(
+        f"{'before':>10}  perplexity {perplexity(start, held_out, batch_size=16):8.2f}", flush=True
+    )
+    sources = {"original": head(train_part, options.texts)}
+    for epsilon in options.epsilons:
+        began = time.process_time()
+        model, told = fine_tuned(start, tokenizer, examples, epsilon, options)
+        found = perplexity(model, held_out, batch_size=16)
+        spent = time.process_time() - began
+        name = f"epsilon {epsilon:g}"
+        print(f"{name:>10}  perplexity {found:8.2f}  {told}, {spent:.0f} CPU-s", flush=True)
+        if options.texts:
+            sources[name] = written(model, tokenizer, train_part, schema, options)
+    if options.texts:
+        table(sources, test_part, schema)
+
+
+def load(name: str, part: str, schema: Schema, count: int) -> Texts:
+    """`count` texts of a part, drawn by a public seed."""
+    frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
+    frame = frame[frame["split"] == part].drop_duplicates("text")
+    places = np.sort(public_rng(1, name, part).permutation(len(frame))[:count])
+    rows = frame.iloc[places]
+    columns = [[a.code(value) for value in rows[a.column]] for a in schema.attributes]
+    return Texts(texts=tuple(rows["text"]), codes=np.array(columns, dtype=np.int64).T)
+
+
+def head(part: Texts, count: int) -> Texts:
+    return Texts(texts=part.texts[:count], codes=part.codes[:count])
+
+
+def encoded(part: Texts, schema: Schema, tokenizer: Any, length: int) -> list[tuple[Example]]:
+    return examples_of(
+        part.texts, part.codes, schema=schema, tokenizer=tokenizer, max_length=length
+    )
+
+
+def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
+    """A model and a tokenizer that have read the other sets alone."""
+    others = [name for name in SETS if name != options.set]
+    texts = []
+    for name in others:
+        frame = pd.read_parquet(SHARED / name / f"{name}.parquet", columns=["text"])
+        rows = public_rng(1, "public", name).permutation(len(frame))
+        texts += frame["text"].iloc[rows[: options.public // len(others)]].tolist()
+    tokenizer = models.train_tokenizer(texts, vocabulary=4096)
+    shape = models.Shape(
+        layers=options.layers, width=options.width, heads=4, context=options.length
+    )
+    model = models.new_model(tokenizer, shape, seed=1)
+    read = plain_examples(texts, tokenizer=tokenizer, max_length=options.length)
+    train_on_public(
+        model,
+        [example for (example,) in read],
+        learning=learning(2e-3, Decay.LINEAR),
+        epochs=2,
+        batch_size=16,
+        micro_batch_tokens=MICRO_BATCH_TOKENS,
+        bfloat16=False,
+        seed=1,
+    )
+    return model, tokenizer
+
+
+def learning(rate: float, decay: Decay) -> Learning:
+    return Learning(learning_rate=rate, decay=decay, warmup_steps=0, weight_decay=0.01)
+
+
+def fine_tuned(
+    start: Any,
+    tokenizer: Any,
+    examples: Sequence[tuple[Example]],
+    epsilon: float,
+    options: argparse.Namespace,
+) -> tuple[Any, str]:
+    """A copy of `start` that was trained at `epsilon`, and what was done in words."""
+    model, units = copy.deepcopy(start), Private(list(examples))
+    delta = 1 / (len(examples) * math.log(len(examples)))
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(
+            Path(folder), dataset=options.set, purpose="benchmark", unit=Unit.RECORD,
+            cap=math.inf, delta=delta,
+        )  # fmt: skip
+        if math.isinf(epsilon):
+            train_without_privacy(
+                model,
+                units,
+                learning=learning(1e-3, Decay.LINEAR),
+                epochs=options.epochs,
+                batch_size=32,
+                micro_batch_tokens=MICRO_BATCH_TOKENS,
+                bfloat16=False,
+                seed=1,
+                ledger=ledger,
+                stage="benchmark",
+                run="1",
+            )
+            return model, "batch 32, no noise"
+        mechanism = mechanism_at(epsilon, delta, len(examples), options)
+        train(
+            model,
+            units,
+            mechanism=mechanism,
+            learning=learning(options.rate, Decay.LINEAR),
+            performance=Performance(
+                micro_batch_tokens=MICRO_BATCH_TOKENS,
+                bfloat16=False,
+                clipping=Clipping.BOOK_KEEPING,
+                checkpoint_every=mechanism.steps,
+            ),
+            probe=probe_examples(len(tokenizer), max_length=options.length),
+            checkpoints=Checkpoints(Path(folder) / "private"),
+            ledger=ledger,
+            stage="benchmark",
+            run="1",
+        )
+    return model, (
+        f"delta {delta:.2g}, sigma {mechanism.noise_multiplier:.3f}, rate {mechanism.rate:.4f}, "
+        f"{mechanism.steps} steps"
+    )
+
+
+def mechanism_at(
+    epsilon: float, delta: float, records: int, options: argparse.Namespace
+) -> Mechanism:
+    """The whole budget on DP-SGD."""
+    schedule = make_schedule(batch_size=options.batch, epochs=options.epochs, unit_count=records)
+    plan = with_subsampling(
+        make_plan([Part(name="training", share=1.0, draws=0)], epsilon=epsilon, delta=delta),
+        {"training": Subsampling(rate=schedule.rate, steps=schedule.steps)},
+        epsilon=epsilon,
+    )
+    event = plan.of("training").subsampled
+    assert event is not None
+    return Mechanism(
+        rate=schedule.rate,
+        steps=schedule.steps,
+        repeatable_steps=0,
+        noise_multiplier=event.noise_multiplier,
+        clip_norm=1.0,
+        expected_batch_size=schedule.expected_batch_size,
+    )
+
+
+def written(
+    model: Any, tokenizer: Any, part: Texts, schema: Schema, options: argparse.Namespace
+) -> Texts:
+    """Texts of the model, by the codes of `part`."""
+    asked = head(part, options.texts)
+    prompts = [control_codes(schema.decode(tuple(row))) for row in asked.codes.tolist()]
+    generated = generate(
+        Released(model),
+        Released(prompts),
+        tokenizer=tokenizer,
+        decoding=Decoding(
+            top_k=50, top_p=0.9, temperature=1.0, max_length=options.length, batch_size=128,
+            attempts=20,
+        ),
+        seed=1,
+    )  # fmt: skip
+    return Texts(texts=generated.value.texts, codes=asked.codes)
+
+
+def table(sources: dict[str, Texts], test: Texts, schema: Schema) -> None:
+    """Accuracy on the test part by what the classifier was trained on."""
+    print(f"{'trained on':>14}" + "".join(f"{name:>12}" for name in schema.names))
+    for name, part in sources.items():
+        features = TfidfVectorizer(min_df=2, sublinear_tf=True).fit(part.texts)
+        read, asked = (features.transform(p.texts).toarray() for p in (part, test))
+        cells = [
+            predictions(
+                read, part.codes[:, place], heldout=asked, heldout_codes=test.codes[:, place],
+                seed=1,
+            ).accuracy()
+            for place in range(len(schema.names))
+        ]  # fmt: skip
+        print(f"{name:>14}" + "".join(f"{cell:12.3f}" for cell in cells), flush=True)
+    first = next(iter(sources.values()))
+    commonest = [
+        majority(first.codes[:, place], heldout_codes=test.codes[:, place]).accuracy()
+        for place in range(len(schema.names))
+    ]
+    print(f"{'(majority)':>14}" + "".join(f"{cell:12.3f}" for cell in commonest))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()

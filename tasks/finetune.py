@@ -1,0 +1,217 @@
+"""A language model trained on the private texts by DP-SGD.
+
+Reads    data/private/{prepared,metadata}/train.parquet, data/released/metadata/ (the DP record
+         count), data/public/pretrained/
+Writes   data/released/finetuned/    model and tokenizer, model_card.json, release.json
+         data/private/finetune/      checkpoints, until the run has ended
+         reports/internal/finetune.json  how many texts were cut: not DP
+Spends   its share: Poisson-subsampled Gaussian steps, the repeatable ones included, at sensitivity
+         finetune.<preset>.clip_norm, add/remove one record
+
+A run that was killed goes on from its last checkpoint, on the charge that it began with.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sugarbush.dpsgd import models
+from sugarbush.dpsgd.checkpoints import Checkpoints
+from sugarbush.dpsgd.data import examples_of, probe_examples, truncated
+from sugarbush.dpsgd.language_modelling import Example
+from sugarbush.dpsgd.model_card import model_card
+from sugarbush.dpsgd.train import (
+    METHOD_VERSION,
+    Clipping,
+    Decay,
+    Learning,
+    Mechanism,
+    Performance,
+    Progress,
+    train,
+)
+from sugarbush.params import TINY, DpSgdParams, Params
+from sugarbush.paths import Roots, find_input, make_private, require, whole_file, whole_folder
+from sugarbush.privacy.draws import digest_of, open_draws
+from sugarbush.privacy.kinds import Private
+from sugarbush.privacy.plan import Plan
+from sugarbush.schema import Schema, load_schema
+from tasks import stage
+from tasks.budget import METADATA, TRAINING, draws_of, open_ledger
+from tasks.device import open_device
+from tasks.forced import was_forced
+from tasks.private_files import load_codes, load_records, load_sketch, read_stamp
+from tasks.release import copy_release, read_release, write_release
+from tasks.state import state_of
+from tasks.training import full_plan, schedule_of
+
+NAME = "finetune"
+MODEL = "model"
+
+
+def run(base: Path, params: Params) -> None:
+    """Train, or restore a model that was trained before, and release it."""
+    roots, plan = Roots(base), full_plan(params, Roots(base))
+    mechanism = mechanism_of(params, roots, plan)
+    with open_draws(
+        state_of(params, base), dataset=draws_of(params), stage=NAME,
+        digest=digest_for(base, params, mechanism), forced=was_forced(),
+    ) as draws:  # fmt: skip
+        if draws.finished(MODEL) is None:
+            checkpoints = Checkpoints(roots.private / NAME / draws.run)
+            trained, ids = _trained(base, params, mechanism, checkpoints, run_id=draws.run)
+            with draws.writing(MODEL) as folder:
+                models.save(*trained, folder)
+                (folder / "ledger_ids.json").write_text(json.dumps(ids))
+            shutil.rmtree(checkpoints.folder, ignore_errors=True)
+        finished = draws.finished(MODEL)
+        assert finished is not None
+        with whole_folder(roots.released / "finetuned") as folder:
+            ids = [*_metadata_ids(roots), *copy_release(finished, folder)]
+            card = model_card(
+                mechanism,
+                others=[plan.of(METADATA).event],
+                unit=params.privacy.unit,
+                delta=params.privacy.delta,
+                settings=params.finetune.chosen,
+            )
+            (folder / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
+            write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=draws.run)
+
+
+def mechanism_of(params: Params, roots: Roots, plan: Plan) -> Mechanism:
+    """What the training draws, with the noise of its share of the plan."""
+    settings, schedule = params.finetune.chosen, schedule_of(params, roots)
+    event = plan.of(TRAINING).subsampled
+    assert event is not None
+    return Mechanism(
+        rate=schedule.rate,
+        steps=schedule.steps,
+        repeatable_steps=settings.repeatable_steps,
+        noise_multiplier=event.noise_multiplier,
+        clip_norm=settings.clip_norm,
+        expected_batch_size=schedule.expected_batch_size,
+    )
+
+
+def digest_for(base: Path, params: Params, mechanism: Mechanism) -> str:
+    """What the trained weights depend on: nothing else makes them be drawn again."""
+    roots, settings = Roots(base), params.finetune.chosen
+    schema = load_schema(find_input(base, params.prepare.schema_))
+    return digest_of(
+        version=METHOD_VERSION,
+        corpus=[
+            read_stamp(roots.stamps / f"{name}.json", left_by=name)
+            for name in ("prepare", "extract_metadata")
+        ],
+        start=_pretraining(roots) if settings.model == TINY else settings.model,
+        schema=schema.model_dump(mode="json"),
+        settings=settings.model_dump(mode="json"),
+        privacy=[params.privacy.unit.value, params.privacy.delta],
+        event=mechanism.event.as_dict(),
+    )
+
+
+def load_start(settings: DpSgdParams, roots: Roots, device: torch.device) -> tuple[Any, Any]:
+    """The model that training starts from, and its tokenizer."""
+    if settings.model != TINY:
+        return models.load(settings.model, device=device)
+    folder = require(roots.public / "pretrained" / "config.json", left_by="pretrain").parent
+    return models.load(str(folder), device=device)
+
+
+def units_of(
+    base: Path, schema: Schema, *, tokenizer: Any, max_length: int
+) -> Private[tuple[Example]]:
+    """Every record of the train part as one training example."""
+    private = Roots(base).private
+    records = load_records(private / "prepared" / "train.parquet")
+    codes = load_codes(private / "metadata" / "train.parquet", schema.names)
+    units: Private[tuple[Example]] = records.zip_batch(
+        codes,
+        lambda r, table: examples_of(
+            r.texts, table, schema=schema, tokenizer=tokenizer, max_length=max_length
+        ),
+    )
+    return units
+
+
+def learning_of(settings: DpSgdParams) -> Learning:
+    """AdamW's settings."""
+    return Learning(
+        learning_rate=settings.learning_rate,
+        decay=Decay(settings.decay),
+        warmup_steps=settings.warmup_steps,
+        weight_decay=settings.weight_decay,
+    )
+
+
+def _trained(
+    base: Path, params: Params, mechanism: Mechanism, checkpoints: Checkpoints, *, run_id: str
+) -> tuple[tuple[Any, Any], tuple[str, ...]]:
+    """The model without LoRA factors and its tokenizer, and what paid for them."""
+    roots, settings, how = Roots(base), params.finetune.chosen, params.finetune
+    schema = load_schema(find_input(base, params.prepare.schema_))
+    device = open_device(how.device)
+    model, tokenizer = load_start(settings, roots, device)
+    if how.activation_checkpointing:
+        model.activation_checkpointing_enable()
+    if settings.lora_rank is not None:
+        model = models.with_lora(model, rank=settings.lora_rank)
+    units = units_of(base, schema, tokenizer=tokenizer, max_length=settings.max_length)
+    _tell_cut(units, roots, end=tokenizer.eos_token_id)
+    trained = train(
+        model,
+        units,
+        mechanism=mechanism,
+        learning=learning_of(settings),
+        performance=Performance(
+            micro_batch_tokens=how.micro_batch_tokens,
+            bfloat16=how.precision == "bfloat16"
+            or (how.precision == "auto" and device.type == "cuda"),
+            clipping=Clipping(how.clipping),
+            checkpoint_every=how.checkpoint_every,
+        ),
+        probe=probe_examples(len(tokenizer), max_length=settings.max_length),
+        checkpoints=checkpoints,
+        ledger=open_ledger(params, base),
+        stage=NAME,
+        run=run_id,
+        sketch=load_sketch(roots.private / "prepared" / "sketch.json"),
+        report=_say,
+    )
+    plain = models.merged(trained.value).to(torch.device("cpu"))
+    return (plain, tokenizer), trained.ledger_ids
+
+
+def _tell_cut(units: Private[tuple[Example]], roots: Roots, *, end: int) -> None:
+    make_private(roots.internal)
+    with whole_file(roots.internal / f"{NAME}.json") as path:
+        path.write_text(json.dumps({"texts_cut": truncated(units, end=end)}) + "\n")
+
+
+def _pretraining(roots: Roots) -> str:
+    path = require(roots.public / "pretrained" / "pretrain.json", left_by="pretrain")
+    return str(json.loads(path.read_text())["digest"])
+
+
+def _metadata_ids(roots: Roots) -> list[str]:
+    return list(read_release(roots.released / "metadata")["ledger_ids"])
+
+
+def _say(progress: Progress) -> None:
+    print(
+        f"{NAME}: step {progress.step} of {progress.steps}, epsilon {progress.epsilon:.3g} by the "
+        f"plan, {progress.expected_examples_per_s:.0f} examples/s expected, "
+        f"{progress.remaining_s / 60:.1f} minutes left",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    stage.main(NAME, run)

@@ -1,0 +1,135 @@
+"""The tiny model that needs no download, trained on public text alone.
+
+Reads    the schema; the files of pretrain.sources
+Writes   data/public/pretrained/     model and tokenizer, pretrain.json
+Spends   nothing; no private record is read
+
+The simulator writes most of the text, by codes drawn uniformly from the schema's public values, so
+that the model meets the control codes before it is fine-tuned. Nothing is written where
+`finetune` names another model.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sugarbush.dpsgd import models
+from sugarbush.dpsgd.data import examples_of, plain_examples
+from sugarbush.dpsgd.language_modelling import Example, perplexity
+from sugarbush.dpsgd.ordinary import train_on_public
+from sugarbush.dpsgd.train import Decay, Learning
+from sugarbush.llm.client import RandomRequest
+from sugarbush.llm.simulator.writer import Simulator
+from sugarbush.params import TINY, Params, PretrainParams
+from sugarbush.paths import Roots, find_input, whole_folder
+from sugarbush.privacy.draws import digest_of
+from sugarbush.randomness import public_rng
+from sugarbush.schema import Schema, load_schema
+from tasks import stage
+from tasks.device import open_device
+from tasks.pool import load_pool
+from tasks.where_needed import leave_note
+
+NAME = "pretrain"
+_CHECKED = 200  # texts that the model is tried on, and not trained on
+
+
+def run(base: Path, params: Params) -> None:
+    """Write public texts, train a tokenizer and a model on them, and say how well it went."""
+    roots, settings = Roots(base), params.pretrain
+    if params.finetune.chosen.model != TINY:
+        leave_note(roots.public / "pretrained")
+        return
+    schema = load_schema(find_input(base, params.prepare.schema_))
+    texts, codes = simulated(schema, settings)
+    others = _others(base, settings)
+    tokenizer = models.train_tokenizer([*texts, *others], vocabulary=settings.vocabulary)
+    length = settings.max_length
+    examples = [
+        *examples_of(texts, codes, schema=schema, tokenizer=tokenizer, max_length=length),
+        *plain_examples(others, tokenizer=tokenizer, max_length=length),
+    ]
+    held, kept = _split([example for (example,) in examples], settings.seed)
+    shape = models.Shape(
+        layers=settings.layers, width=settings.width, heads=settings.heads, context=length
+    )
+    device = open_device(settings.device)
+    model = models.new_model(tokenizer, shape, seed=settings.seed).to(device)
+    train_on_public(
+        model,
+        kept,
+        learning=Learning(
+            learning_rate=settings.learning_rate,
+            decay=Decay.LINEAR,
+            warmup_steps=20,
+            weight_decay=0.01,
+        ),
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        micro_batch_tokens=settings.micro_batch_tokens,
+        bfloat16=device.type == "cuda",
+        seed=settings.seed,
+        report=_say,
+    )
+    with whole_folder(roots.public / "pretrained") as folder:
+        models.save(model.to(torch.device("cpu")), tokenizer, folder)
+        described = {
+            "digest": digest_of(
+                settings=settings.model_dump(mode="json", exclude={"device"}),
+                texts=texts,
+                codes=codes.tolist(),
+                others=others,
+            ),
+            "examples": len(kept),
+            "tokens": int(sum(len(example.tokens) for example in kept)),
+            "weights": sum(p.numel() for p in model.parameters()),
+            "perplexity_on_public_text": perplexity(model, held, batch_size=settings.batch_size),
+        }
+        (folder / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
+
+
+def _others(base: Path, settings: PretrainParams) -> tuple[str, ...]:
+    if not settings.sources:
+        return ()
+    return load_pool(settings.sources, base=base, setting="pretrain.sources")
+
+
+def simulated(
+    schema: Schema, settings: PretrainParams
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Texts by the simulator and their codes (n, d), drawn uniformly: nothing of it is private."""
+    rng = public_rng(settings.seed, "codes")
+    columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]
+    codes = np.stack(columns, axis=1)
+    writer = Simulator(seed=settings.seed)
+    texts = tuple(
+        writer.write(
+            RandomRequest(
+                subject=schema.subject, attributes=schema.decode(tuple(row)), sample=number
+            )
+        )
+        for number, row in enumerate(codes.tolist())
+    )
+    return texts, codes
+
+
+def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:
+    """Some to try the model on, the others to train it on."""
+    order = public_rng(seed, "held").permutation(len(examples))
+    held = min(_CHECKED, len(examples) // 10)
+    shuffled = [examples[place] for place in order]
+    return shuffled[:held], shuffled[held:]
+
+
+def _say(step: int, steps: int, loss: float) -> None:
+    if step % 50 == 0 or step == steps:
+        print(f"{NAME}: step {step} of {steps}, {loss:.2f} nats a token of public text", flush=True)
+
+
+if __name__ == "__main__":
+    stage.main(NAME, run)

@@ -1,0 +1,47 @@
+"""Stages that only methods which fine-tune need.
+
+DVC has no conditional stages: one that no chosen method needs leaves a note, and loads nothing
+of what it would have run. `python -m tasks.where_needed finetune`
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+from sugarbush.params import Params, load_params
+from sugarbush.paths import whole_folder
+from tasks import stage
+
+FOLDERS = {
+    "pretrain": Path("public", "pretrained"),
+    "finetune": Path("released", "finetuned"),
+    "generate": Path("released", "generated"),
+}
+
+
+def run(base: Path, params: Params, name: str) -> None:
+    """Run a stage, or leave a note in its folder."""
+    if params.trains:
+        import_module(f"tasks.{name}").run(base, params)
+    else:
+        leave_note(base / "data" / FOLDERS[name])
+
+
+def leave_note(folder: Path) -> None:
+    """What DVC finds in place of a result: an empty folder would make it warn."""
+    with whole_folder(folder) as temporary:
+        (temporary / "not_needed.txt").write_text("No method of params.yaml needs this stage.\n")
+
+
+def main() -> None:
+    """Run the stage that is named, in the current folder."""
+    parser = argparse.ArgumentParser(prog="python -m tasks.where_needed")
+    parser.add_argument("stage", choices=list(FOLDERS))
+    name: str = parser.parse_args().stage
+    stage.guarded(name, lambda base: run(base, load_params(), name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The plan of fine-tuning: its steps from the DP record count, its noise from the whole plan."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sugarbush.errors import MissingInputError
+from sugarbush.paths import Roots
+from sugarbush.privacy.accounting import epsilon
+from tasks.budget import TRAINING, plan_for
+from tasks.training import full_plan, schedule_of
+from tests.settings import params
+
+DPFT = {"methods": ["dpft"], "finetune__dpft__batch_size": 256, "finetune__dpft__epochs": 4}
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Roots:
+    """A checkout whose metadata stage has released a record count of 4,000."""
+    folder = Roots(tmp_path).released / "metadata"
+    folder.mkdir(parents=True)
+    (folder / "table.json").write_text(json.dumps({"record_count": 4000.0}))
+    return Roots(tmp_path)
+
+
+def test_rate_and_steps_follow_from_the_dp_record_count(roots: Roots) -> None:
+    schedule = schedule_of(params(**DPFT), roots)
+    assert schedule.rate == pytest.approx(256 / 4000)
+    assert schedule.steps == round(4 * 4000 / 256)
+
+
+def test_a_setting_takes_the_place_of_the_count(tmp_path: Path) -> None:
+    schedule = schedule_of(params(**DPFT, finetune__dpft__records=2000), Roots(tmp_path))
+    assert schedule.rate == pytest.approx(256 / 2000)
+
+
+def test_without_a_count_the_stage_that_leaves_it_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="synthesize_metadata"):
+        schedule_of(params(**DPFT), Roots(tmp_path))
+
+
+@pytest.mark.parametrize("methods", [["dpft"], ["maple", "dpft"]])
+def test_the_whole_plan_meets_epsilon_and_nobody_elses_noise_moves(
+    roots: Roots, methods: list[str]
+) -> None:
+    settings = params(**DPFT | {"methods": methods})
+    before, after = plan_for(settings), full_plan(settings, roots)
+    spent = epsilon([a.event for a in after.allotments], delta=settings.privacy.delta)
+    assert 0.995 < spent <= 1.0
+    others = [a for a in before.allotments if a.name != TRAINING]
+    assert [a for a in after.allotments if a.name != TRAINING] == others
+
+
+def test_repeatable_steps_are_paid_for_beforehand(roots: Roots) -> None:
+    settings = params(**DPFT, finetune__dpft__repeatable_steps=10)
+    event = full_plan(settings, roots).of(TRAINING).subsampled
+    assert event is not None
+    assert event.count == schedule_of(settings, roots).steps + 10
+
+
+def test_without_fine_tuning_the_plan_is_as_it_was(tmp_path: Path) -> None:
+    settings = params(methods=["maple"])
+    assert full_plan(settings, Roots(tmp_path)) == plan_for(settings)
