@@ -98,7 +98,7 @@ def summarise(base: Path, params: Params, console: Console) -> None:
         "dataset total",
         f"{_number(card['budget']['dataset_total_epsilon'])} of a cap of {params.privacy.cap:g}",
     )
-    for method in params.methods:
+    for method in params.released:
         synthetic = final_folder(roots, method) / "synthetic.jsonl"
         count = sum(1 for _ in synthetic.open(encoding="utf-8"))
         table.add_row(f"synthetic ({method})", f"{synthetic}  ({count} texts)")

@@ -44,6 +44,7 @@ class Method(StrEnum):
     AUGPE = "augpe"
     PUBLIC = "public"
     DPFT = "dpft"
+    CRT = "crt"
 
     @property
     def votes(self) -> bool:
@@ -53,6 +54,11 @@ class Method(StrEnum):
     def trains(self) -> bool:
         """Whether it fine-tunes a model by DP-SGD, and so neither starts nor evolves candidates."""
         return self is Method.DPFT
+
+    @property
+    def is_confidential(self) -> bool:
+        """Whether it has no DP guarantee, and so stays an arm in the private root."""
+        return self is Method.CRT
 
     @property
     def uses_metadata(self) -> bool:
@@ -433,17 +439,18 @@ class InitialiseParams(Section):
 
 
 class EvolveParams(Section):
-    """The presets, by method. `dpft` has none: its texts come from `finetune` and `generate`."""
+    """The presets, by method. Those that train a model have none: their texts come from it."""
 
     maple: EvolutionParams
     augpe: EvolutionParams
     public: EvolutionParams
     dpft: None
+    crt: None
     seed: int
 
     def of(self, method: Method) -> EvolutionParams:
         """The preset of a method that evolves candidates."""
-        if method.trains:
+        if method.trains or method.is_confidential:
             raise InvariantError(f"{method} evolves no candidates")
         return getattr(self, method.value)  # type: ignore[no-any-return]
 
@@ -528,6 +535,33 @@ class GenerateParams(Section):
     seed: int
 
 
+class CrtParams(Section):
+    """Confidentially Redacted Training from the tiny GPT-2.
+
+    `detectors`: regex, presidio, or a token classification model by name or path. `labelled` is a
+    public file of texts with labelled spans, on which the miss rate is measured; `gamma` None takes
+    its upper bound, or 1 where nothing was measured. `epsilon` is the Bayesian one that the noise
+    is made for.
+    """
+
+    detectors: tuple[str, ...]
+    threshold: Annotated[float, Field(ge=0, le=1)]
+    labelled: str | None
+    gamma: Annotated[float, Field(gt=0, le=1)] | None
+    epsilon: Annotated[float, Field(gt=0)]
+    max_length: Annotated[int, Field(ge=16)]
+    batch_size: Annotated[float, Field(ge=1)]
+    epochs: Annotated[float, Field(gt=0)]
+    clip_norm: Annotated[float, Field(gt=0)]
+    learning_rate: Annotated[float, Field(gt=0)]
+    repeatable_steps: Annotated[int, Field(ge=0)]
+    micro_batch_tokens: Annotated[int, Field(ge=16)]
+    checkpoint_every: Annotated[int, Field(ge=1)]
+    texts: Annotated[int, Field(ge=1)]
+    device: str
+    seed: int
+
+
 class EvaluateParams(Section):
     """Metrics against the held-out part (internal)."""
 
@@ -560,6 +594,7 @@ class Params(Section):
     pretrain: PretrainParams
     finetune: FinetuneParams
     generate: GenerateParams
+    crt: CrtParams
     evaluate: EvaluateParams
     report: ReportParams
 
@@ -571,7 +606,17 @@ class Params(Section):
     @property
     def evolving(self) -> tuple[Method, ...]:
         """The methods that ask a generator for candidates."""
-        return tuple(method for method in self.methods if not method.trains)
+        return tuple(m for m in self.released if not m.trains)
+
+    @property
+    def released(self) -> tuple[Method, ...]:
+        """The methods whose texts are released: all but the confidential ones."""
+        return tuple(method for method in self.methods if not method.is_confidential)
+
+    @property
+    def redacts(self) -> bool:
+        """Whether one of the methods trains on a redacted corpus."""
+        return any(method.is_confidential for method in self.methods)
 
     @model_validator(mode="after")
     def _distinct(self) -> Params:
@@ -632,6 +677,10 @@ def _filled_in(fields: dict[str, Any]) -> dict[str, Any]:
     prepare, privacy, evolve = dict(prepare), dict(privacy), dict(evolve)
     if not example and str(prepare.get("donated", "")).startswith(EXAMPLE_FOLDER):
         prepare["donated"] = None
+    crt = fields.get("crt")
+    labelled = str(crt.get("labelled", "")) if isinstance(crt, dict) else ""
+    if isinstance(crt, dict) and not example and labelled.startswith(EXAMPLE_FOLDER):
+        fields = {**fields, "crt": {**crt, "labelled": None}}
     if "dataset" in privacy and privacy["dataset"] is None:
         privacy["dataset"] = "example" if example else _slug(Path(file).stem)
     if "purpose" in privacy and privacy["purpose"] is None:

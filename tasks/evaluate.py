@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +162,10 @@ def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int,
 
 
 def run(base: Path, params: Params) -> None:
-    """Measure every method, and a real sample as the ceiling."""
+    """Measure every method whose texts are released, and a real sample as the ceiling."""
+    if not params.released:
+        write_figures(base, [], {}, key=state_key(state_of(params, base)))
+        return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     wanted = params.evaluate
     train, heldout = (
@@ -205,7 +208,7 @@ def run(base: Path, params: Params) -> None:
         ceiling = ruler.train.limited(count, rng=public_rng(wanted.seed, REAL))
         figures += ruler.texts(ceiling, method=REAL, round_=FINAL)
         figures += ruler.downstream(ruler.train, train.codes, method=REAL)
-        for method in params.methods:
+        for method in params.released:
             for round_, everything in stages_of(base, method, schema):
                 population = everything.take(
                     _chosen(len(everything), count, wanted.seed, method, round_)
@@ -224,7 +227,7 @@ def equal_count(base: Path, params: Params, schema: Schema) -> int:
 
     Most metrics depend on the number of texts, and MAUVE on the number of clusters, a tenth of it.
     """
-    finals = (final_folder(Roots(base), method) / "final.parquet" for method in params.methods)
+    finals = (final_folder(Roots(base), method) / "final.parquet" for method in params.released)
     smallest = min(len(load_population(final, schema.names)) for final in finals)
     return min(params.evaluate.max_texts, smallest)
 
@@ -267,7 +270,7 @@ def write_figures(
     """The internal figures, as DVC's metrics and plots read them, and their keyed stamp."""
     internal = make_private(Roots(base).internal)
     plots = make_private(internal / "plots")
-    frame = pd.DataFrame([vars(figure) for figure in figures])
+    frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(Figure)])
     nested: dict[str, Any] = {}
     for figure in figures:
         if figure.round == FINAL:

@@ -107,7 +107,7 @@ def _in_use(params: EvolutionParams) -> dict[str, Any]:
 
 def run(base: Path, params: Params, method: Method) -> None:
     """Evolve, restoring every round that was finished before, and release the result."""
-    if method.trains:
+    if method.trains or method.is_confidential:
         leave_note(Roots(base).released / NAME / method.value)
         return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))

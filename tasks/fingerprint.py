@@ -34,7 +34,7 @@ def run(base: Path, params: Params) -> None:
     schema = load_schema(find_input(base, settings.schema_))
     donated = [settings.donated] if settings.donated is not None else []
     sources = [s.file for s in pool.sources] if _uses_pool(params) else []
-    sources += [s.file for s in params.pretrain.sources] if params.trains else []
+    sources += [s.file for s in params.pretrain.sources] if params.trains or params.redacts else []
     digests = {
         "corpus": _digest_of_files(base, [settings.file], setting="prepare.file"),
         "schema": hashlib.sha256(schema.model_dump_json().encode()).digest(),

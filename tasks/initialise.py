@@ -83,7 +83,7 @@ def _survivors(params: EvolutionParams, record_count: float | None) -> int:
 
 def run(base: Path, params: Params, method: Method) -> None:
     """Ask the generator for the first candidates and keep the usable answers."""
-    if method.trains:
+    if method.trains or method.is_confidential:
         leave_note(Roots(base).released / "initial" / method.value)
         return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))

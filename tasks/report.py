@@ -53,6 +53,7 @@ from tasks.encoder import open_encoder
 from tasks.private_files import load_real_texts
 from tasks.release import read_release
 from tasks.texts import final_folder
+from tasks.where_needed import leave_note
 
 NAME = "report"
 ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
@@ -65,7 +66,7 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
     roots = Roots(base)
     ledger = open_ledger(params, base)
     folders = [roots.released / "metadata"]
-    folders += [final_folder(roots, method) for method in params.methods]
+    folders += [final_folder(roots, method) for method in params.released]
     ids = [i for folder in folders for i in read_release(folder)["ledger_ids"]]
     donated = pd.read_parquet(roots.public / "donated" / "donated.parquet")
     return Release(
@@ -83,7 +84,7 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
         generator=generator_facts(params),
         starts_from=Path(params.finetune.chosen.model).name if params.trains else None,
         encoder=ENCODERS.get(params.embedding.model, params.embedding.model),
-        methods=tuple(m.value for m in params.methods),
+        methods=tuple(m.value for m in params.released),
         software=software_versions(),
         created=datetime.now(UTC).date().isoformat(),
         engine=engine_of(base),
@@ -302,7 +303,7 @@ def maps_of(
         open_encoder(params, roots, private=True) as private,
         open_encoder(params, roots, private=False) as encoder,
     ):
-        for method in params.methods:
+        for method in params.released:
             final = load_population(final_folder(roots, method) / "final.parquet", schema.names)
             if len(final) > 1:
                 axes = synthetic_projection(encoder.encode(final.texts))
@@ -311,11 +312,14 @@ def maps_of(
 
 
 def run(base: Path, params: Params) -> None:
-    """Write the card and both pages."""
+    """Write the card and both pages, if there is a method whose texts are released."""
+    if not params.released:
+        leave_note(Roots(base).published)
+        return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     with open_encoder(params, roots, private=False) as encoder:
         methods = tuple(
-            method_of(base, params, m, schema, encode=encoder.encode) for m in params.methods
+            method_of(base, params, m, schema, encode=encoder.encode) for m in params.released
         )
     data = PublicData(
         release=release_of(base, params, schema),

@@ -15,6 +15,9 @@ from sugarbush.schema import Schema
 
 def final_folder(roots: Roots, method: Method) -> Path:
     """The folder with a method's final texts. Raises MissingInputError naming its stage."""
+    if method.is_confidential:
+        path = roots.private / "arms" / method.value / "synthetic.jsonl"
+        return require(path, left_by=method.value).parent
     if method.trains:
         return require(roots.released / "generated" / "final.parquet", left_by="generate").parent
     return require(roots.released / "evolve" / method.value, left_by=f"evolve@{method}")

@@ -1,4 +1,4 @@
-"""Stages that only methods which fine-tune need.
+"""Stages that only methods which train a model need.
 
 DVC has no conditional stages: one that no chosen method needs leaves a note, and loads nothing
 of what it would have run. `python -m tasks.where_needed finetune`
@@ -18,15 +18,27 @@ FOLDERS = {
     "pretrain": Path("public", "pretrained"),
     "finetune": Path("released", "finetuned"),
     "generate": Path("released", "generated"),
+    "crt": Path("stamps", "crt"),
 }
 
 
 def run(base: Path, params: Params, name: str) -> None:
     """Run a stage, or leave a note in its folder."""
-    if params.trains:
+    if is_needed(params, name):
         import_module(f"tasks.{name}").run(base, params)
     else:
         leave_note(base / "data" / FOLDERS[name])
+
+
+def is_needed(params: Params, name: str) -> bool:
+    """Whether a chosen method needs the stage."""
+    match name:
+        case "pretrain":
+            return params.trains or params.redacts
+        case "crt":
+            return params.redacts
+        case _:
+            return params.trains
 
 
 def leave_note(folder: Path) -> None:

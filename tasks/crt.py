@@ -1,0 +1,222 @@
+"""Confidentially Redacted Training: an arm that has no DP guarantee and stays private.
+
+Reads    data/private/prepared/train.parquet, data/public/pretrained/, crt.labelled
+Writes   data/private/arms/crt/      model and tokenizer, synthetic.jsonl
+         data/private/crt/           checkpoints, until the run has ended
+         reports/internal/confidentiality.json  what is promised, and the policy's measured recall
+         data/stamps/crt/
+Spends   nothing of the DP budget, since nothing of it is released; confidential training is noted
+         in a ledger of its own, where it is never added to a DP epsilon
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sugarbush.crt.card import confidentiality_card
+from sugarbush.crt.confidentiality import agreed_gamma, noise_for
+from sugarbush.crt.policies import make_policy
+from sugarbush.crt.recall import Measurement, measure
+from sugarbush.crt.redact import Policy
+from sugarbush.crt.screening import Screened, screen
+from sugarbush.crt.train import PublicPass, train_by_crt
+from sugarbush.crt.units import text_units
+from sugarbush.dpsgd import models
+from sugarbush.dpsgd.checkpoints import Checkpoints
+from sugarbush.dpsgd.data import probe_examples
+from sugarbush.dpsgd.generate import Decoding, generate
+from sugarbush.dpsgd.sampling import make_schedule
+from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance
+from sugarbush.errors import InvariantError
+from sugarbush.params import Params
+from sugarbush.paths import Roots, make_private, require, whole_file, whole_folder
+from sugarbush.privacy.accounting import Relation
+from sugarbush.privacy.draws import digest_of
+from sugarbush.privacy.events import ConfidentialTraining
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.kinds import Private, Released
+from sugarbush.privacy.ledger import Ledger
+from tasks import stage
+from tasks.device import open_device
+from tasks.labelled import load_labelled
+from tasks.private_files import load_records, read_stamp
+from tasks.state import state_of
+
+NAME = "crt"
+METHOD_VERSION = 1  # to be raised when a trained model comes to mean something else
+
+
+def run(base: Path, params: Params) -> None:
+    """Measure the policy, screen, train, write texts, and say what is promised."""
+    roots, settings = Roots(base), params.crt
+    policy = make_policy(settings.detectors, threshold=settings.threshold)
+    measured = measured_recall(base, params, policy)
+    gamma = agreed_gamma(settings.gamma, measured=None if measured is None else measured.gamma)
+    records = load_records(roots.private / "prepared" / "train.parquet")
+    screened = screen(records.map_batch(lambda r: r.texts), policy=policy)
+    mechanism = mechanism_of(params, screened, gamma=gamma)
+    digest = digest_of(
+        version=METHOD_VERSION,
+        corpus=read_stamp(roots.stamps / "prepare.json", left_by="prepare"),
+        settings=settings.model_dump(mode="json"),
+        event=mechanism.event.as_dict(),
+    )
+    checkpoints = Checkpoints(roots.private / NAME / digest)
+    trained, tokenizer = _trained(base, params, screened, mechanism, checkpoints, run_id=digest)
+    with whole_folder(roots.private / "arms" / NAME, private=True) as folder:
+        models.save(trained.value, tokenizer, folder)
+        _write_texts(trained, tokenizer, params, folder)
+    shutil.rmtree(checkpoints.folder, ignore_errors=True)
+    _write_card(roots, params, mechanism, gamma=gamma, measured=measured, screened=screened)
+    _write_stamp(roots, digest, key=state_key(state_of(params, base)))
+
+
+def measured_recall(base: Path, params: Params, policy: Policy) -> Measurement | None:
+    """What the policy misses on the labelled sample, where there is one."""
+    name = params.crt.labelled
+    if name is None:
+        return None
+    sample = load_labelled(base, name, text_column=params.prepare.text_column)
+    return measure(sample, policy, name=Path(name).name)
+
+
+def mechanism_of(params: Params, screened: Screened, *, gamma: float) -> Mechanism:
+    """DP-SGD over the private part, with the noise that the Bayesian epsilon asks for."""
+    settings = params.crt
+    schedule = make_schedule(
+        batch_size=settings.batch_size,
+        epochs=settings.epochs,
+        unit_count=screened.private_count(),
+    )
+    draws = schedule.steps + settings.repeatable_steps
+    return Mechanism(
+        rate=schedule.rate,
+        steps=schedule.steps,
+        repeatable_steps=settings.repeatable_steps,
+        noise_multiplier=noise_for(
+            settings.epsilon, gamma=gamma, delta=params.privacy.delta, rate=schedule.rate,
+            steps=draws,
+        ),
+        clip_norm=settings.clip_norm,
+        expected_batch_size=schedule.expected_batch_size,
+        relation=Relation.REPLACE_ONE,
+    )  # fmt: skip
+
+
+def open_confidential_ledger(params: Params, base: Path) -> Ledger:
+    """Where confidential training is noted: beside the DP ledgers, and never added to them."""
+    return Ledger(
+        state_of(params, base),
+        dataset=params.privacy.dataset,
+        purpose=f"{params.privacy.purpose.value}-confidentiality",
+        unit=params.privacy.unit,
+        cap=math.inf,
+        delta=params.privacy.delta,
+    )
+
+
+def _trained(
+    base: Path,
+    params: Params,
+    screened: Screened,
+    mechanism: Mechanism,
+    checkpoints: Checkpoints,
+    *,
+    run_id: str,
+) -> tuple[Released[Any], Any]:
+    settings = params.crt
+    start = require(Roots(base).public / "pretrained" / "config.json", left_by="pretrain").parent
+    model, tokenizer = models.load(str(start), device=open_device(settings.device))
+    learning = Learning(
+        learning_rate=settings.learning_rate, decay=Decay.CONSTANT, warmup_steps=0,
+        weight_decay=0.0,
+    )  # fmt: skip
+
+    def units(texts: Private[str]) -> Private[Any]:
+        return texts.map_batch(
+            lambda own: text_units(own, tokenizer=tokenizer, max_length=settings.max_length)
+        )
+
+    public, private = screened.parts()
+    trained = train_by_crt(
+        model,
+        public=units(public),
+        private=units(private),
+        mechanism=mechanism,
+        learning=learning,
+        public_pass=PublicPass(learning=learning, batch_size=16, seed=settings.seed),
+        performance=Performance(
+            micro_batch_tokens=settings.micro_batch_tokens,
+            bfloat16=False,
+            clipping=Clipping.BOOK_KEEPING,
+            checkpoint_every=settings.checkpoint_every,
+        ),
+        probe=probe_examples(len(tokenizer), max_length=settings.max_length),
+        checkpoints=checkpoints,
+        ledger=open_confidential_ledger(params, base),
+        stage=NAME,
+        run=run_id,
+    )
+    return trained, tokenizer
+
+
+def _write_texts(trained: Released[Any], tokenizer: Any, params: Params, folder: Path) -> None:
+    how, settings = params.generate, params.crt
+    texts = generate(
+        trained,
+        Released([tokenizer.eos_token] * settings.texts),
+        tokenizer=tokenizer,
+        decoding=Decoding(
+            top_k=how.top_k,
+            top_p=how.top_p,
+            temperature=how.temperature,
+            max_length=settings.max_length,
+            batch_size=how.batch_size,
+            attempts=how.attempts,
+        ),
+        seed=how.seed,
+    ).value.texts
+    pd.DataFrame({"text": list(texts)}).to_json(
+        folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False
+    )
+
+
+def _write_card(
+    roots: Roots,
+    params: Params,
+    mechanism: Mechanism,
+    *,
+    gamma: float,
+    measured: Measurement | None,
+    screened: Screened,
+) -> None:
+    event = mechanism.event
+    if not isinstance(event, ConfidentialTraining):
+        raise InvariantError("CRT trains with noise, under REPLACE_ONE")
+    card = confidentiality_card(
+        event,
+        gamma=gamma,
+        delta=params.privacy.delta,
+        measured=measured,
+        in_theorem=screened.in_theorem,
+    )
+    make_private(roots.internal)
+    with whole_file(roots.internal / "confidentiality.json") as path:
+        path.write_text(json.dumps(card, indent=1) + "\n")
+
+
+def _write_stamp(roots: Roots, digest: str, *, key: bytes) -> None:
+    stamp = hmac.new(key, digest.encode(), "sha256").hexdigest()
+    with whole_folder(roots.stamps / NAME) as folder:
+        (folder / "stamp.json").write_text(json.dumps({"stamp": stamp}) + "\n")
+
+
+if __name__ == "__main__":
+    stage.main(NAME, run)

@@ -1,0 +1,120 @@
+"""CRT as the only method: every stage runs, nothing is released, confidentiality has its own rows.
+
+The stages run in this process, in DVC's order, so that the libraries are loaded once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sugarbush.errors import InputError
+from sugarbush.params import Method, load_params
+from sugarbush.privacy.events import ConfidentialTraining
+from tasks import where_needed
+from tasks.crt import open_confidential_ledger
+from tasks.labelled import load_labelled
+from tests.integration.project import Project, make_project
+
+SMALL = {
+    "crt__labelled": "labelled.jsonl",
+    "crt__max_length": 64,
+    "crt__batch_size": 32,
+    "crt__epochs": 1,
+    "crt__texts": 5,
+    "crt__epsilon": 1.0,
+    "generate__attempts": 20,
+}
+LABELLED = [
+    {
+        "text": f"Please call 555-010-{i:04d} soon",
+        "spans": [{"start": 12, "end": 24, "label": "PHONE"}],
+    }
+    for i in range(40)
+]
+
+
+def write_labelled(folder: Path) -> None:
+    lines = "".join(json.dumps(record) + "\n" for record in LABELLED)
+    (folder / "labelled.jsonl").write_text(lines)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A small corpus, run once from the first stage to the last."""
+    folder = tmp_path_factory.mktemp("crt")
+    made = make_project(folder / "checkout", folder / "state", methods=["crt"], **SMALL)
+    write_labelled(made.path)
+    params = load_params(made.path / "params.yaml")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUGARBUSH_STATE", str(made.state))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        for name in ("fingerprint", "prepare", "extract_metadata", "synthesize_metadata"):
+            import_module(f"tasks.{name}").run(made.path, params)
+        for name in ("initialise", "evolve"):
+            import_module(f"tasks.{name}").run(made.path, params, Method.CRT)
+        for name in ("pretrain", "finetune", "generate", "crt"):
+            where_needed.run(made.path, params, name)
+        for name in ("evaluate", "report"):
+            import_module(f"tasks.{name}").run(made.path, params)
+        yield made
+
+
+def test_nothing_of_the_dp_budget_is_spent(project: Project) -> None:
+    assert project.charges() == ()
+
+
+def test_the_training_is_noted_as_confidential_in_a_ledger_of_its_own(project: Project) -> None:
+    params = load_params(project.path / "params.yaml")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUGARBUSH_STATE", str(project.state))
+        ledger = open_confidential_ledger(params, project.path)
+    (entry,) = ledger.entries()
+    assert isinstance(entry.event, ConfidentialTraining)
+    assert ledger.total() == math.inf
+
+
+def test_the_card_promises_confidentiality_and_no_dp(project: Project) -> None:
+    card = json.loads((project.path / "reports/internal/confidentiality.json").read_text())
+    assert card["heading"] == "Confidentiality, not differential privacy"
+    assert card["differential_privacy"]["epsilon"].startswith("infinite")
+    assert 0.95 < card["bayesian"]["epsilon"] <= 1.0
+    assert card["bayesian"]["epsilon"] < card["uniform"]["epsilon"]
+    assert card["bayesian"]["gamma"] == pytest.approx(1 - 0.05 ** (1 / 40), rel=1e-6)
+    assert card["recall"]["sample"] == "labelled.jsonl"
+    assert card["by_gamma"][-1]["epsilon"] == card["uniform"]["epsilon"]
+
+
+def test_texts_and_model_stay_in_the_private_root(project: Project) -> None:
+    arm = project.path / "data/private/arms/crt"
+    assert len(pd.read_json(arm / "synthetic.jsonl", lines=True)) == 5
+    assert (arm / "config.json").exists()
+    outside = [*(project.path / "data/released").rglob("*")]
+    outside += (project.path / "reports/public").rglob("*")
+    files = {path.name for path in outside if path.is_file()}
+    assert not files & {
+        "synthetic.jsonl",
+        "final.parquet",
+        "model.safetensors",
+        "release_card.json",
+    }
+
+
+def test_no_checkpoint_is_left(project: Project) -> None:
+    assert not list((project.path / "data/private/crt").rglob("*.pt"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("{", "cannot be read"), ('{"text": "a"}', "row 1: needs"), ('{"spans": []}', "row 1: needs")],
+)
+def test_a_labelled_file_that_is_none_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "labelled.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match=said):
+        load_labelled(tmp_path, "labelled.jsonl", text_column="text")
