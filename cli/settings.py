@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from sugarbush.errors import ParamsError
+from sugarbush.overlay import lay_over
 from sugarbush.params import FILE, Params, parse_params
 from sugarbush.paths import whole_file
 
@@ -43,7 +44,7 @@ def changed_settings(
     if overlay is not None:
         if not overlay.is_file():
             raise ParamsError(f"{overlay}: not found (--settings)")
-        _merge(settings, _loaded(yaml, overlay), (), names)
+        names += lay_over(settings, _loaded(yaml, overlay))
     for assignment in assignments:
         name, mark, value = assignment.partition("=")
         if not mark:
@@ -51,7 +52,7 @@ def changed_settings(
         parsed = _parsed(yaml, value)
         for part in reversed(name.strip().split(".")):
             parsed = {part: parsed}
-        _merge(settings, parsed, (), names)
+        names += lay_over(settings, parsed)
     text = StringIO()
     yaml.dump(settings, text)
     params = parse_params(YAML(typ="safe").load(text.getvalue()), source=FILE)
@@ -80,16 +81,3 @@ def _parsed(yaml: YAML, value: str) -> Any:
         return yaml.load(value)
     except YAMLError:
         raise ParamsError(f"-S …={value}: is not YAML") from None
-
-
-def _merge(
-    settings: Any, changes: Mapping[str, Any], place: tuple[str, ...], changed: list[str]
-) -> None:
-    """Sections are merged; lists and values are replaced."""
-    for key, value in changes.items():
-        here = (*place, str(key))
-        if isinstance(value, Mapping) and isinstance(settings.get(key), Mapping):
-            _merge(settings[key], value, here, changed)
-        elif key not in settings or settings[key] != value:
-            settings[key] = value
-            changed.append(".".join(here))

@@ -11,6 +11,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from sugarbush.errors import ParamsError
+from sugarbush.evolution.population import NO_CODE
 from sugarbush.params import Method, Params, load_params
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.schema import load_schema
@@ -71,7 +72,8 @@ def _metadata(base: Path, params: Params, rows: int, console: Console) -> None:
         return
     frame = pd.read_parquet(path)
     for place, attribute in enumerate(schema.attributes):
-        counts = frame.iloc[:, place].value_counts()
+        codes = frame.iloc[:, place]
+        counts = codes[codes != NO_CODE].value_counts()
         table = Table(title=f"{attribute.name} (DP)", box=None, padding=(0, 2, 0, 0))
         table.add_column("value")
         table.add_column("rows", justify="right")

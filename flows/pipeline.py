@@ -17,10 +17,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-os.environ.setdefault("DO_NOT_TRACK", "1")
-os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "180")
-
 import networkx as nx
 from dvc.repo import Repo
 from prefect import flow, get_run_logger, task
@@ -62,15 +58,17 @@ def stage(name: str, force: bool = False) -> None:
     run_dvc("--wait-for-lock", "repro", "--single-item", *(["--force"] if force else []), name)
 
 
-def run_dvc(*arguments: str) -> None:
-    """Run DVC with its lines in the run's log. Raises StageFailedError."""
+def run_dvc(*arguments: str, folder: Path = Path()) -> None:
+    """Run DVC in `folder` with its lines in the run's log. Raises StageFailedError."""
     environment = dict(os.environ, SUGARBUSH_QUIET_ERRORS="1", PYTHONUNBUFFERED="1")
     environment["PATH"] = os.pathsep.join(
         [str(Path(sys.executable).parent), environment.get("PATH", "")]
     )
-    told_before = ERRORS.stat().st_size if ERRORS.exists() else 0
+    errors = folder / ERRORS
+    told_before = errors.stat().st_size if errors.exists() else 0
     with subprocess.Popen(
         [sys.executable, "-m", "flows.leash", str(os.getpid()), *arguments],
+        cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -85,14 +83,14 @@ def run_dvc(*arguments: str) -> None:
             process.terminate()
             raise
     if process.returncode != 0:
-        tell_operator(told_before)
-        raise StageFailedError(f"dvc {' '.join(arguments)} failed; see {ERRORS}")
+        tell_operator(errors, told_before)
+        raise StageFailedError(f"dvc {' '.join(arguments)} failed; see {errors}")
 
 
-def tell_operator(told_before: int) -> None:
+def tell_operator(errors: Path, told_before: int) -> None:
     """Print why a stage failed on this terminal, which Prefect does not read."""
-    if ERRORS.exists() and sys.__stderr__ is not None:
-        with ERRORS.open(encoding="utf-8") as log:
+    if errors.exists() and sys.__stderr__ is not None:
+        with errors.open(encoding="utf-8") as log:
             log.seek(told_before)
             sys.__stderr__.write(log.read())
 

@@ -158,9 +158,10 @@ class Engine(StrEnum):
 
 
 class SynthesizeMetadataParams(Section):
-    """AIM."""
+    """AIM. `attributes` limits the table to some of the schema's; None: all."""
 
     engine: Engine
+    attributes: Annotated[tuple[str, ...], Field(min_length=1)] | None
     degree: Annotated[int, Field(ge=1, le=4)]
     max_cells: Annotated[int, Field(ge=1)]
     max_model_mb: Annotated[float, Field(gt=0)]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sugarbush.evolution.population import NO_CODE
 from sugarbush.metadata.engines import METHOD_VERSION, synthesize
 from sugarbush.params import Params
 from sugarbush.paths import Roots, find_input, whole_folder
@@ -38,6 +39,13 @@ def label_attribute(params: Params, schema: Schema) -> str:
     """The attribute whose counts `augpe` starts from: the first one unless named."""
     named = params.synthesize_metadata.label
     return schema.attribute(named).name if named is not None else schema.names[0]
+
+
+def table_attributes(params: Params, schema: Schema) -> list[str]:
+    """The attributes of the DP table, in schema order: all of them unless some are named."""
+    named = params.synthesize_metadata.attributes
+    wanted = schema.names if named is None else [schema.attribute(name).name for name in named]
+    return [name for name in schema.names if name in wanted]
 
 
 def run(base: Path, params: Params) -> None:
@@ -84,9 +92,12 @@ def run(base: Path, params: Params) -> None:
 
 def _draw_table(folder: Path, base: Path, params: Params, schema: Schema, *, run_id: str) -> None:
     roots, plan = Roots(base), plan_for(params)
+    names = table_attributes(params, schema)
+    places = [schema.names.index(name) for name in names]
+    codes = load_codes(roots.private / "metadata" / "train.parquet", schema.names)
     table = synthesize(
-        load_codes(roots.private / "metadata" / "train.parquet", schema.names),
-        schema.domain,
+        codes.map_batch(lambda rows: rows[:, places]),
+        {name: schema.domain[name] for name in names},
         mu=plan.of(METADATA).mu,
         params=params.synthesize_metadata,
         ledger=open_ledger(params, base),
@@ -95,7 +106,8 @@ def _draw_table(folder: Path, base: Path, params: Params, schema: Schema, *, run
         sketch=load_sketch(roots.private / "prepared" / "sketch.json"),
         rng=public_rng(params.synthesize_metadata.seed, "table"),
     )
-    pd.DataFrame(table.rows.value, columns=list(schema.names)).to_parquet(
+    rows = pd.DataFrame(table.rows.value, columns=names)
+    rows.reindex(columns=list(schema.names), fill_value=NO_CODE).to_parquet(
         folder / "rows.parquet", index=False
     )
     (folder / "table.json").write_text(json.dumps(table.to_json()))

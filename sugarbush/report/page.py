@@ -8,8 +8,6 @@ through would not run.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import math
 from collections import Counter
@@ -17,8 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from numpy.typing import NDArray
 
 from sugarbush.report.card import release_card, release_epsilon, short_power
@@ -35,7 +31,6 @@ from sugarbush.report.plots import (
     attribute_shares,
     born,
     count_error,
-    interval,
     map_points,
     number,
     share_error,
@@ -44,15 +39,9 @@ from sugarbush.report.plots import (
     vote_ranks,
 )
 from sugarbush.report.quality import quality_view
+from sugarbush.report.templating import TEMPLATES, inlined
 from sugarbush.schema import Schema
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("sugarbush.report", "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
 _STYLES = 6  # of methods, in the style sheet
 
 
@@ -70,8 +59,8 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
     release = data.release
     styles = {m.name: (f"series-{i % _STYLES}", i) for i, m in enumerate(data.methods)}
     attributes = _attributes(data, internal, styles)
-    script = _source("page.js")
-    return _TEMPLATES.get_template("page.html.jinja").render(
+    return TEMPLATES.get_template("page.html.jinja").render(
+        **inlined(),
         card=release_card(release),
         release=release,
         internal=None if internal is None else quality_view(internal, styles),
@@ -87,19 +76,11 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         costs=_costs(data),
         browser=_browser(data),
         styles=styles,
-        css=Markup(_source("page.css")),
         settings=json.dumps(dict(release.settings), indent=1, ensure_ascii=False),
-        script=Markup(script),
-        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         attributed=release.schema.attributes,
         number=number,
         infinite=math.isinf(release_epsilon(release)),
     )
-
-
-def _source(name: str) -> str:
-    assert _TEMPLATES.loader is not None
-    return _TEMPLATES.loader.get_source(_TEMPLATES, name)[0]
 
 
 def _headline(data: PublicData) -> list[dict[str, str]]:
@@ -339,7 +320,3 @@ def _values(item: SyntheticText, schema: Schema) -> list[tuple[int, str, str]]:
         for place, code in enumerate(item.codes)
         if code >= 0
     ]
-
-
-_TEMPLATES.filters["interval"] = interval
-_TEMPLATES.filters["number"] = number

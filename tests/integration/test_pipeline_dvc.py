@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from sugarbush import artifacts
+from sugarbush.errors import MissingInputError
 from tests.integration.project import PRODUCTS, Project, as_lines, letters, make_project
+from tests.settings import ROOT
 
 pytestmark = pytest.mark.xdist_group("dvc")
 
@@ -36,6 +40,44 @@ def test_the_card_promises_what_was_charged(project: Project) -> None:
     assert [e["id"] for e in card["budget"]["events"]] == [e.id for e in project.charges()]
     assert 0.98 < card["promise"]["epsilon"] <= 1.0
     assert card["publishable"] is True
+
+
+def test_the_loaders_read_what_every_stage_released(project: Project) -> None:
+    opened = artifacts.Project(project.path)
+    assert list(opened.donated()["product"]) == [row["product"] for row in letters(6)]
+    metadata, first, evolved = opened.metadata(), opened.initial("maple"), opened.evolution("maple")
+    assert metadata.rows is not None
+    assert metadata.label_counts is None
+    assert set(metadata.rows["product"]) <= {*PRODUCTS, "other"}
+    assert len(first.candidates) == first.usage.calls == 8
+    (only,) = evolved.rounds
+    survivors = only.candidates[only.candidates["survived"]]
+    assert list(evolved.synthetic["id"].sort_values()) == list(survivors["id"].sort_values())
+    assert only.votes.is_monotonic_decreasing
+    assert {*metadata.note.ledger_ids, *evolved.note.ledger_ids} == {
+        entry.id for entry in project.charges()
+    }
+    assert opened.card()["publishable"] is True
+
+
+def test_the_loaders_name_the_stage_that_has_not_run(project: Project) -> None:
+    with pytest.raises(MissingInputError, match="evolve@augpe"):
+        artifacts.Project(project.path).evolution("augpe")
+
+
+def test_the_notebook_opens_every_stage_and_keeps_no_output(project: Project) -> None:
+    """Its cells, run in order by a fresh Python without anything private in sight."""
+    cells = json.loads((ROOT / "docs/inspect.ipynb").read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    private = project.path / "data/private"
+    hidden = private.rename(private.with_name("hidden"))
+    try:
+        script = "\n".join("".join(cell["source"]) for cell in code)
+        told = project.run(sys.executable, "-c", script).stdout
+    finally:
+        hidden.rename(private)
+    assert "8 candidates, 8 calls" in told
 
 
 def test_dvc_holds_nothing_of_the_private_texts(project: Project) -> None:

@@ -1,0 +1,212 @@
+"""The page of a sweep: arms at equal budget, set by set, with their intervals.
+
+Every figure on it was computed on held-out texts of data that is declared public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from sugarbush.report.model import FINAL, REAL, Figure, figures_of
+from sugarbush.report.plots import interval
+from sugarbush.report.svg import (
+    Scale,
+    axis_bottom,
+    chart,
+    element,
+    group,
+    line,
+    marker,
+    short,
+    text,
+)
+from sugarbush.report.templating import TEMPLATES, inlined
+
+_WIDTH = 440
+_STYLES = 6
+# What the table and the charts show of a final set: column, metric, space, title, better.
+_SHOWN = (
+    ("mauve", "mauve", "encoder", "MAUVE, in the encoder's space", "higher"),
+    ("mauve_words", "mauve", "tf-idf", "MAUVE, in the space of words", "higher"),
+    ("jsd", "mean", "attribute", "Mean JSD of attributes", "lower"),
+    ("coverage", "coverage", "encoder", "Coverage, in the encoder's space", "higher"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPage:
+    """All figures of a sweep, a row each, and the points that have none.
+
+    Columns: set, arm (REAL for real texts), method, epsilon, seed, round, calls, metric, space,
+    value, low, high.
+    """
+
+    name: str
+    figures: pd.DataFrame
+    missing: tuple[str, ...]
+
+
+def headline(figures: pd.DataFrame) -> pd.DataFrame:
+    """One row a final set: its texts, calls and main figures, each with `_low` and `_high`.
+
+    Real texts have one row a set: the ceiling at as many texts.
+    """
+    final = figures[figures["round"] == FINAL]
+    rows = []
+    for (set_name, arm, epsilon, seed), own in final.groupby(
+        ["set", "arm", "epsilon", "seed"], sort=False
+    ):
+        row: dict[str, Any] = {"set": set_name, "arm": arm, "epsilon": epsilon, "seed": seed}
+        row["calls"] = own["calls"].iloc[0]
+        row["texts"] = _one(own, "texts", "text").value
+        for column, metric, space, _, _ in _SHOWN:
+            figure = _one(own, metric, space)
+            row[column], row[f"{column}_low"], row[f"{column}_high"] = (
+                figure.value, figure.low, figure.high,
+            )  # fmt: skip
+        accuracy = own.loc[own["metric"] == "accuracy", "value"]
+        row["accuracy"] = accuracy.mean() if len(accuracy) else math.nan
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    real = table["arm"] == REAL
+    ceilings = table[real].drop_duplicates("set").assign(epsilon=math.nan, seed=math.nan)
+    return pd.concat([table[~real], ceilings], ignore_index=True).sort_values(
+        "set", kind="stable", ignore_index=True
+    )
+
+
+def _one(figures: pd.DataFrame, metric: str, space: str) -> Figure:
+    """The figure of that name, or one without a value."""
+    own = figures[(figures["metric"] == metric) & (figures["space"] == space)]
+    if own.empty:
+        return Figure(method="", round=FINAL, space=space, metric=metric, value=math.nan)
+    (figure,) = figures_of({str(k): v for k, v in row.items()} for row in own.to_dict("records"))
+    return figure
+
+
+def render_sweep_page(page: SweepPage) -> str:
+    """The self-contained page."""
+    table = headline(page.figures)
+    arms = [arm for arm in dict.fromkeys(table["arm"]) if arm != REAL]
+    styles = {arm: (f"series-{i % _STYLES}", i) for i, arm in enumerate(arms)}
+    return TEMPLATES.get_template("sweep.html.jinja").render(
+        **inlined(),
+        name=page.name,
+        missing=page.missing,
+        styles=styles,
+        seeds=table["seed"].nunique(),
+        shown=_SHOWN,
+        sets=[
+            {
+                "name": str(name),
+                "rows": [_cells(row) for row in own.to_dict("records")],
+                "charts": [
+                    {"title": title, "better": better,
+                     "chart": forest(own, column, title=title, styles=styles)}
+                    for column, _, _, title, better in _SHOWN
+                ],
+                "calls": [
+                    {"epsilon": epsilon, "chart": chart_}
+                    for epsilon, chart_ in _by_calls(page.figures, str(name), styles)
+                ],
+            }
+            for name, own in table.groupby("set", sort=False)
+        ],
+    )  # fmt: skip
+
+
+def _cells(row: dict[Any, Any]) -> dict[str, Any]:
+    """A row of the table: numbers to sort by, and figures as they are written."""
+    written = {
+        column: interval(_figure(row, column)) if not math.isnan(row[column]) else "–"
+        for column, *_ in _SHOWN
+    }
+    return {str(k): v for k, v in row.items()} | {"written": written}
+
+
+def _figure(row: dict[Any, Any], column: str) -> Figure:
+    low, high = row[f"{column}_low"], row[f"{column}_high"]
+    known = low is not None and not math.isnan(low)
+    return Figure(
+        method=str(row["arm"]), round=FINAL, space="", metric=column, value=row[column],
+        low=low if known else None, high=high if known else None,
+    )  # fmt: skip
+
+
+def forest(
+    table: pd.DataFrame, column: str, *, title: str, styles: dict[str, tuple[str, int]]
+) -> Markup:
+    """One line a final set: its figure as a mark and its interval as a whisker."""
+    rows = [row for row in table.to_dict("records") if not math.isnan(row[column])]
+    step, left, right, top = 22, 128, 16, 4
+    base = top + step * len(rows)
+    figures = [_figure(row, column) for row in rows]
+    most = max((f.high if f.high is not None else f.value for f in figures), default=1.0)
+    x = Scale(low=0, high=max(most, 1e-9), start=left, end=_WIDTH - right)
+    parts = [line([(x(t), top), (x(t), base)], "rule") for t in x.ticks()]
+    for place, (row, figure) in enumerate(zip(rows, figures, strict=True)):
+        y = top + step * place + step / 2
+        style, shape = styles.get(figure.method, ("series-real", 3))
+        name = "real texts" if figure.method == REAL else f"{figure.method}, ε {row['epsilon']:g}"
+        parts.append(text(name, left - 10, y + 4, anchor="end", class_="value"))
+        drawn = [element("title", f"{name}: {interval(figure)}")]
+        if figure.low is not None and figure.high is not None:
+            drawn.append(line([(x(figure.low), y), (x(figure.high), y)], "whisker"))
+        parts.append(group([*drawn, marker(shape, x(figure.value), y, "mark")], class_=style))
+    parts += axis_bottom(x, base, labels=[(t, short(t)) for t in x.ticks()])
+    return chart(parts, width=_WIDTH, height=base + 26, label=title)
+
+
+def _by_calls(
+    figures: pd.DataFrame, set_name: str, styles: dict[str, tuple[str, int]]
+) -> list[tuple[float, Markup]]:
+    """MAUVE by calls of the generator, a chart for each epsilon; arms without rounds are left out.
+
+    The first seed of each arm.
+    """
+    own = figures[
+        (figures["set"] == set_name) & (figures["metric"] == "mauve")
+        & (figures["space"] == "encoder") & (figures["round"] != FINAL) & figures["calls"].notna()
+    ]  # fmt: skip
+    found = []
+    for epsilon in sorted(e for e in own["epsilon"].unique() if e > 0):
+        at = own[own["epsilon"] == epsilon]
+        curves = {
+            str(arm): list(zip(rows["calls"], rows["value"], strict=True))
+            for arm, rows in at[at["seed"] == at["seed"].min()].groupby("arm", sort=False)
+            if len(rows) > 1
+        }
+        if curves:
+            found.append((float(epsilon), call_curves(curves, styles=styles)))
+    return found
+
+
+def call_curves(
+    curves: dict[str, list[tuple[float, float]]], *, styles: dict[str, tuple[str, int]]
+) -> Markup:
+    """One line an arm, a mark a round; the further left and the higher, the better."""
+    height, left, right, top, bottom = 250, 46, 14, 14, 40
+    calls: Sequence[float] = [c for curve in curves.values() for c, _ in curve]
+    x = Scale(low=max(1.0, min(calls)), high=max(calls), start=left, end=_WIDTH - right, log=True)
+    y = Scale(low=0, high=1, start=height - bottom, end=top)
+    parts = [line([(left, y(t)), (_WIDTH - right, y(t))], "rule") for t in y.ticks()]
+    parts += [text(short(t), left - 7, y(t) + 4, anchor="end") for t in y.ticks()]
+    for arm, curve in curves.items():
+        style, shape = styles[arm]
+        at = [(x(c), y(value)) for c, value in curve]
+        marks = [
+            group([element("title", f"{arm}, {c:,.0f} calls: {value:.3f}"),
+                   marker(shape, *place, "mark")])
+            for place, (c, value) in zip(at, curve, strict=True)
+        ]  # fmt: skip
+        parts.append(group([line(at, "curve"), *marks], class_=style))
+    ends = sorted({min(calls), max(calls)})
+    parts += axis_bottom(x, height - bottom, labels=[(c, short(c)) for c in ends])
+    parts.append(text("calls", (left + _WIDTH) / 2, height - 6, anchor="middle", class_="name"))
+    return chart(parts, width=_WIDTH, height=height, label="MAUVE by calls of the generator")

@@ -1,0 +1,98 @@
+"""The figures of a sweep as tables and as one page.
+
+    python -m tasks.sweep_table settings/sweep.yaml
+
+Reads    data/private/sweeps/<sweep>/<set>/<point>/: reports/internal/figures.csv,
+         data/released/{initial,evolve}/<method>/usage.json
+Writes   reports/internal/sweeps/<sweep>/   figures.csv (everything), table.csv (the final sets),
+                                            index.html
+Spends   nothing; all of it was computed on real texts and stays internal
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import accumulate
+from pathlib import Path
+
+import pandas as pd
+
+from sugarbush.errors import MissingInputError
+from sugarbush.llm.client import Usage
+from sugarbush.paths import Roots, make_private, whole_file
+from sugarbush.report.sweep import FINAL, REAL, SweepPage, headline, render_sweep_page
+from sugarbush.sweep import Point
+from tasks import stage
+from tasks.sweep import points_of, sweep_folder
+
+NAME = "sweep_table"
+
+
+def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
+    """A finished point's figures with what they belong to; None where it is not finished.
+
+    `calls` are those of the generator up to a round, answers from its cache among them.
+    """
+    path = Roots(folder).internal / "figures.csv"
+    if not path.exists():
+        return None
+    frame = pd.read_csv(path)
+    calls = calls_by_round(folder, point.params.methods[0].value)
+    frame["calls"] = frame["round"].map(calls).where(frame["method"] != REAL)
+    frame["arm"] = frame["method"].where(frame["method"] == REAL, point.arm)
+    frame["epsilon"] = point.epsilon
+    frame["set"], frame["seed"] = point.set_name, point.seed
+    return frame
+
+
+def calls_by_round(folder: Path, method: str) -> dict[int, int]:
+    """Generator calls until each round was written; FINAL for all of them. Empty without any."""
+    released = Roots(folder).released
+    files = [released / stage_ / method / "usage.json" for stage_ in ("initial", "evolve")]
+    if not all(file.exists() for file in files):
+        return {}
+    first, later = (json.loads(file.read_text()) for file in files)
+    steps = [Usage(**fields) for fields in (first, *later.values())]
+    totals = list(accumulate(usage.calls + usage.cached_calls for usage in steps))
+    return dict(enumerate(totals[:-1])) | {FINAL: totals[-1]}
+
+
+def collected(base: Path, file: Path) -> SweepPage:
+    """Every figure of every finished point. Raises MissingInputError when none is finished."""
+    _, points = points_of(base, file)
+    folder = sweep_folder(base, file)
+    found = {p: figures_of_point(folder / p.set_name / p.name, p) for p in points}
+    frames = [frame for frame in found.values() if frame is not None]
+    if not frames:
+        raise MissingInputError(f"{file}: no point is finished. Run: python -m flows.sweep {file}")
+    return SweepPage(
+        name=file.stem,
+        figures=pd.concat(frames, ignore_index=True),
+        missing=tuple(f"{p.set_name}/{p.name}" for p, frame in found.items() if frame is None),
+    )
+
+
+def run(base: Path, file: Path) -> None:
+    """Write both tables and the page."""
+    page = collected(base, file)
+    folder = make_private(Roots(base).internal / "sweeps" / file.stem)
+    with whole_file(folder / "figures.csv") as path:
+        page.figures.to_csv(path, index=False)
+    with whole_file(folder / "table.csv") as path:
+        headline(page.figures).to_csv(path, index=False)
+    with whole_file(folder / "index.html") as path:
+        path.write_text(render_sweep_page(page), encoding="utf-8")
+    print(f"{folder / 'index.html'}: {len(headline(page.figures))} rows")
+
+
+def main() -> None:
+    """Collect a sweep in the current folder."""
+    parser = argparse.ArgumentParser(prog="python -m tasks.sweep_table")
+    parser.add_argument("file", type=Path)
+    file: Path = parser.parse_args().file
+    stage.guarded(NAME, lambda base: run(base, file))
+
+
+if __name__ == "__main__":
+    main()

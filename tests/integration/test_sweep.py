@@ -1,0 +1,107 @@
+"""A sweep that is killed and started again: what is finished stays, what is drawn is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from sugarbush import artifacts
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.unit import Unit
+from tests.integration.project import Project, make_project
+
+pytestmark = [pytest.mark.xdist_group("sweep"), pytest.mark.slow]
+COMMAND = (sys.executable, "-m", "flows.sweep", "sweep.yaml", "--jobs", "1")
+SWEEP = {
+    "sets": {"letters": {"file": "set.yaml"}},
+    "epsilons": [1.0],
+    "seeds": [1],
+    "settings": {"evaluate": {"clusters": 2, "bootstrap": 2}},
+    "evolution": {"candidates": 16, "rounds": 1, "variations": 2},
+    "arms": {
+        "full": {"method": "maple"},
+        "weak": {
+            "method": "maple",
+            "settings": {"synthesize_metadata": {"attributes": ["product"]}},
+        },
+    },
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = make_project(tmp_path / "checkout", tmp_path / "state")
+    public = {"privacy": {"purpose": "benchmark", "dataset": "letters"}}
+    (made.path / "set.yaml").write_text(yaml.safe_dump(public))
+    (made.path / "sweep.yaml").write_text(yaml.safe_dump(SWEEP))
+    return made
+
+
+def ledger(project: Project, purpose: str) -> Ledger:
+    return Ledger(
+        project.state, dataset="letters", purpose=purpose, unit=Unit.RECORD, cap=50.0, delta=1e-6
+    )
+
+
+def killed_after(project: Project, charges: int) -> None:
+    """Run the sweep, and kill all of it at once when the ledger holds so many charges."""
+    with subprocess.Popen(
+        COMMAND, cwd=project.path, env=project.environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            while len(ledger(project, "benchmark").entries()) < charges:
+                assert process.poll() is None, "the sweep ended before it was killed"
+                time.sleep(0.05)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_killed_sweep_goes_on_where_it_was(project: Project) -> None:
+    """Each arm charges its table and its votes, once."""
+    killed_after(project, 3)  # the second arm's table is charged: the first arm is finished
+    before = ledger(project, "benchmark").entries()
+    sweep = project.path / "data/private/sweeps/sweep/letters"
+    first = sweep / "full-epsilon-1-seed-1/reports/internal/figures.csv"
+    finished = first.stat().st_mtime_ns
+    project.run(*COMMAND)
+    after = ledger(project, "benchmark").entries()
+    assert after[: len(before)] == before
+    # What was charged and died before its result was on disk is charged again.
+    assert [e.stage for e in after[len(before) :]][-1] == "evolve@maple"
+    assert len(after) - len(before) <= 2
+    assert first.stat().st_mtime_ns == finished
+
+    reports = project.path / "reports/internal/sweeps/sweep"
+    table = pd.read_csv(reports / "table.csv")
+    assert set(table["arm"]) == {"full", "weak", "real"}
+    assert (table["texts"] == 8).all()
+    drawn = table[table["arm"] != "real"]
+    assert (drawn["mauve_low"] <= drawn["mauve"]).all()
+    assert (drawn["calls"] == 16).all()  # 8 first candidates, a variation each
+    assert "weak, ε 1" in (reports / "index.html").read_text(encoding="utf-8")
+    assert {"product", "wish"} <= set(pd.read_csv(reports / "figures.csv")["metric"])
+
+    weak = artifacts.Project(sweep / "weak-epsilon-1-seed-1")
+    rows = weak.metadata().rows
+    assert rows is not None
+    assert rows["product"].notna().all()
+    assert rows["wish"].isna().all()
+    assert weak.initial("maple").candidates["wish"].isna().all()
+
+    assert not ledger(project, "release").entries()
+    for folder in ("full", "weak"):
+        point = artifacts.Project(sweep / f"{folder}-epsilon-1-seed-1")
+        assert point.evolution("maple").note.publishable is False
+        assert not point.roots.published.exists()
+    for closed in ("reports/internal", "data/private"):
+        assert (project.path / closed).stat().st_mode & 0o077 == 0

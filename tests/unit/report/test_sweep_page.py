@@ -1,0 +1,74 @@
+"""The tables and the page of a sweep."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from sugarbush.report.model import FINAL, REAL
+from sugarbush.report.sweep import SweepPage, headline, render_sweep_page
+
+ATTACK = "<script>alert(1)</script>"
+
+
+def row(arm: str, value: float, **fields: Any) -> dict[str, Any]:
+    own = {
+        "set": "letters", "arm": arm, "method": arm, "epsilon": 1.0, "seed": 1,
+        "round": FINAL, "calls": 40.0,
+        "metric": "mauve", "space": "encoder", "value": value, "low": value - 0.1,
+        "high": value + 0.1,
+    }  # fmt: skip
+    return own | fields
+
+
+def figures() -> pd.DataFrame:
+    rows = []
+    for arm, epsilon in (("maple", 1.0), ("maple", 4.0), ("public", 0.0)):
+        rows += [
+            row(arm, 0.5, epsilon=epsilon, round=0, calls=10.0),
+            row(arm, 0.7, epsilon=epsilon, round=1, calls=25.0),
+            row(arm, 0.8, epsilon=epsilon),
+            row(arm, 150, epsilon=epsilon, metric="texts", space="text", low=None, high=None),
+            row(arm, 0.6, epsilon=epsilon, metric="accuracy", space="product"),
+            row(arm, 0.4, epsilon=epsilon, metric="accuracy", space="wish"),
+            row(REAL, 0.9, epsilon=epsilon, calls=None),
+            row(REAL, 150, epsilon=epsilon, calls=None, metric="texts", space="text"),
+        ]
+    return pd.DataFrame(rows)
+
+
+def page(**changes: Any) -> str:
+    found = figures().replace(changes) if changes else figures()
+    return render_sweep_page(SweepPage(name="equal", figures=found, missing=("letters/augpe",)))
+
+
+def test_a_final_set_has_one_row_and_real_texts_one_a_set() -> None:
+    table = headline(figures())
+    assert list(table["arm"]) == ["maple", "maple", "public", REAL]
+    assert list(table["epsilon"][:3]) == [1.0, 4.0, 0.0]
+    assert (table["texts"] == 150).all()
+    first = table.iloc[0]
+    assert (first["mauve"], first["mauve_low"], first["mauve_high"]) == (0.8, 0.8 - 0.1, 0.8 + 0.1)
+    assert first["calls"] == 40
+    assert first["accuracy"] == 0.5
+
+
+def test_a_figure_that_was_not_measured_is_missing_and_not_zero() -> None:
+    assert headline(figures())["jsd"].isna().all()
+    assert math.isnan(headline(figures()).iloc[-1]["accuracy"])
+
+
+def test_the_page_shows_intervals_what_is_missing_and_no_network() -> None:
+    written = page()
+    assert "0.800 (0.700 to 0.900)" in written
+    assert "Not finished: letters/augpe" in written
+    assert "Internal." in written
+    assert "http" not in written.replace("http-equiv", "")
+    assert written.count('aria-label="MAUVE by calls of the generator"') == 2
+
+
+def test_names_are_escaped() -> None:
+    assert ATTACK not in page(maple=ATTACK)
+    assert ATTACK not in page(letters=ATTACK)
