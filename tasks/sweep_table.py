@@ -62,14 +62,14 @@ def collected(base: Path, file: Path) -> SweepPage:
     """Every figure of every finished point. Raises MissingInputError when none is finished."""
     _, points = points_of(base, file)
     folder = sweep_folder(base, file)
-    found = {p: figures_of_point(folder / p.set_name / p.name, p) for p in points}
-    frames = [frame for frame in found.values() if frame is not None]
+    found = [(p, figures_of_point(folder / p.set_name / p.name, p)) for p in points]
+    frames = [frame for _, frame in found if frame is not None]
     if not frames:
         raise MissingInputError(f"{file}: no point is finished. Run: python -m flows.sweep {file}")
     return SweepPage(
         name=file.stem,
         figures=pd.concat(frames, ignore_index=True),
-        missing=tuple(f"{p.set_name}/{p.name}" for p, frame in found.items() if frame is None),
+        missing=tuple(f"{p.set_name}/{p.name}" for p, frame in found if frame is None),
     )
 
 

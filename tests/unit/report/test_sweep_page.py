@@ -25,7 +25,7 @@ def row(arm: str, value: float, **fields: Any) -> dict[str, Any]:
 
 def figures() -> pd.DataFrame:
     rows = []
-    for arm, epsilon in (("maple", 1.0), ("maple", 4.0), ("public", 0.0)):
+    for arm, epsilon in (("maple", 1.0), ("augpe", 1.0), ("maple", 4.0), ("public", 0.0)):
         rows += [
             row(arm, 0.5, epsilon=epsilon, round=0, calls=10.0),
             row(arm, 0.7, epsilon=epsilon, round=1, calls=25.0),
@@ -46,8 +46,8 @@ def page(**changes: Any) -> str:
 
 def test_a_final_set_has_one_row_and_real_texts_one_a_set() -> None:
     table = headline(figures())
-    assert list(table["arm"]) == ["maple", "maple", "public", REAL]
-    assert list(table["epsilon"][:3]) == [1.0, 4.0, 0.0]
+    assert list(table["arm"]) == ["maple", "augpe", "maple", "public", REAL]
+    assert list(table["epsilon"][:4]) == [1.0, 1.0, 4.0, 0.0]
     assert (table["texts"] == 150).all()
     first = table.iloc[0]
     assert (first["mauve"], first["mauve_low"], first["mauve_high"]) == (0.8, 0.8 - 0.1, 0.8 + 0.1)
