@@ -626,6 +626,15 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
+    def _trained_on_whole_rows(self) -> Params:
+        if self.synthesize_metadata.attributes and any(m.trains for m in self.methods):
+            raise ValueError(
+                "synthesize_metadata.attributes limits the DP table, and a trained model is asked "
+                "by all attributes of the schema: set it to null, or leave the method out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _example_is_the_example(self) -> Params:
         """Its ledger lies in the checkout, to be thrown away with it: for no other corpus."""
         example = self.privacy.purpose is Purpose.EXAMPLE

@@ -86,7 +86,7 @@ def _make_absolute(fields: dict[str, Any], base: Path) -> None:
     for name in ("file", "donated", "schema"):
         if prepare[name] is not None:
             prepare[name] = str(base / prepare[name])
-    for source in fields["generator"]["pool"]["sources"]:
+    for source in (*fields["generator"]["pool"]["sources"], *fields["pretrain"]["sources"]):
         source["file"] = str(base / source["file"])
 
 

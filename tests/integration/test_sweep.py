@@ -18,7 +18,7 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from tests.integration.project import Project, make_project
 
-pytestmark = [pytest.mark.xdist_group("sweep"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("sweep"), pytest.mark.slow, pytest.mark.timeout(1200)]
 COMMAND = (sys.executable, "-m", "flows.sweep", "sweep.yaml", "--jobs", "1")
 SWEEP = {
     "sets": {"letters": {"file": "set.yaml"}},

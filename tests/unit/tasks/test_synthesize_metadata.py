@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sugarbush.errors import SchemaError
+from sugarbush.errors import ParamsError, SchemaError
 from sugarbush.schema import Schema
 from tasks.synthesize_metadata import table_attributes
 from tests.settings import params
@@ -21,6 +21,11 @@ def test_the_table_holds_all_attributes_unless_some_are_named() -> None:
     assert table_attributes(params(), SCHEMA) == ["a", "b", "c"]
     named = params(synthesize_metadata__attributes=["c", "a"])
     assert table_attributes(named, SCHEMA) == ["a", "c"]
+
+
+def test_a_trained_model_needs_the_whole_table() -> None:
+    with pytest.raises(ParamsError, match=r"synthesize_metadata\.attributes"):
+        params(methods=["dpft"], synthesize_metadata__attributes=["a"])
 
 
 def test_an_unknown_attribute_is_named() -> None:
