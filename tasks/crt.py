@@ -64,7 +64,7 @@ def run(base: Path, params: Params) -> None:
     mechanism = mechanism_of(params, screened, gamma=gamma)
     digest = digest_of(
         version=METHOD_VERSION,
-        corpus=read_stamp(roots.stamps / "prepare.json", left_by="prepare"),
+        corpus=read_stamp(roots.stamps / "train_texts.json", left_by="prepare"),
         settings=settings.model_dump(mode="json"),
         event=mechanism.event.as_dict(),
     )

@@ -105,10 +105,8 @@ def digest_for(base: Path, params: Params, mechanism: Mechanism) -> str:
     schema = load_schema(find_input(base, params.prepare.schema_))
     return digest_of(
         version=METHOD_VERSION,
-        corpus=[
-            read_stamp(roots.stamps / f"{name}.json", left_by=name)
-            for name in ("prepare", "extract_metadata")
-        ],
+        texts=read_stamp(roots.stamps / "train_texts.json", left_by="prepare"),
+        codes=read_stamp(roots.stamps / "train_codes.json", left_by="extract_metadata"),
         start=_pretraining(roots) if settings.model == TINY else settings.model,
         schema=schema.model_dump(mode="json"),
         settings=settings.model_dump(mode="json"),
