@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
 from pathlib import Path
@@ -11,3 +12,8 @@ _HOME = Path(os.environ.get("PREFECT_HOME") or tempfile.mkdtemp(prefix="prefect-
 _OWN = _HOME / os.environ.get("PYTEST_XDIST_WORKER", "main")
 _OWN.mkdir(parents=True, exist_ok=True)
 os.environ["PREFECT_HOME"] = str(_OWN)
+
+# Prefect's logging closes the handlers that it finds, and that of absl, which dp-accounting brings,
+# closes the stream that pytest captures: so it is imported first.
+for _name in ("flows", "prefect.main"):  # Prefect's variables, and Prefect
+    importlib.import_module(_name)
