@@ -131,6 +131,7 @@ def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
         return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
     settings = SynthesizeMetadataParams(
         engine=Engine(job.engine),
+        attributes=None,
         degree=2,
         max_cells=10_000,
         max_model_mb=job.max_model_mb,

@@ -31,6 +31,7 @@ DOMAIN = {"colour": 3, "size": 4, "shape": 2, "age": 6}
 def settings_of(engine=Engine.SUGARBUSH, **changes):
     fields = {
         "engine": engine,
+        "attributes": None,
         "degree": 2,
         "max_cells": 10_000,
         "max_model_mb": 80,
