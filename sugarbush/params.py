@@ -483,26 +483,33 @@ class PretrainParams(Section):
         return self
 
 
-class DpSgdParams(Section):
-    """One way to fine-tune. `batch_size` is the expected number of records a step.
+class NoisyStepsParams(Section):
+    """DP-SGD's steps. `batch_size` is the expected number of records a step.
 
-    `records` fixes the number that rate and steps are reckoned from; None takes the DP count.
-    `repeatable_steps` may be drawn again after a kill and are paid for beforehand. `lora_rank`
-    trains low-rank factors only.
+    `repeatable_steps` may be drawn again after a kill and are paid for beforehand.
     """
 
-    model: str
-    records: Annotated[float, Field(ge=1)] | None
     max_length: Annotated[int, Field(ge=16)]
     batch_size: Annotated[float, Field(ge=1)]
     epochs: Annotated[float, Field(gt=0)]
     clip_norm: Annotated[float, Field(gt=0)]
     learning_rate: Annotated[float, Field(gt=0)]
+    repeatable_steps: Annotated[int, Field(ge=0)]
+
+
+class DpSgdParams(NoisyStepsParams):
+    """One way to fine-tune.
+
+    `records` fixes the number that rate and steps are reckoned from; None takes the DP count.
+    `lora_rank` trains low-rank factors only.
+    """
+
+    model: str
+    records: Annotated[float, Field(ge=1)] | None
     decay: Literal["constant", "linear"]
     warmup_steps: Annotated[int, Field(ge=0)]
     weight_decay: Annotated[float, Field(ge=0)]
     lora_rank: Annotated[int, Field(ge=1)] | None
-    repeatable_steps: Annotated[int, Field(ge=0)]
 
 
 class FinetuneParams(Section):
@@ -536,7 +543,7 @@ class GenerateParams(Section):
     seed: int
 
 
-class CrtParams(Section):
+class CrtParams(NoisyStepsParams):
     """Confidentially Redacted Training from the tiny GPT-2.
 
     `detectors`: regex, presidio, or a token classification model by name or path. `labelled` is a
@@ -550,12 +557,6 @@ class CrtParams(Section):
     labelled: str | None
     gamma: Annotated[float, Field(gt=0, le=1)] | None
     epsilon: Annotated[float, Field(gt=0)]
-    max_length: Annotated[int, Field(ge=16)]
-    batch_size: Annotated[float, Field(ge=1)]
-    epochs: Annotated[float, Field(gt=0)]
-    clip_norm: Annotated[float, Field(gt=0)]
-    learning_rate: Annotated[float, Field(gt=0)]
-    repeatable_steps: Annotated[int, Field(ge=0)]
     micro_batch_tokens: Annotated[int, Field(ge=16)]
     checkpoint_every: Annotated[int, Field(ge=1)]
     texts: Annotated[int, Field(ge=1)]

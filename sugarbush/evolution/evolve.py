@@ -23,7 +23,7 @@ from sugarbush.evolution.population import Population, load_population, save_pop
 from sugarbush.evolution.select import select_by_rank, select_by_sampling, threshold
 from sugarbush.evolution.vary import variation_requests, with_variations
 from sugarbush.evolution.votes import nearest, nearest_within_label
-from sugarbush.llm.client import Answer, Generator, Usage, usage_of
+from sugarbush.llm.client import Answer, Generator, Request, Usage, usage_of
 from sugarbush.params import EvolutionParams, Selection
 from sugarbush.privacy.draws import Draws
 from sugarbush.privacy.events import DiscreteGaussian
@@ -90,11 +90,11 @@ class Writer:
     generator: Generator
     max_dropped_share: float
 
-    def write(self, requests: Released[tuple[object, ...]], *, what: str) -> tuple[Answer, ...]:
+    def write(self, requests: Released[tuple[Request, ...]], *, what: str) -> tuple[Answer, ...]:
         """The answers in order. Raises GeneratorError when too many cannot be used."""
         if not requests.value:
             return ()
-        answers = self.generator.generate(requests, what=what).value  # type: ignore[arg-type]
+        answers = self.generator.generate(requests, what=what).value
         dropped = sum(answer.text is None for answer in answers)
         if len(answers) != len(requests.value) or dropped > self.max_dropped_share * len(answers):
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())

@@ -1,6 +1,5 @@
 """Under torchrun: as one process, charged once, one noise for all."""
 
-import math
 import os
 import subprocess
 import sys
@@ -8,9 +7,8 @@ import sys
 import pytest
 import torch
 
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.unit import Unit
 from tests.integration.dpsgd import two_processes
+from tests.unit.dpsgd.small_runs import ledger_in
 from tests.unit.dpsgd.tiny import tiny_gpt2
 
 
@@ -41,8 +39,4 @@ def test_two_processes_equal_one_without_noise_and_share_one_noise_and_one_charg
     assert largest_difference(*noisy) == 0
     assert largest_difference(noisy[0], one) > 1e-3
     for name in ("exact", "noisy"):
-        ledger = Ledger(
-            tmp_path / name / "state", dataset="test", purpose="example", unit=Unit.RECORD,
-            cap=math.inf, delta=1e-5,
-        )  # fmt: skip
-        assert len(ledger.entries()) == 1
+        assert len(ledger_in(tmp_path / name).entries()) == 1

@@ -1,6 +1,5 @@
 """What each process of the torchrun test does: train without noise, leave the weights."""
 
-import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +7,9 @@ from pathlib import Path
 import torch
 
 from sugarbush.dpsgd.checkpoints import Checkpoints
-from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance, train
+from sugarbush.dpsgd.train import Mechanism, train
 from sugarbush.privacy.kinds import Private
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.unit import Unit
+from tests.unit.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in
 from tests.unit.dpsgd.tiny import some_examples, tiny_gpt2
 
 MECHANISM = Mechanism(
@@ -31,22 +29,14 @@ def train_in(folder: Path, mechanism: Mechanism) -> torch.nn.Module:
         model,
         Private([(example,) for example in some_examples(7)]),
         mechanism=mechanism,
-        learning=Learning(
-            learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.01
-        ),
-        performance=Performance(
-            micro_batch_tokens=64, bfloat16=False, clipping=Clipping.BOOK_KEEPING,
-            checkpoint_every=2,
-        ),
+        learning=LEARNING,
+        performance=PERFORMANCE,
         probe=some_examples(2, seed=5),
         checkpoints=Checkpoints(folder / "private" / "run"),
-        ledger=Ledger(
-            folder / "state", dataset="test", purpose="example", unit=Unit.RECORD, cap=math.inf,
-            delta=1e-5,
-        ),
+        ledger=ledger_in(folder),
         stage="finetune",
         run="r1",
-    )  # fmt: skip
+    )
     return model
 
 

@@ -16,12 +16,10 @@ from sugarbush.crt.selective import (
     train_selectively,
     true_cost,
 )
-from sugarbush.dpsgd.train import Decay, Learning
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import GaussianDp, NonPrivate
 from sugarbush.privacy.kinds import Private
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.unit import Unit
+from tests.unit.dpsgd.small_runs import LEARNING, ledger_in
 from tests.unit.dpsgd.tiny import norm_of, relative_error
 
 MECHANISM = SelectiveMechanism(
@@ -143,9 +141,7 @@ def test_its_cost_without_misses_counts_both_releases_and_no_amplification():
 
 
 def test_training_is_charged_as_not_private_and_learns(tmp_path, model):
-    ledger = Ledger(
-        tmp_path, dataset="t", purpose="benchmark", unit=Unit.RECORD, cap=math.inf, delta=1e-5
-    )
+    ledger = ledger_in(tmp_path)
     one = example(1, 2, 3, 4, 5, 6, private=[5])
     ids = torch.tensor([[1, 2, 3, 4, 5]])
 
@@ -155,7 +151,7 @@ def test_training_is_charged_as_not_private_and_learns(tmp_path, model):
         return float(torch.nn.functional.cross_entropy(logits, ids[0, 1:]))
 
     before = loss()
-    learning = Learning(learning_rate=0.02, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
+    learning = replace(LEARNING, learning_rate=0.02)
     released = train_selectively(
         model,
         Private([[one]] * 4),

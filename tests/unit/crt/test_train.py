@@ -10,16 +10,16 @@ from sugarbush.crt.lstm import LstmModel
 from sugarbush.crt.train import PublicPass, train_by_crt
 from sugarbush.dpsgd import train as train_module
 from sugarbush.dpsgd.checkpoints import Checkpoints
-from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance
+from sugarbush.dpsgd.train import Clipping, Mechanism
 from sugarbush.errors import BudgetExceededError, InvariantError, ParamsError, PrivacyError
 from sugarbush.privacy.accounting import Relation
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.privacy.kinds import Private
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.unit import Unit
+from tests.unit.dpsgd import small_runs
+from tests.unit.dpsgd.small_runs import ledger_in
 from tests.unit.dpsgd.tiny import relative_error, some_examples, tiny_gpt2, trainable
 
-LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
+LEARNING = replace(small_runs.LEARNING, weight_decay=0.0)
 MECHANISM = Mechanism(
     rate=0.5,
     steps=4,
@@ -29,17 +29,9 @@ MECHANISM = Mechanism(
     expected_batch_size=4.0,
     relation=Relation.REPLACE_ONE,
 )
-PERFORMANCE = Performance(
-    micro_batch_tokens=64, bfloat16=False, clipping=Clipping.BOOK_KEEPING, checkpoint_every=1
-)
+PERFORMANCE = replace(small_runs.PERFORMANCE, checkpoint_every=1)
 PRIVATE = [(example,) for example in some_examples(8, seed=2)]
 PUBLIC = [(example,) for example in some_examples(6, seed=3)]
-
-
-def ledger_in(folder, cap=math.inf):
-    return Ledger(
-        folder / "state", dataset="test", purpose="example", unit=Unit.RECORD, cap=cap, delta=1e-5
-    )
 
 
 def run(folder, *, model=None, public=PUBLIC, private=PRIVATE, cap=math.inf, **changes):

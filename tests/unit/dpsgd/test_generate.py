@@ -13,8 +13,7 @@ from sugarbush.dpsgd.train import Decay, Learning
 from sugarbush.errors import GeneratorError
 from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.kinds import Private, Released
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.unit import Unit
+from tests.unit.dpsgd.small_runs import ledger_in
 
 PAIRS = {
     control_codes([("about", "fees")]): "the fees were wrong",
@@ -130,9 +129,7 @@ def test_perplexity_is_low_on_what_was_learned_and_high_on_what_was_not(trained,
 def test_training_without_privacy_is_charged_as_that_and_equals_ordinary_training(
     saved_model, tmp_path
 ):
-    ledger = Ledger(
-        tmp_path, dataset="test", purpose="example", unit=Unit.RECORD, cap=float("inf"), delta=1e-5
-    )
+    ledger = ledger_in(tmp_path)
     weights = []
     for private in (False, True):
         model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))

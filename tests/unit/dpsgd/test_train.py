@@ -10,13 +10,12 @@ import torch
 
 from sugarbush.dpsgd import train as train_module
 from sugarbush.dpsgd.checkpoints import Checkpoints
-from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance, train
+from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, train
 from sugarbush.errors import BudgetExceededError, FailureError, LedgerError, PrivacyError
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import NonPrivate, PoissonGaussian
 from sugarbush.privacy.kinds import Private
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.unit import Unit
+from tests.unit.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in
 from tests.unit.dpsgd.tiny import relative_error, some_examples, tiny_gpt2
 
 UNITS = Private([(example,) for example in some_examples(12)])
@@ -29,10 +28,6 @@ MECHANISM = Mechanism(
     clip_norm=1.0,
     expected_batch_size=6.0,
 )
-LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.01)
-PERFORMANCE = Performance(
-    micro_batch_tokens=64, bfloat16=False, clipping=Clipping.BOOK_KEEPING, checkpoint_every=2
-)
 # Everyone in every step and no noise: the run is the same each time.
 EXACT = replace(MECHANISM, rate=1.0, noise_multiplier=0.0, expected_batch_size=12.0)
 
@@ -40,12 +35,6 @@ EXACT = replace(MECHANISM, rate=1.0, noise_multiplier=0.0, expected_batch_size=1
 @pytest.fixture
 def ledger(tmp_path):
     return ledger_in(tmp_path)
-
-
-def ledger_in(folder, cap=math.inf):
-    return Ledger(
-        folder / "state", dataset="test", purpose="example", unit=Unit.RECORD, cap=cap, delta=1e-5
-    )
 
 
 def run(folder, ledger, *, model=None, units=UNITS, **changes):
