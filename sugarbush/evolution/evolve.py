@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 from sugarbush.errors import GeneratorError
 from sugarbush.evolution.contrast import Contrast, contrasts
 from sugarbush.evolution.population import Population, load_population, save_population
-from sugarbush.evolution.select import select_by_rank, select_by_sampling, threshold
+from sugarbush.evolution.select import (
+    select_by_rank,
+    select_by_sampling,
+    select_within_label,
+    threshold,
+)
 from sugarbush.evolution.vary import variation_requests, with_variations
 from sugarbush.evolution.votes import nearest, nearest_within_label
 from sugarbush.llm.client import Answer, Generator, Request, Usage, usage_of
@@ -249,12 +254,8 @@ def _selected(
 ) -> NDArray[np.int64]:  # fmt: skip
     """The places of the survivors: each label keeps the number it started with."""
     kept = threshold(votes, stddev=stddev, multiple=params.threshold)
-    chosen = []
-    for label, count in sorted(quota.items()):
-        places = np.flatnonzero(population.labels == label)
-        select = select_by_rank if params.selection is Selection.RANK else select_by_sampling
-        chosen.append(places[select(kept[places], count=min(count, len(places)), rng=rng)])
-    return np.concatenate(chosen)
+    select = select_by_rank if params.selection is Selection.RANK else select_by_sampling
+    return select_within_label(kept, population.labels, counts=quota, select=select, rng=rng)
 
 
 def _expanded(
