@@ -10,6 +10,7 @@ from sugarbush.llm.estimate import planned_calls
 from sugarbush.params import TINY, Params, Provider
 from sugarbush.privacy.kinds import Released
 from sugarbush.schema import Schema
+from tasks.prepare import read_donated
 from tasks.state import state_of
 
 
@@ -22,7 +23,7 @@ def check_ready(params: Params, base: Path, schema: Schema) -> None:
 
 
 def check_generator(params: Params, base: Path, schema: Schema) -> None:
-    """See that the generator can write with these settings; an endpoint is paid a few tokens.
+    """See that the generator can write with these settings; an endpoint is paid one call at most.
 
     Raises ParamsError, InputError or GeneratorError saying what to change.
     """
@@ -37,15 +38,18 @@ def check_generator(params: Params, base: Path, schema: Schema) -> None:
     )
     probe = getattr(generator, "check", None)
     if probe is not None:
-        probe(Released(_longest_requests(params, schema)))
+        donated = tuple(read_donated(base, params, schema)["text"])
+        probe(Released(_longest_requests(params, schema, donated)))
 
 
-def _longest_requests(params: Params, schema: Schema) -> tuple[Request, ...]:
-    """One of each batch, as long as settings and schema can make it; examples would give way."""
+def _longest_requests(
+    params: Params, schema: Schema, donated: tuple[str, ...]
+) -> tuple[Request, ...]:
+    """One of each batch, as long as settings, schema and donated examples can make it."""
     return tuple(
         batch.request
         for method in params.evolving
-        for batch in planned_calls(params, method, schema=schema, donated=(), candidates=None)
+        for batch in planned_calls(params, method, schema=schema, donated=donated, candidates=None)
     )
 
 

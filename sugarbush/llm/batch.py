@@ -27,17 +27,8 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 from sugarbush.errors import StorageError
 from sugarbush.llm.cache import Completion
 from sugarbush.llm.cost import CapReachedError, Meter
-from sugarbush.llm.endpoint import (
-    FAULTS,
-    Call,
-    StopError,
-    call_body,
-    explain,
-    read_completion,
-    told,
-    wait_s,
-    worth_retrying,
-)
+from sugarbush.llm.endpoint import Call, call_body, read_completion
+from sugarbush.llm.failures import FAULTS, StopError, explain, told, wait_s, worth_retrying
 from sugarbush.params import OpenAiParams
 from sugarbush.paths import whole_file
 

@@ -7,6 +7,9 @@ Limits. Refusals are known by their usual first words in five languages. Languag
 and within the Latin script by the frequent words of seven languages; a short text, a mixed one or
 one in any other language is given the benefit of the doubt. Copies are told by runs of eight words,
 so a paraphrase is none.
+
+Nobody could store a text with half a character in it, or print one with control characters: such a
+text is none.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections.abc import Set
 from functools import lru_cache
 
 from sugarbush.llm.client import Problem, Request, VariationRequest
-from sugarbush.llm.prompts import BLANK, instructions
+from sugarbush.llm.prompts import BLANK, instructions, shown_texts
 
 Run = tuple[str, ...]
 
@@ -77,6 +80,10 @@ _MARKUP = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _OBJECT = re.compile(r"""\s*[\[{]\s*\{?\s*"[^"\n]*"\s*:""")
+# Half of a surrogate pair, or a control character that no writer types.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
+# Where a model that thinks first stops doing so; servers that know the model leave this out.
+_THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*(?:example|good|bad)\s+\d+\s*:", re.IGNORECASE)
 
@@ -128,6 +135,11 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
     if _repeats_prompt(text, request):
         return Problem.COPIED_PROMPT
     return _copied(text, request) or _strange(text, shown)
+
+
+def without_thoughts(text: str) -> str:
+    """What a model says after it has thought aloud, which some servers send as one text."""
+    return _THOUGHT.split(text)[-1]
 
 
 def overlap(text: str, other: str) -> float:
@@ -200,9 +212,8 @@ def _strange(text: str, shown: tuple[str, ...]) -> Problem | None:
 
 
 def _shown(request: Request) -> tuple[str, ...]:
-    if isinstance(request, VariationRequest):
-        return (request.parent, *request.examples, *request.good, *request.bad)
-    return request.examples
+    parent = (request.parent,) if isinstance(request, VariationRequest) else ()
+    return (*parent, *shown_texts(request))
 
 
 def _refuses(text: str) -> bool:
@@ -211,6 +222,8 @@ def _refuses(text: str) -> bool:
 
 
 def _is_no_text(text: str) -> bool:
+    if _UNPRINTABLE.search(text):
+        return True
     opening = _plain_opening(text)
     announced = any(pattern.search(opening) for pattern in _ANNOUNCEMENTS)
     return announced or _MARKUP.match(text) is not None or _is_json(text)

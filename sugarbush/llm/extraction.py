@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.llm.cost import CapReachedError, Meter
-from sugarbush.llm.endpoint import Call, CallError, Endpoint, StopError, open_client
+from sugarbush.llm.endpoint import Call, Endpoint, open_client
+from sugarbush.llm.failures import CallError, StopError
 from sugarbush.llm.labels import answer_schema, label_prompt, read_labels
-from sugarbush.llm.probe import probe
+from sugarbush.llm.probe import longest_question, probe
 from sugarbush.llm.prompts import Message
 from sugarbush.params import LabelsParams, OpenAiParams
 from sugarbush.randomness import seed_of
@@ -80,18 +81,20 @@ class Labeller:
         Raises ParamsError or GeneratorError saying what to change; nothing private is sent.
         """
         self._call("", attempt=0, structured=True)
-        self._meter.admit(0.0)
-        completion = asyncio.run(self._probe())
+        tokens = self._params.context_tokens - self._params.max_tokens - _TEMPLATE_TOKENS
+        worst_cost = self._meter.worst_cost([longest_question(tokens)])
+        self._meter.admit(worst_cost)
+        completion = asyncio.run(self._probe(tokens))
         self._meter.settle(
-            0.0,
+            worst_cost,
             what="check",
             prompt_tokens=completion.prompt_tokens,
             completion_tokens=completion.completion_tokens,
         )
 
-    async def _probe(self) -> Completion:
+    async def _probe(self, tokens: int) -> Completion:
         async with open_client(self._params) as client:
-            return await probe(client, self._params)
+            return (await probe(client, self._params, tokens=tokens)).completion
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Codes `(n, d)` int64, attributes in the order given.

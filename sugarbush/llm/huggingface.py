@@ -39,7 +39,7 @@ from transformers import (
 )
 
 from sugarbush.errors import GeneratorError, ParamsError
-from sugarbush.llm.checks import check
+from sugarbush.llm.checks import check, without_thoughts
 from sugarbush.llm.client import NO_REQUESTS, Answer, Problem, Request, released_requests
 from sugarbush.llm.progress import progress
 from sugarbush.llm.prompts import SEPARATOR, continuation, render
@@ -372,7 +372,7 @@ def _answer(local: LocalModel, wish: _Wish, row: list[int]) -> Answer:
     text: str = local.tokenizer.decode(row[:length], skip_special_tokens=True)
     if not local.chats:
         text, ended = _first_of_list(text, ended=ended)
-    text = text.strip()
+    text = without_thoughts(text).strip()
     problem = check(text, wish.request, "stop" if ended else "length")
     return Answer(
         text=None if problem else text,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sugarbush.errors import ParamsError
+from sugarbush.llm.checks import without_thoughts
 from sugarbush.llm.prompts import estimate_tokens
 from sugarbush.schema import Attribute
 
@@ -70,7 +71,7 @@ def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | Non
 
     A value may differ from the domain's in case and in white space around it.
     """
-    bare = _FENCE.sub("", answer)
+    bare = _FENCE.sub("", without_thoughts(answer))
     begin, end = bare.find("{"), bare.rfind("}")
     if not 0 <= begin < end:
         return None

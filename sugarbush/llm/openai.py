@@ -19,7 +19,7 @@ from pathlib import Path
 from sugarbush.errors import GeneratorError, SugarbushError
 from sugarbush.llm.batch import ask_in_batches
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
-from sugarbush.llm.checks import check
+from sugarbush.llm.checks import check, without_thoughts
 from sugarbush.llm.client import (
     NO_REQUESTS,
     Answer,
@@ -30,10 +30,11 @@ from sugarbush.llm.client import (
     usage_of,
 )
 from sugarbush.llm.cost import CapReachedError, Meter
-from sugarbush.llm.endpoint import Call, CallError, Endpoint, StopError, open_client
-from sugarbush.llm.probe import probe
+from sugarbush.llm.endpoint import Call, Endpoint, open_client
+from sugarbush.llm.failures import CallError, StopError
+from sugarbush.llm.probe import Probed, longest_question, probe
 from sugarbush.llm.progress import progress
-from sugarbush.llm.prompts import Message, render
+from sugarbush.llm.prompts import Message, estimate_tokens, render, shown_texts
 from sugarbush.params import CallMode, OpenAiParams
 from sugarbush.privacy.kinds import Released
 from sugarbush.randomness import seed_of
@@ -45,6 +46,11 @@ _ATTEMPTS = 2
 # So many calls failing one after the other, each after its own retries: the rest would too.
 _FAILURES_IN_A_ROW = 20
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
+
+_CUT = (
+    "the endpoint has counted {} tokens in a question of more than twice as many words: it may cut "
+    "long prompts without saying so, as Ollama does beyond its num_ctx"
+)
 
 Receive = Callable[[Call, Completion], None]
 
@@ -67,17 +73,20 @@ class OpenAiGenerator:
         self._meter = Meter(state, account=account, stage=stage, params=params)
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
-        """See that the endpoint answers with these settings, for a few tokens, and that each of
-        `planned` fits the context.
+        """See that the endpoint answers with these settings, and that each of `planned` fits its
+        context; where it does not state that, at the price of the longest one.
 
         Raises ParamsError or GeneratorError saying what to change: no key, an unknown model, a
         host that cannot be reached, a wrong path, a field that is refused, a cap that is reached.
         """
-        for request in released_requests(planned):
-            self._rendered(request)
-        self._meter.admit(0.0)
-        completion = asyncio.run(self._probe())
-        self._paid(0.0, completion, what="check")
+        contents = [m.content for r in released_requests(planned) for m in self._rendered(r)]
+        tokens = max(map(estimate_tokens, contents), default=0)
+        worst_cost = self._meter.worst_cost([longest_question(tokens)])
+        self._meter.admit(worst_cost)
+        found = asyncio.run(self._probe(tokens))
+        self._paid(worst_cost, found.completion, what="check")
+        if found.whole is False:
+            self._say(_CUT.format(found.completion.prompt_tokens))
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
@@ -159,9 +168,9 @@ class OpenAiGenerator:
                 say=self._say,
             )
 
-    async def _probe(self) -> Completion:
+    async def _probe(self, tokens: int) -> Probed:
         async with open_client(self._params) as client:
-            return await probe(client, self._params)
+            return await probe(client, self._params, tokens=tokens)
 
     def _paid(self, worst_cost: float, completion: Completion, *, what: str) -> None:
         self._meter.settle(
@@ -186,6 +195,14 @@ class OpenAiGenerator:
             raise too_long
         if too_long is not None:
             self._say(f"{what}: {len(wanted) - len(messages)} not asked for: {too_long}")
+        shown = [
+            text in messages[i][0].content for i in messages for text in shown_texts(wanted[i])
+        ]
+        if not all(shown):
+            self._say(
+                f"{what}: {shown.count(False)} of {len(shown)} texts to be shown were left out: "
+                f"{self._params.setting}.context_tokens={self._params.context_tokens} has no room"
+            )
         return messages
 
     def _rendered(self, request: Request) -> tuple[Message, ...]:
@@ -225,7 +242,7 @@ class _Crew:
         self._endpoint, self._meter, self._receive = endpoint, meter, receive
         self._waiting: deque[Call] = deque()
         self._in_a_row = 0
-        self._end: SugarbushError | None = None
+        self._end: Exception | None = None
 
     async def ask(self, calls: Iterable[Call], *, concurrency: int) -> None:
         """Make all `calls`. A call that failed is left out; raises what ended the run early."""
@@ -261,7 +278,7 @@ class _Crew:
             self._meter.release(call.worst_cost)
             if self._end is None:
                 self._failed(str(error))
-        except SugarbushError as error:
+        except Exception as error:  # a fault of ours too: answers under way are awaited first
             self._meter.release(call.worst_cost)
             self._stop(error)
 
@@ -276,7 +293,7 @@ class _Crew:
                 )
             )
 
-    def _stop(self, error: SugarbushError) -> None:
+    def _stop(self, error: Exception) -> None:
         self._end = self._end or error
         self._endpoint.close()
 
@@ -292,13 +309,12 @@ def _answer(
     """The answer to one request, with the tokens that this run has paid for, retries included."""
     if completion is None:
         return before if before.problem is not Problem.FAILED else replace(before, cached=False)
+    text = without_thoughts(completion.text or "")
     problem = (
-        Problem.REFUSAL
-        if completion.refused
-        else check(completion.text, request, completion.finish_reason)
+        Problem.REFUSAL if completion.refused else check(text, request, completion.finish_reason)
     )
     return Answer(
-        text=None if problem or completion.text is None else completion.text.strip(),
+        text=None if problem else text.strip(),
         problem=problem,
         prompt_tokens=before.prompt_tokens + completion.prompt_tokens * paid,
         completion_tokens=before.completion_tokens + completion.completion_tokens * paid,

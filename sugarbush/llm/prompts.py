@@ -98,6 +98,13 @@ def instructions(request: Request) -> str:
     return _instruction(bare)
 
 
+def shown_texts(request: Request) -> tuple[str, ...]:
+    """The texts that a prompt shows as examples, as far as they fit."""
+    if isinstance(request, VariationRequest):
+        return (*request.examples, *request.good, *request.bad)
+    return request.examples
+
+
 def with_blanks(text: str, *, share: float, sample: int) -> str:
     """`text` with that share of its words, rounded but at least one, replaced by BLANK.
 

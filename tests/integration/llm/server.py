@@ -200,6 +200,7 @@ class FaultServer:
     most_under_way: int = 0
     raw: bytearray = field(default_factory=bytearray)
     batches: Batches = field(default_factory=Batches)
+    has_batches: bool = True
 
     @property
     def base_url(self) -> str:
@@ -265,7 +266,7 @@ class FaultServer:
             return self.models, None
         if (method, path) == ("POST", "/v1/chat/completions"):
             return self.chat(json.loads(content))
-        if path.startswith(("/v1/files", "/v1/batches")):
+        if self.has_batches and path.startswith(("/v1/files", "/v1/batches")):
             return self.batches.reply(self, method, path, headers, content), None
         return failure(404, f"no route {path}"), None
 

@@ -65,12 +65,24 @@ def told(command: str, run: Bench, *, labels: bool = False, **changes: Any) -> t
     return result.exit_code, " ".join((result.stdout + result.stderr).split())
 
 
-def test_what_is_in_order_is_said_and_costs_one_short_call(bench: Start, folder: Path) -> None:
-    run = bench()
+def test_what_is_in_order_is_said_and_costs_one_call(bench: Start, folder: Path) -> None:
+    listed = {"object": "list", "data": [{"id": "tiny", "max_model_len": 8192}]}
+    run = bench(models=Reply(content=json.dumps(listed).encode()))
     code, said = told("check", run)
     assert code == 0, said
     assert "generator ok: openai" in said
     assert [body["max_tokens"] for body in run.server.asked] == [16]
+
+
+def test_a_context_that_no_list_states_is_tried_at_the_length_of_the_longest_prompt(
+    bench: Start, folder: Path
+) -> None:
+    run = bench()
+    assert told("check", run)[0] == 0
+    (body,) = run.server.asked
+    assert body["max_tokens"] == 512
+    longest = max(len(letter["text"]) for letter in letters(6))
+    assert len(body["messages"][0]["content"]) > 2 * longest  # two examples and all around them
 
 
 @pytest.mark.parametrize(

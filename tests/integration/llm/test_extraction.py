@@ -194,6 +194,26 @@ def test_the_sdks_own_debugging_shows_no_private_text(
     assert "canary" not in caplog.text
 
 
+def test_no_proxy_reads_along(bench: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy, run = bench(behave=good), bench(behave=good)
+    for name in ("HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server.port}")
+    assert labeller(run).codes(TEXTS).tolist() == CODES
+    assert not proxy.server.raw
+
+
+def test_a_context_that_is_too_small_is_told_before_any_private_text_is_sent(bench: Start) -> None:
+    def behave(number: int, body: Body) -> Reply:
+        long = len(question(body)) > 4000
+        return failure(400, "maximum context length is 1024") if long else good(number, body)
+
+    run = bench(behave=behave)
+    with pytest.raises(GeneratorError, match=r"smaller context.*context_tokens=8192"):
+        labeller(run).check()
+    labeller(run, context_tokens=1024).check()
+    assert b"canary" not in run.server.raw
+
+
 def test_no_private_text_is_written_down_with_the_answers(bench: Start) -> None:
     run = bench(behave=good)
     labeller(run).codes(TEXTS)
@@ -226,6 +246,7 @@ def test_a_cap_ends_the_stage_and_what_was_received_is_kept(bench: Start) -> Non
     [
         ('{"item": "lamp", "mood": "calm"}', [0, 1]),
         ('```json\n{"item": "chair", "mood": "angry"}\n```', [1, 0]),
+        ('It is {"item": ...}.</think>{"item": "chair", "mood": "angry"}', [1, 0]),
         ('Here it is: {"item": " Chair ", "mood": "ANGRY"}.', [1, 0]),
         ('{"item": "table", "mood": "calm"}', [2, 1]),
         ('{"item": "lamp"}', [0, 2]),

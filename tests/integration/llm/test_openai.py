@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError, StorageError
-from sugarbush.llm.client import Problem, VariationRequest
+from sugarbush.llm.cache import AnswerCache, Completion
+from sugarbush.llm.client import Problem, RandomRequest, VariationRequest
 from sugarbush.llm.cost import journal_path, read_journal
 from sugarbush.privacy.kinds import Private, Released
 from tests.integration.llm.conftest import Bench, wishes
@@ -32,6 +33,20 @@ from tests.integration.llm.server import (
 )
 
 Start = Callable[..., Bench]
+
+
+LONG = Released((RandomRequest(subject="x", examples=("A lamp came broken. " * 20,) * 10),))
+
+
+def of_context(tokens: int) -> Callable[[int, Body], Reply]:
+    """A model that counts a token for three bytes of prompt, and its whole answer beforehand."""
+
+    def behave(number: int, body: Body) -> Reply:
+        asked = len(body["messages"][0]["content"]) // 3 + body["max_tokens"]
+        said = f"This model's maximum context length is {tokens} tokens, you requested {asked}"
+        return failure(400, said) if asked > tokens else always_good(number, body)
+
+    return behave
 
 
 def first_then_good(*replies: Reply) -> Callable[[int, Body], Reply]:
@@ -76,6 +91,8 @@ def test_answers_come_in_the_order_of_the_requests_and_carry_their_ledger_ids(
         pytest.param(Reply(content=b"<html>a proxy's page</html>"), id="html"),
         pytest.param(Reply(content=b'{"choices": [{"index": 0}]}'), id="no message"),
         pytest.param(Reply(content=b"[]"), id="a list"),
+        pytest.param(Reply(content=b'{"id": ' + b"1" * 5000 + b"}"), id="a huge number"),
+        pytest.param(Reply(content=b"[" * 100_000), id="endless nesting"),
         pytest.param(completion("too late", delay_s=1.5), id="slow"),
     ],
 )
@@ -385,6 +402,56 @@ def test_optional_fields_are_sent_only_where_set(bench: Start) -> None:
     assert two.keys() == {"model", "messages", "max_completion_tokens", "reasoning_effort"}
 
 
+def test_a_model_that_thinks_aloud_is_taken_at_its_word(bench: Start) -> None:
+    said = "The lamp came broken and nobody at the shop answers the phone."
+    run = bench(behave=lambda n, body: completion(f"The user wants a text.\n</think>\n\n{said}"))
+    (answer,) = run.generator().generate(wishes(1)).value
+    assert answer.text == said
+
+
+def test_half_a_character_is_dropped_and_costs_no_other_answer(bench: Start) -> None:
+    half = completion("x").content.replace(b'"x"', b'"The lamp came \\ud83d broken."')
+    run = bench(
+        behave=lambda n, body: (
+            Reply(content=half) if body["seed"] % 5 == 0 else always_good(n, body)
+        )
+    )
+    answers = run.generator(concurrency=1).generate(wishes(30)).value
+    assert all((a.text or "").isprintable() for a in answers)
+    assert {a.problem for a in answers} <= {None, Problem.NOT_TEXT}
+    assert len(run.server.asked) > 30
+
+
+def test_examples_that_the_context_has_no_room_for_are_told(bench: Start) -> None:
+    run = bench()
+    examples = ("A lamp came broken. " * 200, "A chair came late.")
+    request = RandomRequest(subject="tickets", examples=examples, sample=1)
+    run.generator(context_tokens=1000).generate(Released((request,)), what="first texts")
+    assert run.said == [
+        "first texts: 1 of 2 texts to be shown were left out: "
+        "generator.openai.context_tokens=1000 has no room"
+    ]
+    assert "chair" in str(run.server.asked[0]["messages"])
+
+
+def test_a_fault_of_ours_loses_no_answer_that_is_under_way(
+    bench: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = bench(behave=lambda n, body: completion(good_text(body), delay_s=0.3 if n else 0.0))
+    kept = AnswerCache.put
+
+    def fails_once(cache: AnswerCache, key: str, answer: Completion) -> None:
+        monkeypatch.setattr(AnswerCache, "put", kept)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(AnswerCache, "put", fails_once)
+    with pytest.raises(ZeroDivisionError):
+        run.generator(concurrency=8).generate(wishes(40))
+    assert len(run.server.answered) == 8
+    run.generator().generate(wishes(40))
+    assert len(run.server.asked) == 41
+
+
 def test_a_journal_that_cannot_be_kept_ends_the_run(bench: Start) -> None:
     run = bench()
     journal_path(run.state, "tickets").mkdir(parents=True)
@@ -465,6 +532,47 @@ class TestCheck:
         with pytest.raises(ParamsError, match=r"context_tokens=8192.*2048"):
             run.generator().check()
         run.generator(context_tokens=2048).check()
+
+    def test_tells_of_a_context_that_no_list_states(self, bench: Start) -> None:
+        run = bench(behave=of_context(1024))
+        with pytest.raises(GeneratorError, match=r"smaller context.*context_tokens=8192"):
+            run.generator().check(LONG)
+        assert not run.server.answered
+        run.generator(context_tokens=1024).check(LONG)
+        assert len(run.server.answered) == 1
+
+    def test_a_context_that_is_stated_is_not_paid_for(self, bench: Start) -> None:
+        listed = {"object": "list", "data": [{"id": "tiny", "max_model_len": 8192}]}
+        run = bench(models=Reply(content=json.dumps(listed).encode()))
+        run.generator().check(LONG)
+        assert len(str(run.server.asked[0]["messages"])) < 100
+
+    def test_says_that_a_prompt_may_have_been_cut(self, bench: Start) -> None:
+        run = bench()  # counts 11 tokens whatever it is asked
+        run.generator().check(LONG)
+        assert "11 tokens" in run.said[0]
+        assert "num_ctx" in run.said[0]
+
+    def test_is_admitted_at_the_most_that_it_can_cost(self, bench: Start) -> None:
+        prices = {"tiny": {"input": 1.0, "output": 1.0, "date": "2026-11-01"}}
+        run = bench()
+        with pytest.raises(GeneratorError, match="max_cost"):
+            run.generator(prices=prices, max_cost=0.005).check(LONG)
+        assert not run.server.raw
+        run.generator(prices=prices, max_cost=0.02).check(LONG)
+
+    def test_tells_of_an_endpoint_without_batches(self, bench: Start) -> None:
+        run = bench(has_batches=False)
+        with pytest.raises(ParamsError, match=r"mode=batch.*mode: direct"):
+            run.generator(mode="batch").check()
+        assert not run.server.asked
+        bench().generator(mode="batch").check()
+
+    def test_tells_where_an_endpoint_sends_its_callers(self, bench: Start) -> None:
+        elsewhere = Reply(status=308, headers={"location": "https://new.example/v1/chat"})
+        run = bench(behave=lambda n, body: elsewhere)
+        with pytest.raises(GeneratorError, match=r"on to https://new.example/v1/chat.*base_url"):
+            run.generator().check()
 
     def test_tells_of_a_field_that_is_refused(self, bench: Start) -> None:
         refused = failure(400, "Unsupported parameter: 'max_tokens'")

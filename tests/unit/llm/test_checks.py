@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sugarbush.llm.checks import check, language, overlap, script
+from sugarbush.llm.checks import check, language, overlap, script, without_thoughts
 from sugarbush.llm.client import Problem, RandomRequest, Request, VariationRequest
 from sugarbush.llm.prompts import BLANK, instructions, with_blanks
 
@@ -138,6 +138,26 @@ def test_a_corpus_of_refusals_may_be_answered_with_one() -> None:
 )
 def test_json_markup_and_talk_about_the_text_are_no_text(text: str) -> None:
     assert problem_of(text, RandomRequest(subject="letters")) is Problem.NOT_TEXT
+
+
+@pytest.mark.parametrize("strange", ["\ud83d", "\x00", "\x1b[31m", "\x7f"])
+def test_what_no_file_can_hold_and_nobody_types_is_no_text(strange: str) -> None:
+    assert problem_of(f"{GOOD} {strange}") is Problem.NOT_TEXT
+    assert problem_of(f"{GOOD}\r\n\tAgent: Done. \U0001f600") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<think>They want a letter.</think>\n\nMy lamp broke.", "\n\nMy lamp broke."),
+        ("They want a letter.</THINK>My lamp broke.", "My lamp broke."),
+        ("[THINK]A letter.[/THINK]My lamp broke.", "My lamp broke."),
+        ("My lamp broke, I think.", "My lamp broke, I think."),
+        ("<think>They want a letter, and", "<think>They want a letter, and"),
+    ],
+)
+def test_what_a_model_thinks_aloud_is_not_what_it_says(text: str, said: str) -> None:
+    assert without_thoughts(text) == said
 
 
 @pytest.mark.parametrize(

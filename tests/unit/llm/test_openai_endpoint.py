@@ -16,15 +16,8 @@ from hypothesis import strategies as st
 from tenacity import RetryCallState
 
 from sugarbush.errors import ParamsError
-from sugarbush.llm.endpoint import (
-    Verdict,
-    explain,
-    read_completion,
-    read_key,
-    retry_after_s,
-    verdict_on,
-    wait_s,
-)
+from sugarbush.llm.endpoint import read_completion, read_key
+from sugarbush.llm.failures import Verdict, explain, retry_after_s, verdict_on, wait_s
 from sugarbush.llm.openai import OpenAiGenerator
 from sugarbush.llm.prompts import Message
 from sugarbush.params import LabelsParams, OpenAiParams, Provider, load_params

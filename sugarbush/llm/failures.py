@@ -1,0 +1,218 @@
+"""What a failed attempt means: try again, do without this answer, or end the run; and what to say.
+
+What is tried again: lost connections, timeouts, 408, 409, 429, 5xx, and an answer that is no
+completion; after Retry-After where the endpoint names one, else after exponential backoff with
+full jitter. What is not: any other 4xx, since the same request would meet the same answer. 401,
+402, 404 and a used-up quota end the run, as no later call could do better.
+
+No message holds a key, and none repeats what an endpoint said that is sent private text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+
+import openai
+from tenacity import RetryCallState, wait_random_exponential
+
+from sugarbush.errors import GeneratorError
+from sugarbush.params import LabelsParams, OpenAiParams
+
+_BACKOFF = wait_random_exponential(multiplier=0.5, max=60)
+_QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_QUOTED_CHARACTERS = 300
+# How servers say that a prompt and its answer do not fit the model.
+_TOO_LONG = re.compile(
+    r"context|too long|too many (?:input )?tokens|(?:sequence|input|prompt|maximum|max) length"
+    r"|max_new_tokens|tokens? limit",
+    re.IGNORECASE,
+)
+
+
+class CallError(GeneratorError):
+    """One call failed; others may not."""
+
+
+class StopError(GeneratorError):
+    """No later call could do better."""
+
+
+class MalformedError(Exception):
+    """An answer with status 200 that is no chat completion."""
+
+
+# Everything that an attempt can end in; anything else is a fault of ours. The last two are what the
+# SDK meets in JSON that is none, or that nests or counts beyond all measure.
+FAULTS = (openai.APIError, TimeoutError, MalformedError, ValueError, RecursionError)
+
+
+class Verdict(Enum):
+    """What to do after a failed attempt."""
+
+    RETRY = auto()
+    SKIP = auto()
+    STOP = auto()
+
+
+def verdict_on(error: BaseException) -> Verdict:
+    """Whether to try again, to do without this answer, or to end the run."""
+    match error:
+        case openai.APIStatusError(status_code=401 | 402 | 404):
+            return Verdict.STOP
+        case openai.APIStatusError(status_code=429) if error.code in _QUOTA_CODES:
+            return Verdict.STOP
+        case openai.APIStatusError(status_code=408 | 409 | 429):
+            return Verdict.RETRY
+        case openai.APIStatusError(status_code=status):
+            return Verdict.RETRY if status >= 500 else Verdict.SKIP
+    return Verdict.RETRY if isinstance(error, FAULTS) else Verdict.STOP
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """Seconds that an endpoint asks to wait; None when it says nothing usable.
+
+    `retry-after-ms` in milliseconds, or `retry-after` in seconds or as a date (RFC 9110, 10.2.3).
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    written = headers.get("retry-after")
+    seconds = _number(written)
+    if seconds is not None or written is None:
+        return seconds
+    try:
+        moment = parsedate_to_datetime(written)
+    except ValueError:
+        return None
+    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
+
+
+def worth_retrying(error: BaseException) -> bool:
+    """Whether the same request may meet a better answer."""
+    return verdict_on(error) is Verdict.RETRY
+
+
+def wait_s(state: RetryCallState) -> float:
+    """Seconds until the next attempt: what the endpoint asks for, else backoff with jitter."""
+    error = state.outcome.exception() if state.outcome is not None else None
+    asked = asked_wait_s(error)
+    return asked if asked is not None else _BACKOFF(state)
+
+
+def told(error: Exception, params: OpenAiParams) -> CallError | StopError:
+    """The failure as one of ours."""
+    stop = verdict_on(error) is Verdict.STOP
+    return (StopError if stop else CallError)(explain(error, params))
+
+
+def explain(error: BaseException, params: OpenAiParams) -> str:
+    """What went wrong and what to change. Quotes no header and no key."""
+    where = f"{params.base_url} ({params.setting}.base_url)"
+    match error:
+        case openai.APIStatusError():
+            return _explain_status(error, params, where)
+        case openai.APITimeoutError() | TimeoutError():
+            return (
+                f"{where} gave no answer within {params.setting}.timeout_s={params.timeout_s:g} "
+                "seconds. Raise it, lower max_tokens or concurrency, or see whether the server is "
+                "overloaded."
+            )
+        case openai.APIConnectionError():
+            return (
+                f"{where} cannot be reached ({_reason(error.__cause__)}). See that the server runs "
+                "and that http or https, host and port are right."
+            )
+    return (
+        f"{where} answered with something that is no chat completion ({_reason(error)}). "
+        "See that base_url is the address of an OpenAI-compatible API; it usually ends in /v1."
+    )
+
+
+def _reason(error: BaseException | None) -> str:
+    """Why, in the words of this side, shortened."""
+    words = " ".join(str(error or "").split())
+    return words[:_QUOTED_CHARACTERS] or type(error).__name__
+
+
+def _explain_status(error: openai.APIStatusError, params: OpenAiParams, where: str) -> str:
+    words = _words(error)
+    said = _said(error, words, params)
+    match error.status_code:
+        case 301 | 302 | 303 | 307 | 308:
+            place = error.response.headers.get("location", "elsewhere")[:_QUOTED_CHARACTERS]
+            told_what = (
+                f"sends its callers on to {place}, which is not followed. If that is the endpoint, "
+                "set base_url to its address, without /chat/completions."
+            )
+        case 401 | 403:
+            told_what = (
+                f"refused the key. See that environment variable {params.key_variable} holds a key "
+                "for this endpoint and model."
+            )
+            said = ""  # it quotes the key
+        case 404 if "model" in words.lower() or error.code == "model_not_found":
+            told_what = f"does not know the model '{params.model}' ({params.setting}.model)."
+        case 404:
+            told_what = (
+                "has no chat completions at this path. base_url is the part before "
+                "/chat/completions and usually ends in /v1."
+            )
+        case 402 | 429 if verdict_on(error) is Verdict.STOP:
+            told_what = "says that the account has no quota left."
+        case 429:
+            told_what = (
+                "is limiting the rate and went on doing so. Lower "
+                f"{params.setting}.requests_per_minute or tokens_per_minute."
+            )
+        case 400 | 413 | 422 if _TOO_LONG.search(f"{error.code} {words}"):
+            told_what = (
+                f"has a smaller context than {params.setting}.context_tokens="
+                f"{params.context_tokens}. Lower it, or max_tokens."
+            )
+        case 400 | 422:
+            told_what = (
+                "does not accept the request. Where it names a field: set temperature, top_p or "
+                "reasoning_effort to null, send_seed: false, or token_limit: "
+                "max_completion_tokens."
+            )
+        case _:
+            told_what = "could not answer."
+    return f"{where} {told_what} (status {error.status_code}){said}"
+
+
+def _words(error: openai.APIStatusError) -> str:
+    """The endpoint's own words. It may quote what it was sent."""
+    body = error.body
+    words = body.get("message", body.get("detail")) if isinstance(body, dict) else None
+    return words if isinstance(words, str) else ""
+
+
+def _said(error: openai.APIStatusError, words: str, params: OpenAiParams) -> str:
+    """The endpoint's words, shortened, without the key; of one that reads private texts, none."""
+    if isinstance(params, LabelsParams) or not words:
+        return ""
+    sent = error.request.headers.get("authorization", "").removeprefix("Bearer ")
+    if sent:
+        words = words.replace(sent, "...")
+    return f" It says: {' '.join(words.split())[:_QUOTED_CHARACTERS]}"
+
+
+def asked_wait_s(error: BaseException | None) -> float | None:
+    """Seconds that an endpoint asks to wait after this failure; None when it says nothing."""
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    return retry_after_s(error.response.headers, now=datetime.now(UTC))
+
+
+def _number(written: str | None) -> float | None:
+    """A number of at least 0 in a header, None for anything else."""
+    try:
+        value = float(written) if written is not None else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
