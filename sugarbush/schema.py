@@ -143,7 +143,7 @@ class Attribute(BaseModel):
         if self.bins is not None:
             try:
                 number = float(value)  # type: ignore[arg-type]
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 return bucket
             return bucket if math.isnan(number) else bisect.bisect_right(self.bins, number)
         return self._codes.get(_as_text(value), bucket)

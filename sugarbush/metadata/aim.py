@@ -171,7 +171,10 @@ def _measure_worst(
     mu_select = all_of((1 - shares.measurement) * mu_squared)
     chosen, selection_mu = curator.select(candidates, mu=mu_select)
     return curator.measure(
-        candidates[chosen].attributes, mu=mu_measure, round=round, selection_mu=selection_mu
+        candidates[chosen].attributes,
+        mu=all_of(mu_squared - selection_mu**2),
+        round=round,
+        selection_mu=selection_mu,
     )
 
 

@@ -33,9 +33,11 @@ from sugarbush.privacy.gaussian_dp import (
 from sugarbush.privacy.kinds import Private
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 
-# Scores are sums of multiples of 1/_GRID, exact in float64 up to 2^53 / _GRID^2 = 8.6e9 records,
-# so that rounding adds nothing to their sensitivity.
+# Scores are multiples of 1/_GRID^2, computed in integers and clipped to what float64 holds exactly
+# (8.6e9 records), so that no rounding adds to their sensitivity; clipping never does.
 _GRID = 1024
+_LARGEST_EXACT = 2**53
+_LARGEST_DISTANCE = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,13 +161,14 @@ class Curator:
         return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
 
     def _score(self, candidate: Candidate) -> float:
-        """In integers: on the grid, the score moves by exactly what the theory says."""
-        weight = int(_on_grid(candidate.weight))
+        """In integers: on the grid, the score moves by no more than the theory says."""
+        weight = round(candidate.weight * _GRID)
         if not 0 < weight <= _GRID:
             raise InvariantError("a weight must be over 0 and at most 1")
         counts = self._count(candidate.attributes) * _GRID
         distance = int(np.abs(counts - _on_grid(candidate.estimate)).sum())
-        return float(weight * (distance - int(_on_grid(candidate.penalty)))) / _GRID**2
+        score = weight * (distance - round(candidate.penalty * _GRID))
+        return min(max(score, -_LARGEST_EXACT), _LARGEST_EXACT) / _GRID**2
 
     def _count(self, attributes: Attributes) -> NDArray[np.int64]:
         if attributes not in self._counted:
@@ -201,5 +204,7 @@ def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
     return np.ascontiguousarray(column, dtype=np.min_scalar_type(size - 1))
 
 
-def _on_grid(value: Any) -> Any:
-    return np.rint(np.asarray(value, dtype=np.float64) * _GRID).astype(np.int64)
+def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Multiples of 1/_GRID; huge estimates are cut, so that a distance fits in an integer."""
+    largest = _LARGEST_DISTANCE // max(estimate.size, 1)
+    return np.rint(np.clip(estimate * _GRID, -largest, largest)).astype(np.int64)

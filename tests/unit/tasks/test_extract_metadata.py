@@ -1,5 +1,6 @@
 """The stage that tells attributes from texts: what calibrates it, and what is embedded where."""
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from sugarbush.embedding.encode import Encoder
 from sugarbush.schema import load_schema
 from tasks import extract_metadata, prepare
 from tasks.extract_metadata import load_readers
-from tests.settings import params
+from tests.settings import ROOT, params
 
 WORDS = {"lamp": 0, "chair": 1}
 SCHEMA = {
@@ -165,3 +166,15 @@ def test_without_donated_examples_descriptions_alone_tell(tmp_path: Path, watche
     assert json.loads((donated / "agreement.json").read_text()) == []
     assert len(pd.read_parquet(donated / "donated.parquet")) == 0
     assert told(tmp_path) < 0.7
+
+
+@pytest.mark.parametrize("stage", ["extract_metadata", "evaluate"])
+def test_dvc_knows_what_a_stage_reads_attributes_with(stage: str) -> None:
+    """A change of how texts are read makes every stage stale that reads them."""
+    imports = [
+        node.module.replace(".", "/") + ".py"
+        for node in ast.walk(ast.parse((ROOT / "tasks" / f"{stage}.py").read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sugarbush.metadata")
+    ]
+    deps = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"][stage]["deps"]
+    assert imports and set(imports) <= set(deps)
