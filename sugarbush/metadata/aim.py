@@ -27,10 +27,12 @@ from sugarbush.metadata.synthesis import (
     all_of,
     find_rare,
     finish,
+    finish_evenly,
     finish_singles,
     fit,
     measure_singles,
     merge_rare,
+    only,
 )
 from sugarbush.metadata.table import Attributes, Measurement
 
@@ -94,8 +96,10 @@ def aim(
 
     Spends all that the curator's filter holds. Marginals of more than `max_cells` cells (rare
     values merged) are left out, but for one-way ones; the model stays under `max_model_mb`, growing
-    with what is spent. Where no dependence rises above the noise, what is left goes to the one-way
-    marginals, so that little data gives no worse a table than independent marginals.
+    with what is spent. Until the dependences that rise above the noise are enough for a tree, the
+    model holds no others, and where no more are found, what is left is spent evenly on them and on
+    the one-way marginals: so little data gives no worse a table than independent marginals
+    (docs/decisions/0101-a-dependence-needs-evidence.md).
     """
     shares = shares or Shares()
     whole = curator.mu_squared_left
@@ -108,9 +112,10 @@ def aim(
 
     workload = Workload(weights=_weights(marginals), max_model_mb=max_model_mb)
     singles_stddev = measurements[0].stddev
+    edges = sum(size > 1 for size in curator.domain.values()) - 1
+    shown: list[Attributes] = []
     model = fit(curator.domain, measurements, rare=rare)
     budget = whole / (shares.rounds_per_attribute * len(curator.domain))
-    dependence = False
     for number in itertools.count(1):
         left = curator.mu_squared_left
         last = left < 2 * budget
@@ -127,22 +132,32 @@ def aim(
         measurements.append(measurement)
         if last:
             break
-        before, model = model, fit(curator.domain, measurements, rare=rare, start=model)
-        if dependence:
+        before = model
+        if len(shown) >= edges:
+            model = fit(curator.domain, measurements, rare=rare, start=before)
             taught = _learned(measurement, before, model)
         else:
-            taught = dependence = _shows_dependence(measurement, before, singles_stddev)
+            taught = _shows_dependence(measurement, before, singles_stddev)
+            if taught and measurement.attributes not in shown:
+                shown.append(measurement.attributes)
+            believed = measurements if len(shown) >= edges else only(measurements, shown)
+            model = fit(curator.domain, believed, rare=rare, start=before)
         if taught:
             continue
         budget *= shares.annealing
-        if not dependence and curator.mu_squared_left < _rounds_to_try(curator.domain) * budget:
-            return finish_singles(curator, measurements, rare=rare, round=number + 1)
+        if len(shown) < edges and curator.mu_squared_left < budget * _rounds_to_try(edges, shown):
+            return finish_evenly(
+                curator, measurements, shown=shown, rare=rare, start=model, round=number + 1
+            )
     return finish(curator.domain, measurements, rare=rare, start=model)
 
 
-def _rounds_to_try(domain: Mapping[str, int]) -> int:
-    """With fewer rounds left and nothing learned, AIM gives up: two for each edge of a tree."""
-    return 2 * (len(domain) - 1)
+def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
+    """With fewer rounds left, a search without result ends: two for each edge of a tree.
+
+    Half a round once dependences have shown, since then the rounds pay.
+    """
+    return edges / 2 if shown else 2 * edges
 
 
 def _measure_worst(
@@ -186,20 +201,17 @@ def _learned(measurement: Measurement, before: Model, after: Model) -> bool:
 
 
 def _shows_dependence(measurement: Measurement, model: Model, singles_stddev: float) -> bool:
-    """Whether a marginal departs from its attributes' independence by more than noise would.
+    """Whether a marginal holds an interaction that the model lacks, by more than noise would.
 
-    What is compared is the interaction alone: counts less the product of the model's one-way
-    marginals, its main effects taken out. Noise leaves its square a mean of stddev^2 times the
-    degrees of freedom, and the one-way marginals' own errors at most `singles_stddev`^2 a cell.
+    What is compared is the interaction alone: counts less the model's, their main effects taken
+    out. Noise leaves its square a mean of stddev^2 times the degrees of freedom, and the one-way
+    marginals' own errors at most `singles_stddev`^2 a cell.
     """
     domain = measurement.counts.shape
-    independent = np.array(model.total)
-    for name in measurement.attributes:
-        independent = np.multiply.outer(independent, model.marginal((name,)) / model.total)
-    apart = measurement.counts - independent
-    freedom = apart.size - 1 - sum(size - 1 for size in domain)
+    freedom = measurement.counts.size - 1 - sum(size - 1 for size in domain)
     if freedom < 1:
         return False
+    apart = measurement.counts - model.marginal(measurement.attributes)
     mean = apart.mean()
     for axis in range(apart.ndim):
         others = tuple(i for i in range(apart.ndim) if i != axis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from sugarbush.metadata.pgm import (
     Observation,
     estimate,
 )
-from sugarbush.metadata.table import Measurement
+from sugarbush.metadata.table import Attributes, Measurement
 from sugarbush.randomness import Rng
 
 # Part of what is left that a step may take at most, so that rounding never asks for more.
@@ -53,18 +53,18 @@ class Synthesis:
 class RareValues:
     """Values of one attribute that were merged into one cell because of their noisy counts.
 
-    `cells` maps every code to its cell, the merged ones to the last; `counts` are the noisy counts
-    of all codes.
+    `cells` maps every code to its cell, the merged ones to the last; `counts` are estimates of the
+    counts of all codes.
     """
 
     cells: tuple[int, ...]
-    counts: NDArray[np.int64]
+    counts: Floats
 
     def shares(self, total: float) -> Floats:
         """How the merged cell's `total` records fall onto the codes: the nearest counts >= 0."""
         merged = np.asarray(self.cells) == max(self.cells)
         shares = np.zeros(len(self.cells))
-        shares[merged] = _onto_simplex(self.counts[merged].astype(np.float64), max(total, 1.0))
+        shares[merged] = _onto_simplex(self.counts[merged], max(total, 1.0))
         return np.asarray(shares / shares.sum())
 
 
@@ -98,7 +98,8 @@ def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, Rar
         kept = single.counts >= sigmas * single.stddev
         if np.count_nonzero(~kept) >= 2:
             cells = np.where(kept, np.cumsum(kept) - 1, np.count_nonzero(kept))
-            rare[name] = RareValues(cells=tuple(cells.tolist()), counts=single.counts)
+            counts = single.counts.astype(np.float64)
+            rare[name] = RareValues(cells=tuple(cells.tolist()), counts=counts)
     return rare
 
 
@@ -153,6 +154,49 @@ def finish(
         record_count=count_records(measurements),
         rare=rare,
     )
+
+
+def only(measurements: Sequence[Measurement], shown: Sequence[Attributes]) -> list[Measurement]:
+    """The measurements of one-way marginals, and of those larger ones that are in `shown`."""
+    return [m for m in measurements if len(m.attributes) == 1 or m.attributes in shown]
+
+
+def finish_evenly(
+    curator: Curator,
+    measurements: Sequence[Measurement],
+    *,
+    shown: Sequence[Attributes],
+    rare: Mapping[str, RareValues],
+    start: MarkovRandomField,
+    round: int,
+) -> Synthesis:
+    """Spend what is left evenly on the marginals in `shown` and on all one-way marginals.
+
+    Of larger marginals the model holds those in `shown` alone. One-way marginals are of all values.
+    """
+    if not shown:
+        return finish_singles(curator, measurements, rare=rare, round=round)
+    domain = dict(curator.domain)
+    mu = all_of(curator.mu_squared_left / (len(shown) + len(domain)))
+    again = [curator.measure(attributes, mu=mu, round=round) for attributes in shown]
+    curator.unmerge()
+    again += measure_singles(curator, mu_squared=curator.mu_squared_left, round=round)
+    believed = only([*measurements, *again], shown)
+    synthesis = finish(domain, believed, rare=with_all_counts(rare, believed), start=start)
+    return replace(synthesis, measurements=(*measurements, *again))
+
+
+def with_all_counts(
+    rare: Mapping[str, RareValues], measurements: Sequence[Measurement]
+) -> dict[str, RareValues]:
+    """Rare values with the mean of all that measured them, by precision."""
+    better = {}
+    for name, values in rare.items():
+        own = [m for m in measurements if m.attributes == (name,) and not m.merged]
+        weights = [m.stddev**-2 for m in own]
+        counts = np.average([m.counts for m in own], axis=0, weights=weights)
+        better[name] = replace(values, counts=counts)
+    return better
 
 
 def finish_singles(

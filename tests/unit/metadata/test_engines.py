@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -15,8 +16,8 @@ from sugarbush.metadata.aim import aim
 from sugarbush.metadata.baselines import independent, mst
 from sugarbush.metadata.curator import Curator
 from sugarbush.metadata.engines import synthesize
-from sugarbush.metadata.synthesis import draw_rows
-from sugarbush.metadata.table import DpTable
+from sugarbush.metadata.synthesis import RareValues, draw_rows, with_all_counts
+from sugarbush.metadata.table import DpTable, Measurement
 from sugarbush.params import Engine, SynthesizeMetadataParams
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.kinds import Private
@@ -239,7 +240,8 @@ def test_a_table_survives_its_json_form(engine):
     ],
     ids=["aim", "mst", "independent"],
 )
-def test_an_engine_knows_the_table_by_the_curators_answers_alone(engine, monkeypatch):
+@pytest.mark.parametrize("mu", [0.1, 1.0])
+def test_an_engine_knows_the_table_by_the_curators_answers_alone(engine, mu, monkeypatch):
     """Replay: given another table's answers, an engine asks the same and returns the same.
 
     So its result is post-processing, and what it asks next may depend on nothing but the past.
@@ -261,11 +263,11 @@ def test_an_engine_knows_the_table_by_the_curators_answers_alone(engine, monkeyp
 
     for name in ("discrete_gaussian", "report_noisy_max"):
         monkeypatch.setattr(curator_module, name, record(getattr(curator_module, name)))
-    one = engine(Curator(Private(first), DOMAIN, mu=1.0))
+    one = engine(Curator(Private(first), DOMAIN, mu=mu))
     pending = list(answers)
     for name in ("discrete_gaussian", "report_noisy_max"):
         monkeypatch.setattr(curator_module, name, replay)
-    other = engine(Curator(Private(second), DOMAIN, mu=1.0))
+    other = engine(Curator(Private(second), DOMAIN, mu=mu))
 
     assert pending == []
     assert [m.to_json() for m in one.measurements] == [m.to_json() for m in other.measurements]
@@ -334,6 +336,40 @@ def test_no_dependence_is_believed_where_there_is_none():
         curator = Curator(Private(np.stack(columns, axis=1)), domain, mu=0.02)
         believed += aim(curator, degree=2, max_cells=10_000, max_model_mb=4).model_merged
     assert believed < 6
+
+
+def test_one_dependence_does_not_take_the_budget_of_the_other_attributes():
+    """Eight attributes, one a copy of another: the copy is kept, and most is spent on the rest.
+
+    Over 8 runs a mean of 11% went to larger marginals, at most 18% in one. Where AIM stopped
+    asking for evidence after the first dependence, it was 47%, from 13% to 66%.
+    """
+    domain = dict(zip("abcdefgh", (8, 8, 6, 10, 5, 7, 9, 6), strict=True))
+    rng = public_rng(9, "one pair")
+    columns = [np.minimum(rng.geometric(0.4, 3000) - 1, size - 1) for size in domain.values()]
+    columns[1] = columns[0]
+    table, spent = np.stack(columns, axis=1), []
+    for _ in range(6):
+        made = aim(
+            Curator(Private(table), domain, mu=0.2), degree=2, max_cells=10_000, max_model_mb=4
+        )
+        larger = (m for m in made.measurements if len(m.attributes) > 1)
+        spent.append(math.fsum(m.mu**2 + m.selection_mu**2 for m in larger) / 0.04)
+        rows = draw_rows(made, public_rng(1))
+        assert (rows[:, 0] == rows[:, 1]).mean() > 0.7  # by chance 0.25
+        last = [m.attributes for m in made.measurements if m.round == made.measurements[-1].round]
+        assert {(name,) for name in domain} <= set(last)
+    assert np.mean(spent) < 0.3
+
+
+def test_rare_values_are_shared_out_by_all_that_measured_them():
+    """By precision: counts of 0 at stddev 1 and of 10 at stddev 2 are together 2."""
+    values = RareValues(cells=(0, 1, 1), counts=np.zeros(3))
+    first = Measurement(attributes=("a",), counts=np.zeros(3, int), stddev=1.0, mu=1.0, round=0)
+    again = Measurement(attributes=("a",), counts=np.full(3, 10), stddev=2.0, mu=0.5, round=1)
+    cells = replace(first, counts=np.array([7, 7]), merged=True)
+    better = with_all_counts({"a": values}, [first, again, cells])
+    np.testing.assert_allclose(better["a"].counts, 2.0)
 
 
 def test_rare_values_are_merged_by_their_noisy_counts_and_come_back_as_codes():
