@@ -1,13 +1,17 @@
 """What privacy costs fine-tuning: held-out perplexity by epsilon, and what the texts can teach.
 
-    python -m benchmarks.fine_tuning customersim
-    python -m benchmarks.fine_tuning yelp --epsilons 4 inf --texts 2000
+    python -m benchmarks.fine_tuning customersim --start /tmp/start
+    python -m benchmarks.fine_tuning yelp --start /tmp/start --epsilons 4 inf --texts 2000
+    python -m benchmarks.fine_tuning yelp --start /tmp/start --epsilons 4 --rate 4e-3 --tune
 
-A small GPT-2 is trained on texts of the *other* sets, then fine-tuned on this one by DP-SGD; the
-perplexity is that of 400 texts of its test part, after the control codes. `--texts` adds Yue et
-al.'s Table 1 in small: a classifier of TF-IDF features trained on as many texts of the set, or on
-texts written by each model, and tested on the test part. Codes of the texts to write are those of
-training records, as in the paper: the sets are public, and this part is not private.
+A small GPT-2 is trained on nine *other* sets, cut into pieces, and on what the simulator writes by
+codes drawn uniformly from the three schemas; `--start` keeps it, so that one serves all. Then it is
+fine-tuned on a set by DP-SGD; the perplexity is that of 400 texts of the test part, after the
+control codes. `--tune` takes texts of the train part in their place, that no model is trained on:
+settings are chosen by those alone. `--texts` adds Yue et al.'s Table 1 in small: a classifier of
+TF-IDF features trained on as many texts of the set, or on texts written by each model, and tested
+on the test part. Codes of the texts to write are those of training records, as in the paper: the
+sets are public, and this part is not private.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +41,22 @@ from sugarbush.dpsgd.ordinary import train_on_public, train_without_privacy
 from sugarbush.dpsgd.sampling import make_schedule
 from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance, train
 from sugarbush.metrics.downstream import majority, predictions
+from sugarbush.params import load_params
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.plan import Part, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
+from tasks.pretrain import simulated
 
 SHARED = Path("../shared/data")
-SETS = ("customersim", "cfpb_complaints", "yelp", "medical_abstracts", "it_tickets")
+SETS = ("customersim", "cfpb_complaints", "yelp")
+OTHERS = (
+    "airline_tweets", "it_tickets", "medical_abstracts", "mts_dialog", "multiwoz21",
+    "ner_real_names", "neurips_abstracts", "neurips_reviews_2023_24", "pii_presidio_synth",
+)  # fmt: skip
+PIECE = 90  # words of a longer text that are read as one
 HELD_OUT = 400
 MICRO_BATCH_TOKENS = 4096
 
@@ -59,11 +71,16 @@ class Texts:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("set", choices=SETS[:3])
+    parser.add_argument("set", choices=SETS)
+    parser.add_argument("--start", type=Path, help="folder of the first model; made if it is not")
+    parser.add_argument("--tune", action="store_true", help="try it on the train part's rest")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 4.0, math.inf])
     parser.add_argument("--records", type=int, default=3000)
-    parser.add_argument("--public", type=int, default=4000, help="texts of the other sets")
+    parser.add_argument("--public", type=int, default=24000, help="pieces of the other sets")
+    parser.add_argument("--simulated", type=int, default=4000, help="texts by the simulator")
+    parser.add_argument("--lora", type=int, help="rank of the factors trained, in place of all")
     parser.add_argument("--texts", type=int, default=0, help="texts to write and to learn from")
+    parser.add_argument("--vocabulary", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--length", type=int, default=128)
@@ -71,10 +88,13 @@ def main() -> None:
     parser.add_argument("--batch", type=float, default=256)
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate of DP-SGD")
     options = parser.parse_args()
-    schema = load_schema(Path("settings") / f"{options.set}.schema.yaml")
-    train_part = load(options.set, "train", schema, options.records)
+    schema = schema_of(options.set)
+    drawn = load(options.set, "train", schema, options.records + HELD_OUT)
+    train_part = Texts(texts=drawn.texts[HELD_OUT:], codes=drawn.codes[HELD_OUT:])
     test_part = load(options.set, "test", schema, max(HELD_OUT, options.texts))
-    start, tokenizer = pretrained(options)
+    if options.tune:
+        test_part = head(drawn, HELD_OUT)
+    start, tokenizer = first_model(options)
     examples = encoded(train_part, schema, tokenizer, options.length)
     held_out = [e for (e,) in encoded(test_part, schema, tokenizer, options.length)][:HELD_OUT]
     print(f"{options.set}: {options.records} records, {options.layers} x {options.width}, ", end="")
@@ -116,31 +136,68 @@ def encoded(part: Texts, schema: Schema, tokenizer: Any, length: int) -> list[tu
     )
 
 
+def schema_of(name: str) -> Schema:
+    return load_schema(Path("settings") / f"{name}.schema.yaml")
+
+
+def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
+    """The model in `--start`, or a new one, which is left there."""
+    device = torch.device("cpu")
+    if options.start is not None and options.start.is_dir():
+        return models.load(str(options.start), device=device)
+    model, tokenizer = pretrained(options)
+    if options.start is not None:
+        models.save(model, tokenizer, options.start)
+    return model, tokenizer
+
+
 def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
-    """A model and a tokenizer that have read the other sets alone."""
-    others = [name for name in SETS if name != options.set]
-    texts = []
-    for name in others:
-        frame = pd.read_parquet(SHARED / name / f"{name}.parquet", columns=["text"])
-        rows = public_rng(1, "public", name).permutation(len(frame))
-        texts += frame["text"].iloc[rows[: options.public // len(others)]].tolist()
-    tokenizer = models.train_tokenizer(texts, vocabulary=4096)
+    """A model and a tokenizer that have read the other sets and the simulator alone."""
+    began = time.process_time()
+    texts = other_texts(options.public)
+    settings = load_params().pretrain.model_copy(update={"texts": options.simulated // len(SETS)})
+    written = [(schema, *simulated(schema, settings)) for schema in map(schema_of, SETS)]
+    tokenizer = models.train_tokenizer(
+        [*texts, *(text for _, own, _ in written for text in own)],
+        vocabulary=options.vocabulary,
+    )
+    examples = plain_examples(texts, tokenizer=tokenizer, max_length=options.length)
+    for schema, own, codes in written:
+        examples += encoded(Texts(texts=own, codes=codes), schema, tokenizer, options.length)
     shape = models.Shape(
         layers=options.layers, width=options.width, heads=4, context=options.length
     )
     model = models.new_model(tokenizer, shape, seed=1)
-    read = plain_examples(texts, tokenizer=tokenizer, max_length=options.length)
     train_on_public(
         model,
-        [example for (example,) in read],
+        [example for (example,) in examples],
         learning=learning(2e-3, Decay.LINEAR),
-        epochs=2,
+        epochs=1,
         batch_size=16,
         micro_batch_tokens=MICRO_BATCH_TOKENS,
         bfloat16=False,
         seed=1,
+        report=say,
     )
+    print(f"read {len(examples)} public texts in {time.process_time() - began:.0f} CPU-s")
     return model, tokenizer
+
+
+def other_texts(count: int) -> list[str]:
+    """`count` pieces, as many of each other set as it has, but no more than its share."""
+    texts: list[str] = []
+    for name in OTHERS:
+        frame = pd.read_parquet(SHARED / name / f"{name}.parquet", columns=["text"])
+        order = public_rng(1, "public", name).permutation(len(frame))
+        words = (frame["text"].iloc[place].split(" ") for place in order)
+        pieces = (" ".join(w[i : i + PIECE]) for w in words for i in range(0, len(w), PIECE))
+        texts += islice(pieces, count // len(OTHERS))
+    return texts
+
+
+def say(step: int, steps: int, loss: float) -> None:
+    if step % 200 == 0:
+        print(f"step {step} of {steps}: {loss:.2f} nats a token", flush=True)
 
 
 def learning(rate: float, decay: Decay) -> Learning:
@@ -156,6 +213,8 @@ def fine_tuned(
 ) -> tuple[Any, str]:
     """A copy of `start` that was trained at `epsilon`, and what was done in words."""
     model, units = copy.deepcopy(start), Private(list(examples))
+    if options.lora is not None and math.isfinite(epsilon):
+        model = models.with_lora(model, rank=options.lora)
     delta = 1 / (len(examples) * math.log(len(examples)))
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(
@@ -195,7 +254,7 @@ def fine_tuned(
             stage="benchmark",
             run="1",
         )
-    return model, (
+    return models.merged(model), (
         f"delta {delta:.2g}, sigma {mechanism.noise_multiplier:.3f}, rate {mechanism.rate:.4f}, "
         f"{mechanism.steps} steps"
     )

@@ -41,6 +41,10 @@ def show(
         case "model":
             path = require(roots.released / "finetuned" / "model_card.json", left_by="finetune")
             console.print_json(path.read_text())
+            if internal:
+                path = require(roots.internal / "finetune.json", left_by="finetune")
+                console.print("Counted on private records, not DP:")
+                console.print_json(path.read_text())
         case "card":
             card = require(roots.published / "release_card.md", left_by="report")
             console.print(Markdown(card.read_text(encoding="utf-8")))

@@ -520,6 +520,7 @@ class FinetuneParams(Section):
     yue2023: DpSgdParams
     lora: DpSgdParams
     device: str
+    processes: Annotated[int, Field(ge=1)]
     precision: Literal["auto", "float32", "bfloat16"]
     clipping: Literal["book_keeping", "opacus"]
     activation_checkpointing: bool

@@ -3,12 +3,14 @@
 Reads    data/private/{prepared,metadata}/train.parquet, data/released/metadata/ (the DP record
          count), data/public/pretrained/
 Writes   data/released/finetuned/    model and tokenizer, model_card.json, release.json
-         data/private/finetune/      checkpoints, until the run has ended
+         data/private/finetune/      checkpoints, until the run has ended; the count of its draws
+                                     lies with the finished draws, outside the checkout
          reports/internal/finetune.json  how many texts were cut: not DP
 Spends   its share: Poisson-subsampled Gaussian steps, the repeatable ones included, at sensitivity
          finetune.<preset>.clip_norm, add/remove one record
 
-A run that was killed goes on from its last checkpoint, on the charge that it began with.
+A run that was killed goes on from its last checkpoint, on the charge that it began with. With
+`finetune.processes` above 1 the first process does all this, and the others train with it.
 """
 
 from __future__ import annotations
@@ -46,28 +48,36 @@ from tasks.budget import METADATA, TRAINING, draws_of, open_ledger
 from tasks.device import open_device
 from tasks.forced import was_forced
 from tasks.private_files import load_codes, load_records, load_sketch, read_stamp
+from tasks.processes import processes, told_by_first
 from tasks.release import copy_release, read_release, write_release
 from tasks.state import state_of
 from tasks.training import full_plan, schedule_of
 
 NAME = "finetune"
 MODEL = "model"
+TAKEN = "steps.json"  # how many steps the weights have taken
 
 
 def run(base: Path, params: Params) -> None:
     """Train, or restore a model that was trained before, and release it."""
+    with processes(params.finetune.processes, stage=NAME) as rank:
+        (_lead if rank == 0 else _follow)(base, params)
+
+
+def _lead(base: Path, params: Params) -> None:
     roots, plan = Roots(base), full_plan(params, Roots(base))
     mechanism = mechanism_of(params, roots, plan)
     with open_draws(
         state_of(params, base), dataset=draws_of(params), stage=NAME,
         digest=digest_for(base, params, mechanism), forced=was_forced(),
     ) as draws:  # fmt: skip
-        if draws.finished(MODEL) is None:
-            checkpoints = Checkpoints(roots.private / NAME / draws.run)
+        if told_by_first(draws.run if draws.finished(MODEL) is None else None):
+            checkpoints = Checkpoints(roots.private / NAME / draws.run, counts=draws.folder)
             trained, ids = _trained(base, params, mechanism, checkpoints, run_id=draws.run)
             with draws.writing(MODEL) as folder:
                 models.save(*trained, folder)
                 (folder / "ledger_ids.json").write_text(json.dumps(ids))
+                (folder / TAKEN).write_text(json.dumps({"steps_taken": checkpoints.step()}))
             shutil.rmtree(checkpoints.folder, ignore_errors=True)
         finished = draws.finished(MODEL)
         assert finished is not None
@@ -75,6 +85,7 @@ def run(base: Path, params: Params) -> None:
             ids = [*_metadata_ids(roots), *copy_release(finished, folder)]
             card = model_card(
                 mechanism,
+                **json.loads((finished / TAKEN).read_text()),
                 others=[plan.of(METADATA).event],
                 unit=params.privacy.unit,
                 delta=params.privacy.delta,
@@ -82,6 +93,16 @@ def run(base: Path, params: Params) -> None:
             )
             (folder / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
             write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=draws.run)
+
+
+def _follow(base: Path, params: Params) -> None:
+    """Train along in another process than the first, if there is anything to train."""
+    run_id = told_by_first(None)
+    if run_id is not None:
+        roots = Roots(base)
+        mechanism = mechanism_of(params, roots, full_plan(params, roots))
+        checkpoints = Checkpoints(roots.private / NAME / run_id)
+        _trained(base, params, mechanism, checkpoints, run_id=run_id)
 
 
 def mechanism_of(params: Params, roots: Roots, plan: Plan) -> Mechanism:
@@ -117,10 +138,12 @@ def digest_for(base: Path, params: Params, mechanism: Mechanism) -> str:
 
 def load_start(settings: DpSgdParams, roots: Roots, device: torch.device) -> tuple[Any, Any]:
     """The model that training starts from, and its tokenizer."""
-    if settings.model != TINY:
-        return models.load(settings.model, device=device)
-    folder = require(roots.public / "pretrained" / "config.json", left_by="pretrain").parent
-    return models.load(str(folder), device=device)
+    name = settings.model
+    if name == TINY:
+        name = str(require(roots.public / "pretrained" / "config.json", left_by="pretrain").parent)
+    model, tokenizer = models.load(name, device=device)
+    models.refuse_beyond_context(model, settings.max_length)
+    return model, tokenizer
 
 
 def units_of(

@@ -66,5 +66,6 @@ def check_model(params: Params, schema: Schema) -> None:
     from sugarbush.dpsgd import models
     from sugarbush.dpsgd.data import refuse_long_codes
 
-    _, tokenizer = models.load(settings.model, device=torch.device("cpu"))
+    model, tokenizer = models.load(settings.model, device=torch.device("cpu"))
+    models.refuse_beyond_context(model, settings.max_length)
     refuse_long_codes(schema, tokenizer, settings.max_length)

@@ -1,11 +1,12 @@
 """What lets a run of DP-SGD go on after a kill: private, whole or absent, and honest about draws.
 
-    <folder>/start.json     the ledger entry that paid for the run, before its first draw
-    <folder>/draws          one byte a noisy step, on disk before the step samples
-    <folder>/step-<n>.pt    trainable weights and optimizer after step n; the newest only
+    <folder>/start.json              the ledger entry that paid for the run, before its first draw
+    <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
+    <counts>/draws-<ledger entry>    one byte a noisy step, on disk before the step samples
 
-A step whose result was lost has drawn all the same: `draws` counts it. No state of a noise or
-sampling generator is here, since none exists between steps.
+A step whose result was lost has drawn all the same: the count knows it. It should lie beside the
+ledger, since a copy or a backup of the private root that is put back must not make it smaller. No
+state of a noise or sampling generator is here, since none exists between steps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from sugarbush.errors import PrivacyError, StorageError
+from sugarbush.errors import InvariantError, PrivacyError, StorageError
 from sugarbush.paths import make_private, whole_file
 from sugarbush.privacy.events import Event, event_from_dict
 
@@ -35,10 +36,14 @@ class Start:
 
 
 class Checkpoints:
-    """The files of one run under `folder`, which must lie in the private root."""
+    """The files of one run under `folder`, which must lie in the private root.
 
-    def __init__(self, folder: Path) -> None:
+    `counts` is the folder of the count of draws, which should outlive the checkout.
+    """
+
+    def __init__(self, folder: Path, *, counts: Path | None = None) -> None:
         self.folder = make_private(folder)
+        self._counts = self.folder if counts is None else counts
 
     def start(self) -> Start | None:
         """The charge of a run that has begun here, or None."""
@@ -62,24 +67,26 @@ class Checkpoints:
     @property
     def draws(self) -> int:
         """How many noisy steps have been drawn, those included whose result was lost."""
+        begun = self.start()
         try:
-            return (self.folder / "draws").stat().st_size
+            return self._count(begun).stat().st_size if begun else 0
         except FileNotFoundError:
             return 0
 
     def note_draw(self) -> None:
         """Count one more draw, and wait for the disk. To be called before the draw."""
+        begun = self.start()
+        if begun is None:
+            raise InvariantError("a run draws on a charge")
         try:
-            descriptor = os.open(
-                self.folder / "draws", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-            )
+            descriptor = os.open(self._count(begun), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 os.write(descriptor, b".")
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise StorageError(f"{self.folder}: {error.strerror}") from None
+            raise StorageError(f"{self._counts}: {error.strerror}") from None
 
     def step(self) -> int:
         """The last step that was saved; 0 at the start."""
@@ -108,6 +115,9 @@ class Checkpoints:
             for name, parameter in trainable.items():
                 parameter.copy_(state["weights"][name])
         optimizer.load_state_dict(state["optimizer"])
+
+    def _count(self, begun: Start) -> Path:
+        return self._counts / f"draws-{begun.ledger_id}"
 
     def _steps(self) -> list[int]:
         found = [_STEP.fullmatch(path.name) for path in self.folder.iterdir()]

@@ -20,6 +20,7 @@ from sugarbush.privacy.unit import ADJACENCY, Unit
 def model_card(
     mechanism: Mechanism,
     *,
+    steps_taken: int,
     others: Sequence[Event],
     unit: Unit,
     delta: float,
@@ -27,6 +28,7 @@ def model_card(
 ) -> dict[str, Any]:
     """The card as plain values for JSON; an infinite epsilon is the text "infinity".
 
+    `steps_taken` is less than `mechanism.steps` where kills used up more than the repeatable steps;
     `others` are the mechanisms whose results the training rests on (the DP record count).
     """
     private = not isinstance(mechanism.event, NonPrivate)
@@ -42,6 +44,7 @@ def model_card(
         "noise_multiplier": mechanism.noise_multiplier,
         "sampling_rate": mechanism.rate,
         "steps": mechanism.steps,
+        "steps_taken": steps_taken,
         "repeatable_steps": mechanism.repeatable_steps,
         "clip_norm": mechanism.clip_norm,
         "expected_batch_size": mechanism.expected_batch_size,
@@ -59,7 +62,8 @@ def model_card(
         },
         "remarks": [
             "Paid for are the steps and the repeatable ones, whether these were needed or not.",
-            "The weights are those after the last step, which was fixed before the first one.",
+            "The weights are those after the last step, which was fixed before the first one; a "
+            "run that was killed too often has taken fewer.",
             "Noise is drawn in floating point from a generator that the operating system seeds "
             "for each step; samples are bits of the operating system.",
             "The model that training starts from, and whatever that was trained on, is public and "

@@ -47,7 +47,7 @@ def load(name_or_path: str, *, device: torch.device) -> tuple[Any, Any]:
 
     A name is looked up where Hugging Face keeps its downloads, then downloaded. Dropout is off:
     DP-SGD's noise regularises enough. Raises ParamsError when there is no such model, or when its
-    tokenizer does not mark the end of a text.
+    tokenizer does not mark the end of a text or has tokens that the model does not know.
     """
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
@@ -64,10 +64,28 @@ def load(name_or_path: str, *, device: torch.device) -> tuple[Any, Any]:
             f"params.yaml: finetune.model={name_or_path!r} has a tokenizer without an end-of-text "
             "token, so its texts would not end. Choose another."
         )
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        raise ParamsError(
+            f"params.yaml: finetune.model={name_or_path!r} has a tokenizer of {len(tokenizer)} "
+            "tokens, which is more than the model knows. Choose another."
+        )
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     return model.to(device), tokenizer
+
+
+def refuse_beyond_context(model: Any, max_length: int) -> None:
+    """Raise ParamsError where texts of `max_length` tokens have more positions than the model.
+
+    Found out by the first long text, it would be after the charge.
+    """
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is not None and max_length > positions:
+        raise ParamsError(
+            f"params.yaml: finetune.max_length={max_length} is more than the {positions} tokens "
+            "that the model can read. Lower it; the tiny model reads pretrain.max_length."
+        )
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:

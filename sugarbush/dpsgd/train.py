@@ -41,7 +41,7 @@ from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 
 METHOD_VERSION = 1  # to be raised when the trained weights come to mean something else
-_REPORTS = 50  # how often progress is told in a run, at most
+_REPORTS = 20  # how often progress is told in a run, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +195,7 @@ def train(
         first, last = _agreed(_span(mechanism, checkpoints) if rank == 0 else None)
         if first:
             checkpoints.restore(first, model, optimizer)
+        _make_equal(model)
         clock = _Clock(mechanism, first, last, ledger.delta)
         for done in range(first, last):
             for group in optimizer.param_groups:
@@ -310,7 +311,13 @@ def _charged(
 
 def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
     """The step to go on from, and the one to stop at: sooner where paid-for draws were lost."""
-    first, unused = checkpoints.step(), mechanism.draws - checkpoints.draws
+    first, drawn = checkpoints.step(), checkpoints.draws
+    if drawn < first:
+        raise PrivacyError(
+            f"{checkpoints.folder}: the count of what was drawn is missing. Remove the folder to "
+            "train, and be charged, from anew."
+        )
+    unused = mechanism.draws - drawn
     last = min(mechanism.steps, first + max(0, unused))
     if last == 0:
         raise PrivacyError(
@@ -328,6 +335,13 @@ def _agreed(span: tuple[int, int] | None) -> tuple[int, int]:
         (span,) = said
     assert span is not None
     return span
+
+
+def _make_equal(model: nn.Module) -> None:
+    """Give every process the weights of process 0: fresh LoRA factors are random in each."""
+    if torch.distributed.is_initialized():
+        for parameter in model.parameters():
+            torch.distributed.broadcast(parameter.detach(), src=0)
 
 
 def _process() -> tuple[int, int]:

@@ -82,6 +82,17 @@ def _one(event: Event) -> Event:
     raise InvariantError(f"no accounting for {event.kind}")
 
 
+@lru_cache(maxsize=64)
+def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
+    """One DP-SGD step's distribution: most of the cost of that of any number of steps."""
+    return pld.from_gaussian_mechanism(
+        noise_multiplier,
+        sampling_prob=rate,
+        value_discretization_interval=interval,
+        neighboring_relation=NeighboringRelation[relation.name],
+    )
+
+
 @lru_cache(maxsize=256)
 def _distribution(event: Event, count: int, interval: float, relation: Relation) -> Any:
     if relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian):
@@ -97,12 +108,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
                 1.0 / (event.mu * math.sqrt(count)), value_discretization_interval=interval
             )
         case PoissonGaussian():
-            one = pld.from_gaussian_mechanism(
-                event.noise_multiplier,
-                sampling_prob=event.rate,
-                value_discretization_interval=interval,
-                neighboring_relation=NeighboringRelation[relation.name],
-            )
+            one = _sampled_once(event.noise_multiplier, event.rate, interval, relation)
         case _:
             raise InvariantError(f"no accounting for {event.kind}")
     return one if count == 1 else one.self_compose(count)

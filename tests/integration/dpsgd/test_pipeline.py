@@ -6,6 +6,7 @@ is killed has a process of its own.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -25,6 +26,8 @@ from rich.console import Console
 from cli.budgets import show_budget
 from cli.checks import check
 from cli.estimates import show_estimate
+from cli.shows import show
+from sugarbush.errors import ParamsError
 from sugarbush.params import Method, Params, load_params
 from sugarbush.privacy.events import GaussianDp, PoissonGaussian
 from tasks import where_needed
@@ -140,20 +143,39 @@ def test_the_command_knows_the_method(
     ask(project.path, load_params(project.path / "params.yaml"), told)
 
 
+def test_texts_that_the_model_cannot_read_are_refused_before_the_charge(project: Project) -> None:
+    before, settings = project.charges(), _dpft(project)
+    _set(project, "finetune", dpft={**settings, "max_length": 65})
+    with pytest.raises(ParamsError, match="64 tokens"):
+        run_training(project, "finetune")
+    assert project.charges() == before
+    _set(project, "finetune", dpft=settings)
+
+
+def test_the_model_is_shown_and_what_is_private_of_it_only_when_asked(project: Project) -> None:
+    told = []
+    for internal in (False, True):
+        console = Console(record=True, width=200, file=io.StringIO())
+        show(project.path, "model", method=None, rows=1, internal=internal, console=console)
+        told.append(console.export_text())
+    assert all('"noise_multiplier"' in text for text in told)
+    assert ["texts_cut" in text for text in told] == [False, True]
+
+
 def test_a_killed_training_goes_on_with_the_charge_that_it_began_with(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Killed by the operating system between its checkpoints, at whatever line it was."""
-    before = len(project.charges())
+    before, began = len(project.charges()), time.time()
     _set(project, "finetune", dpft={**_dpft(project), "epochs": 6, "repeatable_steps": 30})
     _set(project, "finetune", checkpoint_every=5)
     private = project.path / "data/private/finetune"
     with subprocess.Popen(
         FINETUNE, cwd=project.path, env=project.environment, stdout=subprocess.DEVNULL
     ) as training:
-        _wait_for_draws(private, 8)
+        _wait_for_draws(project.state, 8, after=began)
         os.kill(training.pid, signal.SIGKILL)
-    drawn = _draws(private)
+    drawn = _draws(project.state)
     assert list(private.rglob("step-*.pt"))
     run_training(project, "finetune")
     (charged,) = project.charges()[before:]
@@ -164,6 +186,43 @@ def test_a_killed_training_goes_on_with_the_charge_that_it_began_with(
     assert not list(private.rglob("step-*.pt"))
     release = json.loads((project.path / "data/released/finetuned/release.json").read_text())
     assert charged.id in release["ledger_ids"]
+    card = json.loads((project.path / "data/released/finetuned/model_card.json").read_text())
+    assert card["steps_taken"] == steps
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_model_on_one_charge(project: Project) -> None:
+    """The stage as DVC starts it; it becomes torchrun by itself."""
+    before = len(project.charges())
+    _set(project, "finetune", processes=2, dpft={**_dpft(project), "epochs": 3})
+    told = subprocess.run(
+        FINETUNE, cwd=project.path, env=project.environment, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert len(project.charges()) == before + 1
+    assert told.stdout.count("step 1 of") == 1
+    release = json.loads((project.path / "data/released/finetuned/release.json").read_text())
+    assert project.charges()[-1].id in release["ledger_ids"]
+    _set(project, "finetune", processes=1)
+
+
+@pytest.mark.parametrize("preset", ["yue2023", "lora"])
+def test_a_preset_trains_a_model_that_is_given_by_its_path(project: Project, preset: str) -> None:
+    """Four steps in place of tens of thousands, from a folder as any checkpoint is saved in."""
+    model = project.path / "gpt2"
+    shutil.copytree(project.path / "data/public/pretrained", model, dirs_exist_ok=True)
+    settings = yaml.safe_load((project.path / "params.yaml").read_text())["finetune"][preset]
+    _set(project, "finetune", preset=preset,
+         **{preset: {**settings, "model": str(model), "epochs": 4, "max_length": 48}})  # fmt: skip
+    run_training(project, "finetune", "generate")
+    card = json.loads((project.path / "data/released/finetuned/model_card.json").read_text())
+    assert (card["starts_from"], card["steps_taken"], card["sampling_rate"]) == ("gpt2", 4, 1.0)
+    assert ("low-rank" in card["trained"]) == (preset == "lora")
+    charged = project.charges()[-1].event
+    assert isinstance(charged, PoissonGaussian)
+    assert (charged.count, charged.noise_multiplier) == (4, card["noise_multiplier"])
+    _set(project, "finetune", preset="dpft")
 
 
 def test_for_methods_that_train_nothing_the_stage_leaves_a_note(project: Project) -> None:
@@ -185,12 +244,16 @@ def _set(project: Project, section: str | None, **changes: object) -> None:
     path.write_text(yaml.safe_dump(fields, sort_keys=False))
 
 
-def _draws(private: Path) -> int:
-    return sum(path.stat().st_size for path in private.rglob("draws"))
+def _draws(state: Path) -> int:
+    """Of the run whose count was written last."""
+    counts = sorted(state.rglob("draws-*"), key=lambda path: path.stat().st_mtime)
+    return counts[-1].stat().st_size
 
 
-def _wait_for_draws(private: Path, count: int) -> None:
+def _wait_for_draws(state: Path, count: int, *, after: float) -> None:
     deadline = time.monotonic() + 120
-    while _draws(private) < count:
+    while not [p for p in state.rglob("draws-*") if p.stat().st_mtime > after] or (
+        _draws(state) < count
+    ):
         assert time.monotonic() < deadline, "the training did not get under way"
         time.sleep(0.005)

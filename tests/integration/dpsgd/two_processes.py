@@ -1,4 +1,4 @@
-"""What each process of the torchrun test does: train without noise, leave the weights."""
+"""What each process of the torchrun test does: train from weights of its own, leave what came."""
 
 import sys
 from dataclasses import replace
@@ -22,9 +22,9 @@ MECHANISM = Mechanism(
 )
 
 
-def train_in(folder: Path, mechanism: Mechanism) -> torch.nn.Module:
+def train_in(folder: Path, mechanism: Mechanism, *, rank: int = 0) -> torch.nn.Module:
     torch.set_num_threads(1)
-    model = tiny_gpt2()
+    model = tiny_gpt2(seed=1 + rank)
     train(
         model,
         Private([(example,) for example in some_examples(7)]),
@@ -45,6 +45,6 @@ if __name__ == "__main__":
     rank = torch.distributed.get_rank()
     for name, noise_multiplier in (("exact", 0.0), ("noisy", 50.0)):
         folder = Path(sys.argv[1]) / name
-        trained = train_in(folder, replace(MECHANISM, noise_multiplier=noise_multiplier))
+        trained = train_in(folder, replace(MECHANISM, noise_multiplier=noise_multiplier), rank=rank)
         torch.save(trained.state_dict(), folder / f"rank{rank}.pt")
     torch.distributed.destroy_process_group()

@@ -28,6 +28,7 @@ def mechanism(noise_multiplier: float) -> Mechanism:
 def card(noise_multiplier: float) -> dict:
     return model_card(
         mechanism(noise_multiplier),
+        steps_taken=77,
         others=[AIM],
         unit=Unit.RECORD,
         delta=1e-6,
@@ -41,6 +42,7 @@ def test_it_states_the_mechanism_and_what_it_costs_together_with_the_count() -> 
     assert stated == {"unit": "record", "delta": 1e-6, "noise_multiplier": 1.5,
                       "sampling_rate": 0.05}  # fmt: skip
     assert (told["steps"], told["repeatable_steps"], told["clip_norm"]) == (80, 10, 1.0)
+    assert told["steps_taken"] == 77
     assert told["epsilon"] == pytest.approx(epsilon([mechanism(1.5).event, AIM], delta=1e-6))
     assert told["epsilon"] > told["epsilon_of_training_alone"]
 
@@ -53,5 +55,7 @@ def test_training_without_noise_is_called_that() -> None:
 
 def test_it_is_plain_json_and_holds_no_path() -> None:
     settings = params().finetune.dpft.model_copy(update={"model": "/home/someone/models/gpt2"})
-    told = model_card(mechanism(1.0), others=[], unit=Unit.RECORD, delta=1e-6, settings=settings)
+    told = model_card(
+        mechanism(1.0), steps_taken=80, others=[], unit=Unit.RECORD, delta=1e-6, settings=settings
+    )
     assert "/home" not in json.dumps(told, allow_nan=False)

@@ -1,6 +1,7 @@
 """Models come from a folder by the code that loads the real ones."""
 
 import logging
+import shutil
 
 import pytest
 import torch
@@ -46,6 +47,24 @@ def test_a_folder_without_a_model_is_told_with_the_setting(tmp_path, content):
         (tmp_path / "config.json").write_text(content)
     with pytest.raises(ParamsError, match=r"finetune\.model"):
         models.load(str(tmp_path), device=torch.device("cpu"))
+
+
+def test_texts_longer_than_the_model_can_read_are_refused_with_the_setting(loaded):
+    model, _ = loaded
+    positions = model.config.n_positions
+    models.refuse_beyond_context(model, positions)
+    with pytest.raises(ParamsError, match=rf"max_length={positions + 1} .* {positions} tokens"):
+        models.refuse_beyond_context(model, positions + 1)
+
+
+def test_a_tokenizer_with_tokens_that_the_model_does_not_know_is_refused(saved_model, tmp_path):
+    """A text that held such a token would end the training, after the charge."""
+    shutil.copytree(saved_model, tmp_path / "gpt2")
+    tokenizer = AutoTokenizer.from_pretrained(saved_model)
+    tokenizer.add_tokens(["[PAD]"])
+    tokenizer.save_pretrained(tmp_path / "gpt2")
+    with pytest.raises(ParamsError, match="more than the model knows"):
+        models.load(str(tmp_path / "gpt2"), device=torch.device("cpu"))
 
 
 def test_loading_and_saving_show_no_progress_bars(saved_model, tmp_path, capfd):

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -211,6 +212,39 @@ def test_no_chain_of_kills_draws_more_than_was_paid_for(tmp_path, ledger, monkey
     assert [entry.event for entry in ledger.entries()] == [MECHANISM.event]
 
 
+def test_an_old_copy_of_the_private_root_does_not_pay_for_steps_twice(
+    tmp_path, ledger, monkeypatch
+):
+    """The copy is of before the first checkpoint; five steps were drawn after it was made."""
+    taken = []
+    draw = train_module.PoissonSampler.draw
+    monkeypatch.setattr(
+        train_module.PoissonSampler, "draw", lambda self: (taken.append(0), draw(self))[1]
+    )
+    private, counts = tmp_path / "private" / "run", tmp_path / "state"
+    counts.mkdir()
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_before_step(patch, 1)
+        run(tmp_path, ledger, checkpoints=Checkpoints(private, counts=counts))
+    shutil.copytree(private, tmp_path / "copy")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_before_step(patch, 6)
+        run(tmp_path, ledger, checkpoints=Checkpoints(private, counts=counts))
+    shutil.rmtree(private)
+    (tmp_path / "copy").rename(private)
+    run(tmp_path, ledger, checkpoints=Checkpoints(private, counts=counts))
+    assert len(taken) <= MECHANISM.draws
+    assert Checkpoints(private, counts=counts).draws == MECHANISM.draws
+
+
+def test_a_run_whose_count_of_draws_is_gone_does_not_go_on(tmp_path, ledger):
+    run(tmp_path, ledger)
+    for count in (tmp_path / "private" / "run").glob("draws-*"):
+        count.unlink()
+    with pytest.raises(PrivacyError, match="count"):
+        run(tmp_path, ledger)
+
+
 def test_a_run_that_lost_all_it_paid_for_says_so(tmp_path, ledger, monkeypatch):
     for _ in range(MECHANISM.draws):
         with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -246,7 +280,8 @@ def test_checkpoints_are_private_and_hold_no_state_of_a_generator(tmp_path, ledg
     run(tmp_path, ledger)
     folder = tmp_path / "private" / "run"
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert {p.name for p in folder.iterdir()} == {"start.json", "draws", "step-6.pt"}
+    (entry,) = ledger.entries()
+    assert {p.name for p in folder.iterdir()} == {"start.json", f"draws-{entry.id}", "step-6.pt"}
     state = torch.load(folder / "step-6.pt", weights_only=True)
     assert state.keys() == {"weights", "optimizer"}
 
@@ -264,6 +299,13 @@ def test_progress_follows_from_settings_alone(tmp_path, ledger):
         "expected_examples_per_s",
         "remaining_s",
     }
+
+
+def test_progress_is_told_at_most_twenty_times(tmp_path, ledger):
+    told = []
+    run(tmp_path, ledger, mechanism=replace(MECHANISM, steps=90), report=told.append)
+    assert 10 <= len(told) <= 20
+    assert told[-1].step == 90
 
 
 def test_nothing_is_written_or_logged_of_the_records(tmp_path, ledger, capfd, caplog):

@@ -1,6 +1,7 @@
 import math
 
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,17 @@ def test_count_means_as_many_equal_events() -> None:
     assert epsilon([one] * 3, delta=1e-6) == epsilon(
         [DiscreteGaussian(stddev=5.0, count=3)], delta=1e-6
     )
+
+
+def test_epsilon_along_one_training_discretises_its_step_once(monkeypatch) -> None:
+    made, make = [], pld.from_gaussian_mechanism
+    monkeypatch.setattr(
+        pld, "from_gaussian_mechanism", lambda *a, **k: (made.append(0), make(*a, **k))[1]
+    )
+    steps = [PoissonGaussian(noise_multiplier=1.37, rate=0.05, count=n) for n in (3, 5, 8)]
+    spent = [epsilon([event], delta=1e-5) for event in steps]
+    assert spent == sorted(spent)
+    assert len(made) == 1
 
 
 def test_no_event_is_free_and_no_dp_is_infinite() -> None:

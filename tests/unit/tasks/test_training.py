@@ -1,6 +1,7 @@
 """The plan of fine-tuning: its steps from the DP record count, its noise from the whole plan."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,33 @@ def test_repeatable_steps_are_paid_for_beforehand(roots: Roots) -> None:
     event = full_plan(settings, roots).of(TRAINING).subsampled
     assert event is not None
     assert event.count == schedule_of(settings, roots).steps + 10
+
+
+def test_the_preset_of_the_paper_is_planned_as_published(tmp_path: Path) -> None:
+    """Yelp's 1.9 million records; with nearly all of the budget sigma is the published 0.774."""
+    settings = params(
+        methods=["dpft"],
+        finetune__preset="yue2023",
+        finetune__yue2023__records=1.9e6,
+        privacy__epsilon=4.0,
+        privacy__delta=1 / (1.9e6 * math.log(1.9e6)),
+        privacy__shares={"metadata": 1e-4, "synthesis": 1 - 1e-4},
+    )
+    event = full_plan(settings, Roots(tmp_path)).of(TRAINING).subsampled
+    assert event is not None
+    assert (event.count, event.rate) == (23193, pytest.approx(4096 / 1.9e6))
+    assert event.noise_multiplier == pytest.approx(0.774, rel=0.01)
+    assert settings.finetune.chosen.learning_rate == 1e-4
+    assert settings.finetune.chosen.decay == "constant"
+
+
+def test_the_preset_of_low_rank_factors_is_planned_by_the_dp_count(roots: Roots) -> None:
+    settings = params(methods=["dpft"], finetune__preset="lora")
+    event = full_plan(settings, roots).of(TRAINING).subsampled
+    assert event is not None
+    assert (event.count, event.rate) == (78, 1024 / 4000)
+    assert 8 <= (settings.finetune.chosen.lora_rank or 0) <= 16
+    assert 3e-4 <= settings.finetune.chosen.learning_rate <= 3e-3
 
 
 def test_without_fine_tuning_the_plan_is_as_it_was(tmp_path: Path) -> None:
