@@ -549,13 +549,16 @@ class CrtParams(NoisyStepsParams):
 
     `detectors`: regex, presidio, or a token classification model by name or path. `labelled` is a
     public file of texts with labelled spans, on which the miss rate is measured; `gamma` None takes
-    its upper bound, or 1 where nothing was measured. `epsilon` is the Bayesian one that the noise
-    is made for.
+    its upper bound, or 1 where nothing was measured. `known` is a file of public texts, whose
+    sentences are no duplicates. `conservative`, plain_words or a token classification model, says
+    which texts are public; None: none is. `epsilon` is the Bayesian one that the noise is made for.
     """
 
     detectors: tuple[str, ...]
     threshold: Annotated[float, Field(ge=0, le=1)]
     labelled: str | None
+    known: str | None
+    conservative: str | None
     gamma: Annotated[float, Field(gt=0, le=1)] | None
     epsilon: Annotated[float, Field(gt=0)]
     micro_batch_tokens: Annotated[int, Field(ge=16)]
@@ -690,9 +693,9 @@ def _filled_in(fields: dict[str, Any]) -> dict[str, Any]:
     if not example and str(prepare.get("donated", "")).startswith(EXAMPLE_FOLDER):
         prepare["donated"] = None
     crt = fields.get("crt")
-    labelled = str(crt.get("labelled", "")) if isinstance(crt, dict) else ""
-    if isinstance(crt, dict) and not example and labelled.startswith(EXAMPLE_FOLDER):
-        fields = {**fields, "crt": {**crt, "labelled": None}}
+    if isinstance(crt, dict) and not example:
+        ours = [k for k in ("labelled", "known") if str(crt.get(k)).startswith(EXAMPLE_FOLDER)]
+        fields = {**fields, "crt": {**crt, **dict.fromkeys(ours)}}
     if "dataset" in privacy and privacy["dataset"] is None:
         privacy["dataset"] = "example" if example else _slug(Path(file).stem)
     if "purpose" in privacy and privacy["purpose"] is None:

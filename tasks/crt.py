@@ -1,6 +1,6 @@
 """Confidentially Redacted Training: an arm that has no DP guarantee and stays private.
 
-Reads    data/private/prepared/train.parquet, data/public/pretrained/, crt.labelled
+Reads    data/private/prepared/train.parquet, data/public/pretrained/, crt.labelled, crt.known
 Writes   data/private/arms/crt/      model and tokenizer, synthetic.jsonl
          data/private/crt/           checkpoints, until the run has ended
          reports/internal/confidentiality.json  what is promised, and the policy's measured recall
@@ -22,21 +22,23 @@ import pandas as pd
 
 from sugarbush.crt.card import confidentiality_card
 from sugarbush.crt.confidentiality import agreed_gamma, noise_for
-from sugarbush.crt.policies import make_policy
+from sugarbush.crt.findings import PublicPolicy
+from sugarbush.crt.policies import make_policy, make_public_policy
 from sugarbush.crt.recall import Measurement, measure
 from sugarbush.crt.redact import Policy
 from sugarbush.crt.screening import Screened, screen
+from sugarbush.crt.sentences import sentences_of
 from sugarbush.crt.train import PublicPass, train_by_crt
-from sugarbush.crt.units import text_units
+from sugarbush.crt.units import add_mask_token, give_room_for_mask, text_units
 from sugarbush.dpsgd import models
 from sugarbush.dpsgd.checkpoints import Checkpoints
 from sugarbush.dpsgd.data import probe_examples
 from sugarbush.dpsgd.generate import Decoding, generate
 from sugarbush.dpsgd.sampling import make_schedule
 from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance
-from sugarbush.errors import InvariantError
+from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.params import Params
-from sugarbush.paths import Roots, make_private, require, whole_file, whole_folder
+from sugarbush.paths import Roots, find_input, make_private, require, whole_file, whole_folder
 from sugarbush.privacy.accounting import Relation
 from sugarbush.privacy.draws import digest_of
 from sugarbush.privacy.events import ConfidentialTraining
@@ -47,25 +49,35 @@ from tasks import stage
 from tasks.device import open_device
 from tasks.labelled import load_labelled
 from tasks.private_files import load_records, read_stamp
+from tasks.reading import read_rows
 from tasks.state import state_of
 
 NAME = "crt"
-METHOD_VERSION = 1  # to be raised when a trained model comes to mean something else
+METHOD_VERSION = 2  # to be raised when a trained model comes to mean something else
 
 
 def run(base: Path, params: Params) -> None:
     """Measure the policy, screen, train, write texts, and say what is promised."""
     roots, settings = Roots(base), params.crt
     policy = make_policy(settings.detectors, threshold=settings.threshold)
-    measured = measured_recall(base, params, policy)
+    conservative = make_public_policy(settings.conservative)
+    measured = measured_recall(base, params, policy, conservative)
     gamma = agreed_gamma(settings.gamma, measured=None if measured is None else measured.gamma)
     records = load_records(roots.private / "prepared" / "train.parquet")
-    screened = screen(records.map_batch(lambda r: r.texts), policy=policy)
-    mechanism = mechanism_of(params, screened, gamma=gamma)
+    known = known_sentences(base, params)
+    screened = screen(
+        records.map_batch(lambda r: r.texts),
+        policy=policy,
+        conservative=conservative,
+        known=known,
+    )
+    delta_2 = 0.0 if measured is None else measured.delta_2
+    mechanism = mechanism_of(params, screened, gamma=gamma, delta_2=delta_2)
     digest = digest_of(
         version=METHOD_VERSION,
         corpus=read_stamp(roots.stamps / "train_texts.json", left_by="prepare"),
         settings=settings.model_dump(mode="json"),
+        known=sorted(known),
         event=mechanism.event.as_dict(),
     )
     checkpoints = Checkpoints(roots.private / NAME / digest)
@@ -78,18 +90,49 @@ def run(base: Path, params: Params) -> None:
     _write_stamp(roots, digest, key=state_key(state_of(params, base)))
 
 
-def measured_recall(base: Path, params: Params, policy: Policy) -> Measurement | None:
-    """What the policy misses on the labelled sample, where there is one."""
+def measured_recall(
+    base: Path, params: Params, policy: Policy, conservative: PublicPolicy | None
+) -> Measurement | None:
+    """What the policies miss on the labelled sample, where there is one.
+
+    Raises ParamsError where a conservative policy is asked for and nothing tells what it misses.
+    """
     name = params.crt.labelled
+    if name is None and conservative is not None:
+        raise ParamsError(
+            "params.yaml: crt.conservative needs crt.labelled: without labels nobody knows how "
+            "many secrets it leaves in the public part. Set it to null: every text is private."
+        )
     if name is None:
         return None
     sample = load_labelled(base, name, text_column=params.prepare.text_column)
-    return measure(sample, policy, name=Path(name).name)
+    return measure(sample, policy, name=Path(name).name, conservative=conservative)
 
 
-def mechanism_of(params: Params, screened: Screened, *, gamma: float) -> Mechanism:
-    """DP-SGD over the private part, with the noise that the Bayesian epsilon asks for."""
+def known_sentences(base: Path, params: Params) -> frozenset[str]:
+    """The sentences of `crt.known`, which are public word for word."""
+    if params.crt.known is None:
+        return frozenset()
+    column, setting = params.prepare.text_column, "crt.known"
+    path = find_input(base, params.crt.known)
+    rows = read_rows(path, setting=setting, wanted={column: "prepare.text_column"})
+    return sentences_of(str(row.fields[column]) for row in rows)
+
+
+def mechanism_of(
+    params: Params, screened: Screened, *, gamma: float, delta_2: float = 0.0
+) -> Mechanism:
+    """DP-SGD over the private part, with the noise that the Bayesian epsilon asks for.
+
+    Raises ParamsError when the conservative policy takes every text for public, or when its
+    delta_2 is not below delta.
+    """
     settings = params.crt
+    if screened.private_count() == 0:
+        raise ParamsError(
+            "params.yaml: crt.conservative takes every text for public, so nothing would be "
+            "protected. Set it to null, or train on the texts as public ones."
+        )
     schedule = make_schedule(
         batch_size=settings.batch_size,
         epochs=settings.epochs,
@@ -102,7 +145,7 @@ def mechanism_of(params: Params, screened: Screened, *, gamma: float) -> Mechani
         repeatable_steps=settings.repeatable_steps,
         noise_multiplier=noise_for(
             settings.epsilon, gamma=gamma, delta=params.privacy.delta, rate=schedule.rate,
-            steps=draws,
+            steps=draws, delta_2=delta_2,
         ),
         clip_norm=settings.clip_norm,
         expected_batch_size=schedule.expected_batch_size,
@@ -134,6 +177,8 @@ def _trained(
     settings = params.crt
     start = require(Roots(base).public / "pretrained" / "config.json", left_by="pretrain").parent
     model, tokenizer = models.load(str(start), device=open_device(settings.device))
+    add_mask_token(tokenizer)
+    give_room_for_mask(model, tokenizer)
     learning = Learning(
         learning_rate=settings.learning_rate, decay=Decay.CONSTANT, warmup_steps=0,
         weight_decay=0.0,
@@ -206,6 +251,7 @@ def _write_card(
         delta=params.privacy.delta,
         measured=measured,
         in_theorem=screened.in_theorem,
+        all_private=params.crt.conservative is None,
     )
     make_private(roots.internal)
     with whole_file(roots.internal / "confidentiality.json") as path:

@@ -1,8 +1,8 @@
 """Have the files that the settings name changed? Asked on every run, so it is quick.
 
-Reads    prepare.file, prepare.donated, the schema, the pool's files
-Writes   data/stamps/                corpus.json, schema.json, donated.json, pool.json:
-                                     digests keyed by the installation's secret
+Reads    prepare.file, prepare.donated, the schema, the pool's files, crt.labelled, crt.known
+Writes   data/stamps/                corpus.json, schema.json, donated.json, pool.json,
+                                     policy.json: digests keyed by the installation's secret
 Spends   nothing
 
 DVC learns from the stamps what is stale without learning a file's hash or size. A stamp of a later
@@ -29,16 +29,20 @@ NAME = "fingerprint"
 
 
 def run(base: Path, params: Params) -> None:
-    """Write the four stamps."""
+    """Write the five stamps."""
     settings, pool = params.prepare, params.generator.pool
     schema = load_schema(find_input(base, settings.schema_))
     donated = [settings.donated] if settings.donated is not None else []
     sources = [s.file for s in pool.sources] if _uses_pool(params) else []
     sources += [s.file for s in params.pretrain.sources] if params.trains or params.redacts else []
+    told = [params.crt.labelled, params.crt.known] if params.redacts else []
     digests = {
         "corpus": _digest_of_files(base, [settings.file], setting="prepare.file"),
         "schema": hashlib.sha256(schema.model_dump_json().encode()).digest(),
         "donated": _digest_of_files(base, donated, setting="prepare.donated"),
+        "policy": _digest_of_files(
+            base, [name for name in told if name is not None], setting="crt.labelled, crt.known"
+        ),
         "pool": _digest_of_files(base, sources, setting="generator.pool.sources"),
     }
     key = state_key(state_of(params, base))

@@ -15,11 +15,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from sugarbush.attacks.canaries import DIGITS, PREFIX, Canary
@@ -27,6 +29,7 @@ from sugarbush.attacks.canaries import DIGITS, PREFIX, Canary
 _NONE = -1  # where a candidate has no further token
 _LOGITS = 2**23  # that are held at once
 _TEXTS = 50_000  # tokenized at a time
+_TRIED = 997
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,22 +63,51 @@ def candidate_tokens(
 ) -> tuple[list[int], NDArray[np.int64]]:
     """The tokens that all candidates begin with, and the others, (10^digits, longest).
 
-    Each candidate is tokenized whole, as in a corpus: a tokenizer may join digits with one another
-    and with what stands before.
+    As in a corpus, where a tokenizer may join digits with one another and with what stands before.
     """
     fast = tokenizer.backend_tokenizer  # half the time of the tokenizer around it
     fast.no_truncation()
     fast.no_padding()
-    ids: list[list[int]] = []
-    for start in range(0, 10**digits, _TEXTS):
-        numbers = range(start, min(start + _TEXTS, 10**digits))
-        texts = [f"{prefix}{number:0{digits}d}" for number in numbers]
-        ids += [e.ids for e in fast.encode_batch_fast(texts, add_special_tokens=False)]
-    table = np.full((len(ids), max(map(len, ids))), _NONE, dtype=np.int64)
-    for row, tokens in zip(table, ids, strict=True):
-        row[: len(tokens)] = tokens
+    numbers = [f"{number:0{digits}d}" for number in range(10**digits)]
+    ids = _by_last_word(fast, prefix, numbers)
+    if ids is None:
+        ids = _encoded(fast, [prefix + number for number in numbers])
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    table = np.full((len(ids), lengths.max()), _NONE, dtype=np.int64)
+    present = np.arange(table.shape[1]) < lengths[:, None]
+    table[present] = np.fromiter(chain.from_iterable(ids), np.int64, lengths.sum())
     common = int(np.argmax((table != table[0]).any(axis=0)))
     return table[0, :common].tolist(), table[:, common:]
+
+
+def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[list[int]] | None:
+    """The tokens of each candidate, where its number is one word to the tokenizer; else None.
+
+    Words are encoded one by one, so all but the last need it once: a quarter of the time. Whether
+    that is so of this tokenizer is tried on every 997th number, for which the whole candidate is
+    encoded.
+    """
+    if fast.pre_tokenizer is None:
+        return None
+    word, _ = fast.pre_tokenizer.pre_tokenize_str(prefix + numbers[0])[-1]
+    if not word.endswith(numbers[0]):
+        return None
+    before = word.removesuffix(numbers[0])
+    own = _encoded(Tokenizer(fast.model), [before + number for number in numbers])
+    tried = slice(None, None, _TRIED)
+    whole = _encoded(fast, [prefix + number for number in numbers[tried]])
+    first = whole[0][: len(whole[0]) - len(own[0])]
+    if whole != [first + ids for ids in own[tried]]:
+        return None
+    return [first + ids for ids in own]
+
+
+def _encoded(fast: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    ids: list[list[int]] = []
+    for start in range(0, len(texts), _TEXTS):
+        encoded = fast.encode_batch_fast(texts[start : start + _TEXTS], add_special_tokens=False)
+        ids += [one.ids for one in encoded]
+    return ids
 
 
 @torch.inference_mode()

@@ -20,13 +20,17 @@ def confidentiality_card(
     delta: float,
     measured: Measurement | None,
     in_theorem: bool,
+    all_private: bool = True,
 ) -> dict[str, Any]:
     """The card as JSON: what holds for a secret, on what it rests, and what does not hold.
 
-    `gamma` is the miss rate that is accounted with, an upper bound where it was `measured`.
+    `gamma` is the miss rate that is accounted with, an upper bound where it was `measured`. With a
+    conservative policy (`all_private` False) nothing holds for every secret: one may stand in a
+    text that was taken for public.
     """
-    always = uniform(training, delta=delta)
-    average = bayesian(training, gamma=gamma, delta=delta)
+    delta_2 = 0.0 if all_private or measured is None else measured.delta_2
+    average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
+    always = uniform(training, delta=delta).epsilon if all_private else math.inf
     return {
         "heading": "Confidentiality, not differential privacy",
         "protects": "one secret that stands in one record after deduplication: replacing it by a "
@@ -35,22 +39,26 @@ def confidentiality_card(
         "differential_privacy": {"epsilon": "infinite: deduplication lets a record move two"},
         "mechanism": training.as_dict(),
         "in_theorem": in_theorem,
-        "uniform": {"epsilon": _number(always.epsilon), "delta": always.delta},
+        "uniform": {"epsilon": _number(always), "delta": delta},
         "bayesian": {
             "epsilon": _number(average.epsilon),
             "delta": average.delta,
+            "delta_2": delta_2,
             "gamma": gamma,
             "gamma_from": "a setting" if measured is None else measured.sample,
         },
         "by_gamma": [
             {"gamma": g, "epsilon": _number(point.epsilon)}
-            for g, point in zip(_GAMMAS, curve(training, _GAMMAS, delta=delta), strict=True)
+            for g, point in zip(
+                _GAMMAS, curve(training, _GAMMAS, delta=delta, delta_2=delta_2), strict=True
+            )
         ],
         "recall": None if measured is None else _recall(measured),
         "not_covered": [
             "A secret that stands in several sentences which differ: epsilon grows with their "
             "number (group confidentiality).",
             "Whatever is no secret by the policy's definition, authorship among it.",
+            "A secret that stands in a sentence of the texts that are given as known to all.",
             "Secrets drawn otherwise than the labelled ones: gamma was measured on those.",
         ],
     }

@@ -110,22 +110,32 @@ def allowed(target: float, *, gamma: float) -> float:
     return math.log1p(math.expm1(target) / gamma)
 
 
-def curve(training: Event, gammas: Sequence[float], *, delta: float) -> list[Guarantee]:
-    """The Bayesian guarantee at each of `gammas`, without a conservative policy."""
-    return [bayesian(training, gamma=gamma, delta=delta) for gamma in gammas]
+def curve(
+    training: Event, gammas: Sequence[float], *, delta: float, delta_2: float = 0.0
+) -> list[Guarantee]:
+    """The Bayesian guarantee at each of `gammas`."""
+    return [bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2) for gamma in gammas]
 
 
 def noise_for(
-    target: float, *, gamma: float, delta: float, rate: float, steps: int, delta_2: float = 0.0
+    target: float,
+    *,
+    gamma: float,
+    delta: float,
+    rate: float,
+    steps: int,
+    delta_2: float = 0.0,
+    relation: Relation = Relation.REPLACE_ONE,
 ) -> float:
     """The smallest noise multiplier, to within 0.1%, with a Bayesian epsilon of `target` at most.
 
-    Raises ParamsError when none up to 10,000 does.
+    With gamma 1 it is the uniform epsilon. Raises ParamsError when none up to 10,000 does.
     """
 
     def excess(log_noise: float) -> float:
         training = PoissonGaussian(noise_multiplier=math.exp(log_noise), rate=rate, count=steps)
-        return bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2).epsilon - target
+        found = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2, relation=relation)
+        return found.epsilon - target
 
     if target <= 0 or excess(math.log(_LARGEST_NOISE)) > 0:
         raise ParamsError(f"no noise gives a Bayesian epsilon of {target} at gamma={gamma}")

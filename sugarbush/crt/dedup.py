@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -85,16 +85,20 @@ class BloomDuplicates:
 
 
 def mask_duplicates(
-    documents: Iterable[list[Sentence]], duplicates: Duplicates
+    documents: Iterable[list[Sentence]],
+    duplicates: Duplicates,
+    *,
+    known: Set[str] = frozenset(),
 ) -> Iterator[list[Sentence]]:
     """The documents, in order and one at a time, with a mask for each sentence seen before.
 
-    White space stays, empty sentences too.
+    White space stays, empty sentences too, and so does every sentence of `known`: those are public
+    word for word, so a secret in one of them is none.
     """
     for sentences in documents:
         yield [
             Sentence(MASK, sentence.space)
-            if sentence.text and duplicates.seen(sentence.text)
+            if sentence.text and sentence.text not in known and duplicates.seen(sentence.text)
             else sentence
             for sentence in sentences
         ]

@@ -9,7 +9,7 @@ is private whatever the policy says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from sugarbush.crt.dedup import MASK, Duplicates, ExactDuplicates, mask_duplicates
@@ -49,12 +49,13 @@ def screen(
     policy: Policy,
     conservative: PublicPolicy | None = None,
     duplicates: Callable[[], Duplicates] = ExactDuplicates,
+    known: Set[str] = frozenset(),
 ) -> Screened:
-    """The screened corpus.
+    """The screened corpus. `known` are sentences that stand in public texts, and are no duplicates.
 
     Guarantee: with `ExactDuplicates`, replacing every occurrence of a secret by a mask changes at
     most the units that hold a distinct sentence with it, and none at all where
-    `changed_units` is 0.
+    `changed_units` is 0. For a secret that stands in a known sentence nothing is claimed.
     Raises InputError when a text holds the mask already: nothing could tell the two apart.
     """
     originals = list(texts._per_unit)
@@ -62,7 +63,7 @@ def screen(
         if MASK in text:
             raise InputError(f"record {row} holds {MASK!r}, which stands for what is redacted")
     memory = duplicates()
-    screened = policy.redact(_deduplicated(originals, memory))
+    screened = policy.redact(_deduplicated(originals, memory, known))
     public = [False] * len(screened)
     if conservative is not None:
         without = [place for place, text in enumerate(screened) if MASK not in text]
@@ -72,7 +73,9 @@ def screen(
     return Screened(texts=Private(screened), public=Private(public), in_theorem=memory.in_theorem)
 
 
-def changed_units(texts: Private[str], secret: str, *, policy: Policy) -> int:
+def changed_units(
+    texts: Private[str], secret: str, *, policy: Policy, known: Set[str] = frozenset()
+) -> int:
     """How many units the screened corpus differs in when `secret` is replaced by a mask everywhere.
 
     This is k for `confidentiality.group`: 0 claims epsilon(secret) = 0. It is found by a replay, so
@@ -82,8 +85,8 @@ def changed_units(texts: Private[str], secret: str, *, policy: Policy) -> int:
     if not secret:
         raise InputError("an empty text is no secret")
     replaced = [text.replace(secret, MASK) for text in originals]
-    before = _deduplicated(originals, ExactDuplicates())
-    after = _deduplicated(replaced, ExactDuplicates())
+    before = _deduplicated(originals, ExactDuplicates(), known)
+    after = _deduplicated(replaced, ExactDuplicates(), known)
     pairs = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
     if not pairs:
         return 0
@@ -92,5 +95,6 @@ def changed_units(texts: Private[str], secret: str, *, policy: Policy) -> int:
     return sum(one != other for one, other in zip(redacted_before, redacted_after, strict=True))
 
 
-def _deduplicated(texts: Sequence[str], duplicates: Duplicates) -> list[str]:
-    return [joined(s) for s in mask_duplicates((split(text) for text in texts), duplicates)]
+def _deduplicated(texts: Sequence[str], duplicates: Duplicates, known: Set[str]) -> list[str]:
+    documents = mask_duplicates((split(text) for text in texts), duplicates, known=known)
+    return [joined(sentences) for sentences in documents]

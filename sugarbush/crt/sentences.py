@@ -11,6 +11,7 @@ cut at a fixed place would depend on all that stands before it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|\n+")
@@ -46,6 +47,11 @@ def split(text: str) -> list[Sentence]:
     if start < len(text):
         sentences.append(_sentence(text[start:]))
     return sentences
+
+
+def sentences_of(texts: Iterable[str]) -> frozenset[str]:
+    """Every sentence of `texts`, once."""
+    return frozenset(s.text for text in texts for s in split(text) if s.text)
 
 
 def joined(sentences: list[Sentence]) -> str:

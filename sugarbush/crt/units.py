@@ -2,8 +2,9 @@
 
     <end>I was charged twice by <MASK> ...<end>
 
-The loss is on the text and its last end; the first one is what generation starts from. The
-tokenizer is a public one: a vocabulary made from the corpus would tell of its secrets.
+The loss is on the text and its last end; the first one is what generation starts from. A mask is
+one token, read and never predicted: a model that learned to write masks would be worse at every
+name. The tokenizer is a public one: a vocabulary made from the corpus would tell of its secrets.
 """
 
 from __future__ import annotations
@@ -12,15 +13,33 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
+from sugarbush.crt.dedup import MASK
 from sugarbush.dpsgd.data import token_ids
 from sugarbush.dpsgd.language_modelling import Example
 
 
+def add_mask_token(tokenizer: Any) -> None:
+    """Make the mask one token of its own, the last one of the vocabulary."""
+    tokenizer.add_tokens([MASK])
+
+
+def give_room_for_mask(model: Any, tokenizer: Any) -> None:
+    """Widen a transformers model by the mask, whose vector is the mean of all others."""
+    before = model.get_input_embeddings().num_embeddings
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    with torch.no_grad():
+        for layer in (model.get_input_embeddings(), model.get_output_embeddings()):
+            layer.weight[before:] = layer.weight[:before].mean(0)
+
+
 def text_units(texts: Sequence[str], *, tokenizer: Any, max_length: int) -> list[tuple[Example]]:
     """One unit a text, of at most `max_length` tokens; a longer one is cut and has no end."""
-    end = tokenizer.eos_token_id
-    return [
-        (Example(tokens=np.array([end, *ids, end][:max_length], dtype=np.int32), prompt_length=1),)
-        for ids in token_ids(tokenizer, texts, at_most=max_length)
-    ]
+    end, mask = tokenizer.eos_token_id, tokenizer.get_added_vocab().get(MASK)
+    units = []
+    for ids in token_ids(tokenizer, texts, at_most=max_length):
+        tokens = np.array([end, *ids, end][:max_length], dtype=np.int32)
+        given = tokens == mask if mask in ids else None
+        units.append((Example(tokens=tokens, prompt_length=1, given=given),))
+    return units

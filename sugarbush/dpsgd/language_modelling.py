@@ -19,10 +19,14 @@ _PADDING = 0  # any id: padding is known by the mask, never by its id
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One training example: `tokens` (length,) int32; the loss is on all after `prompt_length`."""
+    """One training example: `tokens` (length,) int32; the loss is on all after `prompt_length`.
+
+    `given` (length,) bool: tokens that are read and never predicted either; None: no others.
+    """
 
     tokens: NDArray[np.int32]
     prompt_length: int
+    given: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,8 @@ def pad_together(examples: Sequence[Example]) -> TokenBatch:
         ids[row, :length] = example.tokens
         mask[row, :length] = 1
         labels[row, start:length] = example.tokens[start:]
+        if example.given is not None:
+            labels[row, :length][example.given] = IGNORED
     return TokenBatch(
         ids=torch.from_numpy(ids), mask=torch.from_numpy(mask), labels=torch.from_numpy(labels)
     )

@@ -14,16 +14,22 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sugarbush.errors import InputError
+from sugarbush.crt.patterns import PlainWords, RegexDetector
+from sugarbush.crt.redact import Policy
+from sugarbush.crt.screening import screen
+from sugarbush.errors import InputError, ParamsError
 from sugarbush.params import Method, load_params
 from sugarbush.privacy.events import ConfidentialTraining
+from sugarbush.privacy.kinds import Private
 from tasks import where_needed
-from tasks.crt import open_confidential_ledger
+from tasks.crt import known_sentences, measured_recall, mechanism_of, open_confidential_ledger
 from tasks.labelled import load_labelled
 from tests.integration.project import Project, make_project
+from tests.settings import params
 
 SMALL = {
     "crt__labelled": "labelled.jsonl",
+    "crt__known": "labelled.jsonl",
     "crt__max_length": 64,
     "crt__batch_size": 32,
     "crt__epochs": 1,
@@ -108,6 +114,34 @@ def test_texts_and_model_stay_in_the_private_root(project: Project) -> None:
 
 def test_no_checkpoint_is_left(project: Project) -> None:
     assert not list((project.path / "data/private/crt").rglob("*.pt"))
+
+
+def test_a_conservative_policy_that_nothing_measures_is_refused(tmp_path: Path) -> None:
+    asked = params(crt__conservative="plain_words", crt__labelled=None)
+    with pytest.raises(ParamsError, match=r"needs crt\.labelled"):
+        measured_recall(tmp_path, asked, Policy([RegexDetector()]), PlainWords())
+
+
+@pytest.mark.parametrize(
+    ("texts", "delta_2", "said"),
+    [
+        (["Room 7", "It is late."], 0.01, "not below delta"),  # of 300 labels, none missed
+        (["It is late.", "We left."], 0.0, "nothing would be protected"),
+    ],
+)
+def test_a_conservative_policy_that_protects_too_little_is_refused(
+    texts: list[str], delta_2: float, said: str
+) -> None:
+    screened = screen(Private(texts), policy=Policy([RegexDetector()]), conservative=PlainWords())
+    with pytest.raises(ParamsError, match=said):
+        mechanism_of(params(), screened, gamma=0.1, delta_2=delta_2)
+
+
+def test_a_secret_that_the_texts_known_to_all_hold_is_no_duplicate(tmp_path: Path) -> None:
+    write_labelled(tmp_path)
+    found = known_sentences(tmp_path, params(crt__known="labelled.jsonl"))
+    assert found == {record["text"] for record in LABELLED}
+    assert known_sentences(tmp_path, params(crt__known=None)) == frozenset()
 
 
 @pytest.mark.parametrize(

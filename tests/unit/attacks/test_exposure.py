@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from tokenizers import Regex, pre_tokenizers
 
 from sugarbush.attacks.canaries import CANDIDATES, PREFIX, Canary, draw_canaries, inserted, missed
 from sugarbush.attacks.exposure import Exposure, candidate_losses, candidate_tokens, ranked
@@ -53,6 +54,31 @@ def test_the_tree_gives_what_one_candidate_at_a_time_gives(model, tokenizer, mon
     for number in range(0, 1000, 7):
         expected = slow_loss(model, tokenizer, f"{PREFIX}{number:03d}", len(prefix))
         assert losses[number] == pytest.approx(expected, abs=1e-4)
+
+
+def whole(tokenizer, prefix, number):
+    return tokenizer(prefix + number, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parametrize("prefix", [PREFIX, models.END + PREFIX, "My ID is 7", ""])
+def test_every_candidate_has_the_tokens_that_its_text_has(tokenizer, prefix):
+    common, candidates = candidate_tokens(tokenizer, prefix=prefix, digits=3)
+    for number, row in enumerate(candidates.tolist()):
+        own = [token for token in row if token >= 0]
+        assert common + own == whole(tokenizer, prefix, f"{number:03d}")
+
+
+def test_a_tokenizer_that_cuts_numbers_up_or_reads_some_otherwise_is_asked_for_the_whole():
+    for pattern in (r"\d", r"\d{1,2}", "(?=99[47])"):
+        tokenizer = models.train_tokenizer(TEXTS * 20, vocabulary=300)
+        before = tokenizer.backend_tokenizer.pre_tokenizer
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(Regex(pattern), "isolated"), before]
+        )
+        common, candidates = candidate_tokens(tokenizer, digits=3)
+        for number, row in enumerate(candidates.tolist()):
+            own = [token for token in row if token >= 0]
+            assert common + own == whole(tokenizer, PREFIX, f"{number:03d}")
 
 
 def test_the_order_of_candidates_does_not_matter(model, tokenizer):

@@ -107,6 +107,37 @@ def test_a_detector_that_relabels_the_neighbour_of_a_mask_shows_in_the_replay():
     assert changed_units(texts, "12", policy=Policy([Neighbours()])) == 1
 
 
+def test_a_known_sentence_is_no_duplicate_and_is_redacted_like_others():
+    known = frozenset({"How can I help?", "Call 555-010-2345."})
+    result = screened(
+        "How can I help? It is late.", "How can I help? It is late. Call 555-010-2345.", known=known
+    )
+    assert result.texts._per_unit == [
+        "How can I help? It is late.",
+        f"How can I help? {MASK} Call {MASK}.",
+    ]
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["Hi.", "I am Anna.", "Anna, hi.", "Good bye."]), max_size=4),
+        max_size=6,
+    )
+)
+def test_known_sentences_give_a_secret_that_stands_in_none_no_further_record(documents):
+    texts = Private([" ".join(sentences) for sentences in documents])
+    known = frozenset({"Hi.", "Good bye."})
+    distinct = {s for sentences in documents for s in sentences if "Anna" in s}
+    assert changed_units(texts, "Anna", policy=POLICY, known=known) <= len(distinct)
+
+
+def test_a_secret_in_a_known_sentence_moves_every_record_that_has_it():
+    texts = Private(["I am Anna."] * 3)
+    known = frozenset({"I am Anna."})
+    assert changed_units(texts, "Anna", policy=POLICY) == 1
+    assert changed_units(texts, "Anna", policy=POLICY, known=known) == 3
+
+
 @given(
     st.lists(
         st.lists(

@@ -2,15 +2,20 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
 
 from sugarbush.crt.card import confidentiality_card
-from sugarbush.crt.patterns import RegexDetector
-from sugarbush.crt.policies import make_policy
+from sugarbush.crt.dedup import MASK
+from sugarbush.crt.marked import marked_units
+from sugarbush.crt.patterns import PlainWords, RegexDetector
+from sugarbush.crt.policies import make_policy, make_public_policy
 from sugarbush.crt.recall import Labelled, measure
 from sugarbush.crt.redact import Policy
-from sugarbush.crt.units import text_units
+from sugarbush.crt.units import add_mask_token, give_room_for_mask, text_units
 from sugarbush.dpsgd import models
+from sugarbush.dpsgd.language_modelling import IGNORED, pad_together
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.events import ConfidentialTraining
 
@@ -25,6 +30,84 @@ def test_a_text_stands_between_two_ends_and_a_long_one_is_cut():
     assert tokenizer.decode(short.tokens[1:-1]) == "a b"
     assert len(long.tokens) == 8
     assert end not in long.tokens[1:]
+
+
+def test_a_mask_is_one_token_that_is_read_and_never_predicted():
+    tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
+    add_mask_token(tokenizer)
+    (masked,), (plain,) = text_units([f"a {MASK} b", "a b"], tokenizer=tokenizer, max_length=9)
+    mask = len(tokenizer) - 1
+    batch = pad_together([masked, plain])
+    (places,) = np.nonzero(masked.tokens == mask)
+    assert len(places) == 1
+    assert batch.ids[0, places[0]] == mask
+    assert batch.labels[0, places[0]] == IGNORED
+    predicted = [int(t) for t in batch.labels[0] if t != IGNORED]
+    assert predicted == [int(t) for t in masked.tokens[1:] if t != mask]
+    assert plain.given is None
+
+
+def test_a_model_with_room_for_the_mask_says_of_all_else_what_it_said():
+    torch.set_num_threads(1)
+    tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
+    model = models.new_model(
+        tokenizer, models.Shape(layers=1, width=8, heads=1, context=16), seed=1
+    ).eval()
+    ids = torch.tensor([[1, 2, 3]])
+    before = model(ids).logits.detach()
+    add_mask_token(tokenizer)
+    give_room_for_mask(model, tokenizer)
+    after = model(ids).logits.detach()
+    assert after.shape[-1] == before.shape[-1] + 1 == len(tokenizer)
+    torch.testing.assert_close(after[..., :-1], before)
+    torch.testing.assert_close(after[..., -1], before.mean(-1))
+
+
+def test_a_token_that_a_span_touches_is_private_for_selective_training():
+    tokenizer = models.train_tokenizer(["call 555-010-2345 now"] * 5, vocabulary=300)
+    (unit,) = marked_units(
+        ["call 555-010-2345 now"],
+        policy=Policy([RegexDetector(["PHONE"])]),
+        tokenizer=tokenizer,
+        max_length=64,
+    )
+    (example,) = unit
+    assert len(example.tokens) == len(example.private)
+    private = tokenizer.decode(example.tokens[example.private]).strip()
+    public = tokenizer.decode(example.tokens[~example.private])
+    assert private == "555-010-2345"
+    assert "555" not in public
+
+
+def test_the_conservative_policy_by_name():
+    assert make_public_policy(None) is None
+    plain = make_public_policy("plain_words")
+    assert plain is not None
+    assert plain.is_public(["It is late.", "Room 7"]) == [True, False]
+    with pytest.raises(ParamsError, match="cannot be loaded"):
+        make_public_policy("/no/such/model")
+
+
+def test_with_a_conservative_policy_nothing_holds_for_every_secret():
+    sample = [Labelled(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    policy = Policy([RegexDetector()])
+    measured = measure(sample, policy, name="sample.jsonl", conservative=PlainWords())
+    delta = 2 * measured.delta_2
+    card = confidentiality_card(
+        TRAINING, gamma=measured.gamma, delta=delta, measured=measured, in_theorem=True,
+        all_private=False,
+    )  # fmt: skip
+    without = confidentiality_card(
+        TRAINING, gamma=measured.gamma, delta=delta, measured=measured, in_theorem=True
+    )
+    assert card["uniform"]["epsilon"] == "infinite"
+    assert card["bayesian"]["delta_2"] == measured.delta_2 > 0
+    assert card["bayesian"]["epsilon"] >= without["bayesian"]["epsilon"]
+    with pytest.raises(ParamsError, match="not below delta"):
+        confidentiality_card(
+            TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured, in_theorem=True,
+            all_private=False,
+        )  # fmt: skip
 
 
 def test_policies_by_name():
