@@ -53,9 +53,9 @@ def screen(
 ) -> Screened:
     """The screened corpus. `known` are sentences that stand in public texts, and are no duplicates.
 
-    Guarantee: with `ExactDuplicates`, replacing every occurrence of a secret by a mask changes at
-    most the units that hold a distinct sentence with it, and none at all where
-    `changed_units` is 0. For a secret that stands in a known sentence nothing is claimed.
+    Guarantee: with `ExactDuplicates`, replacing every occurrence of a secret by a mask changes
+    `changed_units` units: at most one for each distinct sentence with it, where masking it moves no
+    end of a sentence. For a secret that stands in a known sentence nothing is claimed.
     Raises InputError when a text holds the mask already: nothing could tell the two apart.
     """
     originals = list(texts._per_unit)

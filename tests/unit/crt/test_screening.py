@@ -107,6 +107,12 @@ def test_a_detector_that_relabels_the_neighbour_of_a_mask_shows_in_the_replay():
     assert changed_units(texts, "12", policy=Policy([Neighbours()])) == 1
 
 
+def test_a_secret_that_moves_the_end_of_a_sentence_counts_the_records_it_uncovers():
+    # "J." goes on as an initial; a mask does not, so "Good bye." becomes the first of its kind.
+    texts = Private(["I am Smith J. Good bye.", "Hi. Good bye."])
+    assert changed_units(texts, "Smith J", policy=POLICY) == 2
+
+
 def test_a_known_sentence_is_no_duplicate_and_is_redacted_like_others():
     known = frozenset({"How can I help?", "Call 555-010-2345."})
     result = screened(
