@@ -28,7 +28,7 @@ from sugarbush.evolution.select import (
 )
 from sugarbush.evolution.vary import variation_requests, with_variations
 from sugarbush.evolution.votes import nearest, nearest_within_label
-from sugarbush.llm.client import Answer, Generator, Request, Usage, usage_of
+from sugarbush.llm.client import Answer, Generator, Problem, Request, Usage, usage_of
 from sugarbush.params import EvolutionParams, Selection
 from sugarbush.privacy.draws import Draws
 from sugarbush.privacy.events import DiscreteGaussian
@@ -106,10 +106,20 @@ class Writer:
             raise GeneratorError(
                 f"{what}: {len(requests.value)} texts asked for, {len(answers) - dropped} usable"
                 f"{' (' + kinds + ')' if kinds else ''}; more than "
-                f"generator.max_dropped_share={self.max_dropped_share:g} is missing. Nothing that "
-                "was received is lost; run again to go on."
+                f"generator.max_dropped_share={self.max_dropped_share:g} is missing. "
+                + _advice(answers)
             )
         return answers
+
+
+def _advice(answers: tuple[Answer, ...]) -> str:
+    """What to do about missing answers: calls that failed are made again, bad answers are kept."""
+    if all(a.problem is Problem.FAILED for a in answers if a.text is None):
+        return "Nothing that was received is lost; run again to go on."
+    return (
+        "Answers are kept, so that the same settings bring the same ones: change the generator's "
+        "model, max_tokens or seed, or raise max_dropped_share. Nothing that is good is lost."
+    )
 
 
 def evolve(

@@ -30,7 +30,7 @@ from sugarbush.llm.cost import CapReachedError, Meter
 from sugarbush.llm.endpoint import Call, call_body, read_completion
 from sugarbush.llm.failures import FAULTS, StopError, explain, told, wait_s, worth_retrying
 from sugarbush.params import OpenAiParams
-from sugarbush.paths import whole_file
+from sugarbush.paths import make_closed, whole_file
 
 FOLDER = "batches"
 
@@ -261,6 +261,7 @@ class _Desk:
         return self._folder / f"{job.name}.json"
 
     def _save(self, job: _Job) -> None:
+        make_closed(self._folder)
         with whole_file(self._path(job)) as path:
             path.write_text(json.dumps(asdict(job)))
 

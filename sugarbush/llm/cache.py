@@ -26,6 +26,7 @@ import diskcache
 from diskcache.core import MODE_PICKLE
 
 from sugarbush.errors import StorageError
+from sugarbush.paths import make_closed
 
 FOLDER = "answers"
 
@@ -102,7 +103,7 @@ def open_cache(state: Path) -> Iterator[AnswerCache]:
     """The cache of answers in the state folder. Raises StorageError when the disk refuses."""
     folder = state / FOLDER
     with _storage(folder):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_closed(folder)
         folder.chmod(0o700)
         cache = diskcache.Cache(
             str(folder),

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from sugarbush.errors import GeneratorError, StorageError
-from sugarbush.params import OpenAiParams, Price
+from sugarbush.params import CallMode, OpenAiParams, Price
+from sugarbush.paths import make_closed
 
 FOLDER = "usage"
 
@@ -111,8 +115,8 @@ class Meter:
     """Admits calls under the caps of one account, and writes down what was paid.
 
     A call is admitted at the most it could cost and settled at what it did cost, so `max_cost`
-    holds whatever the answers' lengths. Calls of other processes count from the moment they are
-    settled. What an endpoint bills for an answer that never arrived is not known here.
+    holds whatever the answers' lengths; `alone` keeps other processes away meanwhile. What an
+    endpoint bills for an answer that never arrived is not known here.
     """
 
     def __init__(self, state: Path, *, account: str, stage: str, params: OpenAiParams) -> None:
@@ -133,6 +137,32 @@ class Meter:
             completion_tokens=self._params.max_tokens,
         )
         return cost or 0.0
+
+    @contextmanager
+    def alone(self, say: Callable[[str], None]) -> Iterator[None]:
+        """No other run on this account asks for answers meanwhile.
+
+        So caps, concurrency and rates hold for all of them together, and no answer is paid for by
+        two. A process that dies sets the lock free. Batches without a cap need none.
+        """
+        capped = self._params.max_calls is not None or self._params.max_cost is not None
+        if self._params.mode is CallMode.BATCH and not capped:
+            yield
+            return
+        lock = FileLock(self._journal.path.with_suffix(".lock"))
+        try:
+            make_closed(self._journal.path.parent)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                say(f"waiting: another run on '{self.account}' is asking for answers")
+                lock.acquire()
+        except OSError as error:
+            raise StorageError(f"{lock.lock_file}: {error.strerror or error}") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def refresh(self) -> None:
         """Take in what other processes have paid."""
@@ -220,20 +250,20 @@ class _Journal:
     """A file of paid calls, read from where the last look ended."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._read_to = 0
         self._checked_end = False
 
     def news(self) -> list[Paid]:
         """The lines that were finished since the last look."""
         try:
-            if not self._path.exists() or self._path.stat().st_size <= self._read_to:
+            if not self.path.exists() or self.path.stat().st_size <= self._read_to:
                 return []
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 file.seek(self._read_to)
                 content = file.read()
         except OSError as error:
-            raise StorageError(f"{self._path}: {error.strerror or error}") from None
+            raise StorageError(f"{self.path}: {error.strerror or error}") from None
         whole = content[: content.rfind(b"\n") + 1]
         self._read_to += len(whole)
         return [paid for line in whole.splitlines() if (paid := _parse(line)) is not None]
@@ -242,8 +272,8 @@ class _Journal:
         """Write one line in one call, so that lines of several processes don't mix."""
         line = json.dumps(asdict(paid), separators=(",", ":")).encode() + b"\n"
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            make_closed(self.path.parent)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 if not self._checked_end:
                     line = _line_end_missing(descriptor) + line
@@ -252,7 +282,7 @@ class _Journal:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise StorageError(f"{self._path}: {error.strerror or error}") from None
+            raise StorageError(f"{self.path}: {error.strerror or error}") from None
 
 
 def _line_end_missing(descriptor: int) -> bytes:

@@ -24,9 +24,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from jinja2 import TemplateError
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
@@ -55,6 +58,11 @@ _TOKENS_PER_WORD = 1.5
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
+# What transformers meets in a folder that is incomplete, damaged or of another kind.
+_CANNOT_LOAD = (
+    OSError, ValueError, KeyError, ImportError, RuntimeError, EOFError, UnpicklingError,
+    SafetensorError,
+)  # fmt: skip
 # The separator is looked for in the text of so many last tokens; it has at most five.
 _TAIL_TOKENS = 6
 
@@ -247,7 +255,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
         model: Any = AutoModelForCausalLM.from_pretrained(
             name, dtype=dtype, trust_remote_code=False
         )
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except _CANNOT_LOAD as error:
         raise ParamsError(
             f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Expected "
             "a folder with config.json, weights and tokenizer of a causal language model, or the "
@@ -266,7 +274,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         eos_token_id=list(end_ids) or None, pad_token_id=pad_id
     )
-    return LocalModel(
+    local = LocalModel(
         model=model.to(device).eval(),
         tokenizer=tokenizer,
         device=device,
@@ -274,6 +282,21 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
         pad_id=pad_id,
         end_ids=end_ids,
     )
+    if local.chats:
+        _try_template(local, name)
+    return local
+
+
+def _try_template(local: LocalModel, name: str) -> None:
+    """Raises ParamsError where a chat of one message cannot be written."""
+    try:
+        local.chat("Known words.")
+    except (TemplateError, ValueError, TypeError) as error:
+        raise ParamsError(
+            f"generator.huggingface.model='{name}' has a chat template that cannot write a chat of "
+            f"one message by the user: {_first_line(error)} Mend it in the model's folder, or take "
+            "another model."
+        ) from None
 
 
 def device_of(name: str) -> torch.device:

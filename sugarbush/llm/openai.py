@@ -123,26 +123,31 @@ class OpenAiGenerator:
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
         """Answers by key, from the cache or asked for now, and the keys that were paid for now."""
-        had = {c.key: kept for c in calls if (kept := cache.get(c.key)) is not None}
-        missing = {c.key: c for c in calls if c.key not in had}
-        fresh: set[str] = set()
-        if not missing:
-            return had, fresh
-        with progress(len(missing), what=what) as advance:
+        had = _kept(calls, cache)
+        if len(had) == len({c.key for c in calls}):
+            return had, set()
+        with self._meter.alone(self._say):
+            had |= _kept([c for c in calls if c.key not in had], cache)  # by whom we waited for
+            missing = {c.key: c for c in calls if c.key not in had}
+            fresh = self._asked_for(list(missing.values()), cache, what) if missing else {}
+        return had | fresh, set(fresh)
+
+    def _asked_for(self, calls: list[Call], cache: AnswerCache, what: str) -> dict[str, Completion]:
+        """Answers by key, each kept before it is anything else; calls that failed are left out."""
+        received: dict[str, Completion] = {}
+        with progress(len(calls), what=what) as advance:
 
             def receive(call: Call, completion: Completion) -> None:
                 cache.put(call.key, completion)  # first of all: now no kill can take it away
                 self._paid(call.worst_cost, completion, what=what)
-                had[call.key] = completion
-                fresh.add(call.key)
+                received[call.key] = completion
                 advance(1, self._meter.shown())
 
-            calls_missing = list(missing.values())
             if self._params.mode is CallMode.BATCH:
-                asyncio.run(self._ask_in_batches(calls_missing, cache, receive))
+                asyncio.run(self._ask_in_batches(calls, cache, receive))
             else:
-                asyncio.run(self._ask(calls_missing, receive, what))
-        return had, fresh
+                asyncio.run(self._ask(calls, receive, what))
+        return received
 
     async def _ask(self, calls: list[Call], receive: Receive, what: str) -> None:
         async with open_client(self._params) as client:
@@ -296,6 +301,10 @@ class _Crew:
     def _stop(self, error: Exception) -> None:
         self._end = self._end or error
         self._endpoint.close()
+
+
+def _kept(calls: Iterable[Call], cache: AnswerCache) -> dict[str, Completion]:
+    return {c.key: kept for c in calls if (kept := cache.get(c.key)) is not None}
 
 
 # Where every answer starts: nothing had, nothing paid.

@@ -248,12 +248,25 @@ def _unknown_architecture(folder: Path) -> dict[str, Any]:
     return {}
 
 
+def _half_of_the_weights(folder: Path) -> dict[str, Any]:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    return {}
+
+
+def _template_for_another_chat(folder: Path) -> dict[str, Any]:
+    (folder / "chat_template.jinja").write_text("{{ raise_exception('a system message first') }}")
+    return {}
+
+
 @pytest.mark.parametrize(
     ("wrong", "place"),
     [
         (_no_weights, "generator.huggingface.model"),
         (_no_tokenizer, "generator.huggingface.model"),
         (_unknown_architecture, "generator.huggingface.model"),
+        (_half_of_the_weights, "generator.huggingface.model"),
+        (_template_for_another_chat, "a system message first"),
         (_no_folder, "generator.huggingface.model"),
         (lambda _: {"device": "cuda:99"}, "generator.huggingface.device"),
         (lambda _: {"device": "abacus"}, "generator.huggingface.device"),

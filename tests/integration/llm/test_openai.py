@@ -8,6 +8,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -332,6 +333,34 @@ def test_max_cost_stops_cleanly_before_it_is_passed(bench: Start) -> None:
     assert len(run.server.answered) == len(paid)
 
 
+def test_runs_at_once_take_turns_and_pay_once_for_what_both_want(bench: Start) -> None:
+    run = bench(behave=lambda n, body: completion(good_text(body), delay_s=0.02))
+
+    def ask(first: int) -> list[str | None]:
+        answers = run.generator(concurrency=8).generate(wishes(60, first=first)).value
+        return [answer.text for answer in answers]
+
+    with ThreadPoolExecutor(3) as pool:
+        one, two, three = pool.map(ask, (0, 30, 0))
+    assert one == three
+    assert one[30:] == two[:30]
+    assert len(run.server.asked) == 90
+    assert run.server.most_under_way <= 8
+    assert any("another run on 'tickets'" in line for line in run.said)
+
+
+def test_a_cap_holds_for_runs_at_once(bench: Start) -> None:
+    run = bench(behave=lambda n, body: completion(good_text(body), delay_s=0.02))
+
+    def ask(first: int) -> None:
+        with pytest.raises(GeneratorError, match="max_calls=50"):
+            run.generator(concurrency=8, max_calls=50).generate(wishes(60, first=first))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(ask, (0, 100, 200)))
+    assert len(run.server.asked) == 50
+
+
 def test_what_was_paid_is_written_down_by_stage_and_batch(bench: Start) -> None:
     run = bench()
     generator = run.generator()
@@ -600,5 +629,9 @@ def test_a_variation_is_sent_with_its_parent(bench: Start) -> None:
 def test_the_state_folder_is_closed_to_others(bench: Start) -> None:
     run = bench()
     run.generator().generate(wishes(1))
+    run.server.batches.create = failure(500, "no")
+    with pytest.raises(GeneratorError):
+        run.generator(mode="batch").generate(wishes(2))
     modes = {path.name: path.stat().st_mode & 0o077 for path in Path(run.state).iterdir()}
-    assert modes == {"answers": 0, "usage": 0}
+    assert modes == {"answers": 0, "usage": 0, "batches": 0}
+    assert run.state.stat().st_mode & 0o077 == 0

@@ -37,8 +37,8 @@ def encode(texts: Sequence[str]) -> NDArray[np.float32]:
 class Drifting:
     """A generator that moves a number by its sample; counts what it is asked."""
 
-    def __init__(self, fail_every: int = 0) -> None:
-        self.asked = 0
+    def __init__(self, fail_every: int = 0, problem: Problem = Problem.REFUSAL) -> None:
+        self.asked, self.problem = 0, problem
         self.fail_every = fail_every
         self.paid: set[tuple[str, ...]] = set()
         self.batches: list[str] = []
@@ -53,7 +53,7 @@ class Drifting:
     def _answer(self, request: Request) -> Answer:
         self.asked += 1
         if self.fail_every and self.asked % self.fail_every == 0:
-            return Answer(text=None, problem=Problem.REFUSAL)
+            return Answer(text=None, problem=self.problem)
         assert isinstance(request, VariationRequest)
         return Answer(text=str(float(request.parent) + request.sample % 21 - 10))
 
@@ -216,6 +216,13 @@ def test_too_many_unusable_answers_stop_the_run_before_the_vote(tmp_path: Path) 
     with pytest.raises(GeneratorError, match=r"36 texts asked for, 18 usable \(refusal: 18\)"):
         run(tmp_path, rounds=1, generator=Drifting(fail_every=2))
     assert charges(tmp_path) == 0
+
+
+def test_what_to_do_about_missing_answers_depends_on_why_they_are_missing(tmp_path: Path) -> None:
+    advices = {Problem.REFUSAL: "model, max_tokens or seed", Problem.FAILED: "run again"}
+    for problem, advice in advices.items():
+        with pytest.raises(GeneratorError, match=advice):
+            run(tmp_path, rounds=1, generator=Drifting(fail_every=2, problem=problem))
 
 
 def test_a_larger_final_set_costs_no_vote(tmp_path: Path) -> None:
