@@ -45,9 +45,11 @@ class Method(StrEnum):
     PUBLIC = "public"
     DPFT = "dpft"
     CRT = "crt"
+    NONPRIVATE = "nonprivate"
 
     @property
     def votes(self) -> bool:
+        """Whether it draws noisy votes from the budget."""
         return self in (Method.MAPLE, Method.AUGPE)
 
     @property
@@ -56,9 +58,9 @@ class Method(StrEnum):
         return self is Method.DPFT
 
     @property
-    def is_confidential(self) -> bool:
+    def stays_private(self) -> bool:
         """Whether it has no DP guarantee, and so stays an arm in the private root."""
-        return self is Method.CRT
+        return self in (Method.CRT, Method.NONPRIVATE)
 
     @property
     def uses_metadata(self) -> bool:
@@ -403,6 +405,13 @@ class Selection(StrEnum):
     SAMPLE = "sample"
 
 
+class FinalSet(StrEnum):
+    """Which of the last candidates the final set is made of."""
+
+    SURVIVORS = "survivors"
+    DENSITY = "density"
+
+
 class EvolutionParams(Section):
     """One method's way from first candidates to the final set.
 
@@ -410,8 +419,10 @@ class EvolutionParams(Section):
     count. `variations` is L: each survivor gives L-1 variations and stays itself. `threshold` is
     in standard deviations of the vote noise. `tones` are asked for in turn; `contrast` is how many
     candidates of the last round with most votes, and with fewest, a variation is shown as good and
-    bad examples. `expansion` texts of the final set come from each
-    last survivor: itself and variations that are not voted on.
+    bad examples. `distinct` drops candidates whose text is there already. `final` says which of
+    the last candidates are the final set, of as many as there are survivors: the survivors, or a
+    choice by the density of the votes; `expansion` texts come from each of them: itself and
+    variations that are not voted on.
     """
 
     prompt: PromptContent
@@ -422,6 +433,7 @@ class EvolutionParams(Section):
     rounds: Annotated[int, Field(ge=0)]
     variations: Annotated[int, Field(ge=1)]
     by_label: bool
+    distinct: bool
     selection: Selection
     threshold: Annotated[float, Field(ge=0)]
     mask_share: Annotated[float, Field(gt=0, le=1)]
@@ -429,6 +441,7 @@ class EvolutionParams(Section):
     contrast: Annotated[int, Field(ge=0)]
     word_scale: Annotated[float, Field(ge=0)]
     min_words: Annotated[int, Field(ge=1)]
+    final: FinalSet
     expansion: Annotated[int, Field(ge=1)]
 
 
@@ -447,11 +460,12 @@ class EvolveParams(Section):
     public: EvolutionParams
     dpft: None
     crt: None
+    nonprivate: EvolutionParams
     seed: int
 
     def of(self, method: Method) -> EvolutionParams:
         """The preset of a method that evolves candidates."""
-        if method.trains or method.is_confidential:
+        if method.trains or method is Method.CRT:
             raise InvariantError(f"{method} evolves no candidates")
         return getattr(self, method.value)  # type: ignore[no-any-return]
 
@@ -568,13 +582,45 @@ class CrtParams(NoisyStepsParams):
     seed: int
 
 
+class NextTokenParams(Section):
+    """Next-token prediction by a small decoder; no `seeds`, no figure.
+
+    `model` is a name or path; None trains one of `layers` x `width` from nothing.
+    """
+
+    seeds: Annotated[int, Field(ge=0)]
+    model: str | None
+    layers: Annotated[int, Field(ge=1)]
+    width: Annotated[int, Field(ge=64, multiple_of=64)]
+    epochs: Annotated[int, Field(ge=1)]
+    max_tokens: Annotated[int, Field(ge=2, le=512)]
+
+
+class FineTunedParams(Section):
+    """Attributes by a fine-tuned encoder; no `seeds`, no figure. `model` None: bundled."""
+
+    seeds: Annotated[int, Field(ge=0)]
+    model: str | None
+    attributes: Annotated[tuple[str, ...], Field(min_length=1)] | None
+    epochs: Annotated[int, Field(ge=1)]
+    max_tokens: Annotated[int, Field(ge=2, le=512)]
+
+
 class EvaluateParams(Section):
-    """Metrics against the held-out part (internal)."""
+    """Metrics against the held-out part (internal).
+
+    `max_texts` bounds the real parts and `texts` the arms, which are measured on equally many in
+    any case. `second_encoder` adds a feature space.
+    """
 
     max_texts: Annotated[int, Field(ge=10)]
+    texts: Annotated[int, Field(ge=10)] | None
     clusters: Annotated[int, Field(ge=2)] | None
     bootstrap: Annotated[int, Field(ge=0)]
+    second_encoder: str | None
     seed: int
+    next_token: NextTokenParams
+    fine_tuned: FineTunedParams
 
 
 class ReportParams(Section):
@@ -616,18 +662,34 @@ class Params(Section):
 
     @property
     def released(self) -> tuple[Method, ...]:
-        """The methods whose texts are released: all but the confidential ones."""
-        return tuple(method for method in self.methods if not method.is_confidential)
+        """The methods whose texts are released: all that have a DP guarantee."""
+        return tuple(method for method in self.methods if not method.stays_private)
+
+    @property
+    def measured(self) -> tuple[Method, ...]:
+        """The methods that the metrics compare: those released, and the ceiling without noise."""
+        return tuple(method for method in self.methods if method is not Method.CRT)
 
     @property
     def redacts(self) -> bool:
         """Whether one of the methods trains on a redacted corpus."""
-        return any(method.is_confidential for method in self.methods)
+        return Method.CRT in self.methods
 
     @model_validator(mode="after")
     def _distinct(self) -> Params:
         if len(set(self.methods)) != len(self.methods):
             raise ValueError("methods names a method twice")
+        return self
+
+    @model_validator(mode="after")
+    def _noiseless_on_public_data(self) -> Params:
+        """What it asks the generator for is made of real metadata and exact votes."""
+        if Method.NONPRIVATE in self.methods and self.privacy.purpose is Purpose.RELEASE:
+            raise ValueError(
+                "methods: nonprivate adds no noise anywhere and protects nobody. It is for data "
+                "that everybody may read: set privacy.purpose: benchmark if that is so, or leave "
+                "it out"
+            )
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ otherwise. A point is one arm on one set at one epsilon and seed: a whole params
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +23,22 @@ from sugarbush.overlay import lay_over
 from sugarbush.params import Method, Params, Purpose, Section, parse_params
 
 _SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata")
+_Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
+_Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
 class Arm(Section):
-    """A method and what is other than in params.yaml; `sets` limits it to some of the sets."""
+    """A method and what is other than in params.yaml.
+
+    `sets` limits it to some of the sets, `epsilons` and `seeds` stand for the sweep's own.
+    """
 
     method: Method
     settings: dict[str, Any] = Field(default_factory=dict)
     sets: tuple[str, ...] | None = None
+    epsilons: _Epsilons | None = None
+    seeds: _Seeds | None = None
 
 
 class PublicSet(Section):
@@ -44,8 +52,8 @@ class Sweep(Section):
     """A sweep file."""
 
     sets: Annotated[dict[_Name, PublicSet], Field(min_length=1)]
-    epsilons: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+    epsilons: _Epsilons
+    seeds: _Seeds
     settings: dict[str, Any]
     evolution: dict[str, Any]
     arms: Annotated[dict[_Name, Arm], Field(min_length=1)]
@@ -53,7 +61,10 @@ class Sweep(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One run. `epsilon` is 0 for an arm that sees nothing private, at whatever budget."""
+    """One run.
+
+    `epsilon` is 0 for an arm that sees nothing private, infinity for one without noise.
+    """
 
     set_name: str
     arm: str
@@ -107,8 +118,8 @@ def points(
     """
     for arm_name, arm in sweep.arms.items():
         for set_name in sweep.sets if arm.sets is None else arm.sets:
-            for epsilon in (0.0,) if arm.method is Method.PUBLIC else sweep.epsilons:
-                for seed in sweep.seeds:
+            for epsilon in _epsilons(arm, sweep):
+                for seed in arm.seeds or sweep.seeds:
                     fields = copy.deepcopy(dict(base))
                     lay_over(fields, copy.deepcopy(dict(files[set_name])))
                     lay_over(fields, copy.deepcopy(sweep.sets[set_name].settings))
@@ -126,6 +137,16 @@ def points(
                     )  # fmt: skip
 
 
+def _epsilons(arm: Arm, sweep: Sweep) -> tuple[float, ...]:
+    match arm.method:
+        case Method.PUBLIC:
+            return (0.0,)
+        case Method.NONPRIVATE:
+            return (math.inf,)
+        case _:
+            return arm.epsilons or sweep.epsilons
+
+
 def _set_point(
     fields: dict[str, Any], sweep: Sweep, arm: Arm, *, epsilon: float, seed: int
 ) -> None:
@@ -136,6 +157,6 @@ def _set_point(
     fields["methods"] = [arm.method.value]
     for section in _SEEDS:
         fields[section]["seed"] = seed
-    if epsilon:
+    if 0 < epsilon < math.inf:
         fields["privacy"]["epsilon"] = epsilon
     lay_over(fields, copy.deepcopy(arm.settings))

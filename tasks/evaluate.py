@@ -1,7 +1,8 @@
 """How good the synthetic texts are beside held-out real ones, by round.
 
 Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/,
-         data/released/generated/, data/public/donated/; the pool's files
+         data/released/generated/, data/private/arms/nonprivate/, data/public/donated/; the pool's
+         files
 Writes   reports/internal/   metrics.json (final sets), figures.csv (all), read.json, plots/
          data/stamps/evaluate.json
 Spends   nothing, and releases nothing: every figure is computed on real texts and is internal
@@ -12,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,128 +22,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.errors import InputError
+from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.population import Population, load_population
-from sugarbush.metadata.extract import extract_codes
-from sugarbush.metadata.zero_shot import ZeroShotReader
-from sugarbush.metrics.attributes import AttributeReader, train_reader
-from sugarbush.metrics.evaluate import (
-    ATTRIBUTE,
-    FINAL,
-    Figure,
-    Sample,
-    Settings,
-    evaluate_copies,
-    evaluate_downstream,
-    evaluate_texts,
-)
-from sugarbush.metrics.features import LatentSpace, latent_space
+from sugarbush.metrics.evaluate import ATTRIBUTE, FINAL, Figure, Sample, Settings
 from sugarbush.params import Method, Params, Provider
 from sugarbush.paths import Roots, find_input, make_private, require, whole_file
 from sugarbush.privacy.key import state_key
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.encoder import open_encoder
 from tasks.extract_metadata import load_readers
 from tasks.pool import load_pool
-from tasks.private_files import RealTexts, load_real_texts
+from tasks.private_files import load_real_texts
 from tasks.state import state_of
-from tasks.texts import final_folder
+from tasks.texts import final_folder, first_folder
+from tasks.yardstick import ENCODER, LATENT, SECOND, Yardstick, open_encoders, train_readers
 
 NAME = "evaluate"
-ENCODER, LATENT = "encoder", "tf-idf"
 REAL = "real"
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """How a text is seen by the metrics: its place in both feature spaces, and its attributes."""
-
-    latent: LatentSpace
-    attributes: Mapping[str, AttributeReader]
-    zero_shot: Mapping[str, ZeroShotReader]
-    schema: Schema
-    params: Params
-
-    def read(self, texts: Sequence[str], *, embed: Embed) -> Sample:
-        """Codes by the same extractor for real and synthetic texts: a given column, and what an
-        endpoint was asked for, is read off the embedding by a classifier trained on real texts,
-        everything else by the schema."""
-        embeddings = embed(texts)
-        codes = extract_codes(
-            self.schema, texts, {name: [None] * len(texts) for name in self.schema.names},
-            embed=embed, readers=self.zero_shot, params=self.params.extract_metadata,
-        )  # fmt: skip
-        for place, name in enumerate(self.schema.names):
-            if name in self.attributes:
-                codes[:, place] = self.attributes[name].read(embeddings)
-        features = {ENCODER: embeddings, LATENT: self.latent.encode(texts)}
-        return Sample(texts=tuple(texts), features=features, codes=codes)
-
-
-def train_readers(
-    train: RealTexts,
-    *,
-    schema: Schema,
-    embed: Embed,
-    zero_shot: Mapping[str, ZeroShotReader],
-    params: Params,
-) -> Reader:
-    """The second feature space and a classifier for each attribute that the schema cannot read.
-
-    Both are made from real texts.
-    """
-    embeddings, seed = embed(train.texts), params.evaluate.seed
-    return Reader(
-        latent=latent_space(train.texts, seed=seed),
-        attributes={
-            attribute.name: train_reader(embeddings, train.codes[:, place], seed=seed)
-            for place, attribute in enumerate(schema.attributes)
-            if attribute.column is not None or attribute.source is not None
-        },
-        zero_shot=zero_shot,
-        schema=schema,
-        params=params,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Yardstick:
-    """The real parts, as read and with the codes that they were given; and the public texts."""
-
-    heldout: Sample
-    heldout_codes: NDArray[np.int64]
-    train: Sample
-    donated: tuple[str, ...]
-    public: tuple[str, ...]
-    domain: Mapping[str, int]
-    settings: Settings
-
-    def texts(self, sample: Sample, *, method: str, round_: int) -> tuple[Figure, ...]:
-        """Every metric that needs no training."""
-        return evaluate_texts(
-            self.heldout, sample, domain=self.domain, settings=self.settings,
-            method=method, round_=round_,
-        )  # fmt: skip
-
-    def copies(self, sample: Sample, *, method: str) -> tuple[Figure, ...]:
-        """What the final set shares with the texts that it may have been copied from."""
-        return evaluate_copies(
-            sample, training=self.train, heldout=self.heldout, donated=self.donated,
-            public=self.public, space=ENCODER, settings=self.settings, method=method, round_=FINAL,
-        )  # fmt: skip
-
-    def downstream(
-        self, sample: Sample, codes: NDArray[np.int64], *, method: str
-    ) -> tuple[Figure, ...]:
-        """A classifier of each attribute, trained on texts and the codes that they came with."""
-        return evaluate_downstream(
-            replace(self.heldout, codes=self.heldout_codes), replace(sample, codes=codes),
-            space=ENCODER, domain=self.domain, settings=self.settings, method=method, round_=FINAL,
-        )  # fmt: skip
 
 
 def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int, Population]]:
@@ -150,8 +47,7 @@ def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int,
     roots = Roots(base)
     final = final_folder(roots, method)
     if not method.trains:
-        initial = roots.released / "initial" / method.value / "candidates.parquet"
-        yield 0, load_population(require(initial, left_by=f"initialise@{method}"), schema.names)
+        yield 0, load_population(first_folder(roots, method) / "candidates.parquet", schema.names)
     for folder in sorted(final.glob("round_*")):
         population = load_population(folder / "candidates.parquet", schema.names)
         yield (
@@ -162,8 +58,8 @@ def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int,
 
 
 def run(base: Path, params: Params) -> None:
-    """Measure every method whose texts are released, and a real sample as the ceiling."""
-    if not params.released:
+    """Measure every method that is compared, and a real sample as the ceiling."""
+    if not params.measured:
         write_figures(base, [], {}, key=state_key(state_of(params, base)))
         return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
@@ -181,20 +77,20 @@ def run(base: Path, params: Params) -> None:
     figures: list[Figure] = []
     read: dict[str, dict[str, list[int]]] = {}
     with (
-        open_encoder(params, roots, private=True) as private,
-        open_encoder(params, roots, private=False) as encoder,
+        open_encoders(params, roots, private=True) as private,
+        open_encoders(params, roots, private=False) as encoders,
     ):
         reader = train_readers(
             train,
             schema=schema,
-            embed=private.encode,
-            zero_shot=load_readers(base, schema, embed=encoder.encode),
+            embed=private.main,
+            zero_shot=load_readers(base, schema, embed=encoders.main),
             params=params,
         )
         ruler = Yardstick(
-            heldout=reader.read(heldout.texts, embed=private.encode),
+            heldout=reader.read(heldout.texts, by=private),
             heldout_codes=heldout.codes,
-            train=reader.read(train.texts, embed=private.encode),
+            train=reader.read(train.texts, by=private),
             donated=donated_texts(roots),
             public=public_texts(params, base),
             domain=schema.domain,
@@ -205,19 +101,26 @@ def run(base: Path, params: Params) -> None:
             ),
         )
         # Real texts measured as if they were synthetic: as near as chance draws that many.
-        ceiling = ruler.train.limited(count, rng=public_rng(wanted.seed, REAL))
+        given = replace(ruler.train, codes=train.codes)
+        ceiling, ceiling_given = (
+            sample.limited(count, rng=public_rng(wanted.seed, REAL))
+            for sample in (ruler.train, given)
+        )
         figures += ruler.texts(ceiling, method=REAL, round_=FINAL)
-        figures += ruler.downstream(ruler.train, train.codes, method=REAL)
-        for method in params.released:
+        figures += ruler.downstream(given, method=REAL)
+        figures += trained(ruler, ceiling_given, method=REAL, params=params)
+        for method in params.measured:
             for round_, everything in stages_of(base, method, schema):
                 population = everything.take(
                     _chosen(len(everything), count, wanted.seed, method, round_)
                 )
-                sample = reader.read(population.texts, embed=encoder.encode)
+                sample = reader.read(population.texts, by=encoders)
                 figures += ruler.texts(sample, method=method, round_=round_)
                 if round_ == FINAL:
                     figures += ruler.copies(sample, method=method)
-                    figures += ruler.downstream(sample, population.codes, method=method)
+                    asked = replace(sample, codes=population.codes)
+                    figures += ruler.downstream(asked, method=method)
+                    figures += trained(ruler, asked, method=method, params=params)
                     read[method.value] = _counts(sample.codes, schema)
     write_figures(base, figures, read, key=state_key(state_of(params, base)))
 
@@ -226,10 +129,31 @@ def equal_count(base: Path, params: Params, schema: Schema) -> int:
     """How many texts of each arm and round are measured: as many as the smallest final set has.
 
     Most metrics depend on the number of texts, and MAUVE on the number of clusters, a tenth of it.
+    An arm without texts has no figures and limits no other.
     """
-    finals = (final_folder(Roots(base), method) / "final.parquet" for method in params.released)
-    smallest = min(len(load_population(final, schema.names)) for final in finals)
-    return min(params.evaluate.max_texts, smallest)
+    finals = (final_folder(Roots(base), method) / "final.parquet" for method in params.measured)
+    sizes = [len(load_population(final, schema.names)) for final in finals]
+    most = params.evaluate.texts or params.evaluate.max_texts
+    return min([most, *(size for size in sizes if size)])
+
+
+def trained(ruler: Yardstick, sample: Sample, *, method: str, params: Params) -> tuple[Figure, ...]:
+    """The metrics that train a model, where there are texts and the settings ask for any.
+
+    Raises ParamsError when a model that the settings name is not found.
+    """
+    own = params.evaluate
+    if not len(sample) or not (own.next_token.seeds or own.fine_tuned.seeds):
+        return ()
+    from tasks.trained_metrics import trained_figures
+
+    try:
+        return trained_figures(ruler, sample, method=method, params=own)
+    except OSError:  # transformers names no narrower one
+        raise ParamsError(
+            "evaluate.next_token.model or evaluate.fine_tuned.model: neither a folder nor a model "
+            "that the hub or its local cache has"
+        ) from None
 
 
 def donated_texts(roots: Roots) -> tuple[str, ...]:
@@ -284,7 +208,7 @@ def write_figures(
     with whole_file(internal / "read.json") as path:
         path.write_text(json.dumps(read))
     with whole_file(plots / "distance.csv") as path:
-        frame[frame.space.isin([ENCODER, LATENT])].to_csv(path, index=False)
+        frame[frame.space.isin([ENCODER, LATENT, SECOND])].to_csv(path, index=False)
     with whole_file(plots / "attributes.csv") as path:
         frame[frame.space == ATTRIBUTE].to_csv(path, index=False)
     with whole_file(Roots(base).stamps / "evaluate.json") as path:

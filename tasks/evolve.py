@@ -23,7 +23,7 @@ from sugarbush.evolution.population import (
     load_population,
     save_population,
 )
-from sugarbush.params import EvolutionParams, Method, Params
+from sugarbush.params import EvolutionParams, FinalSet, Method, Params
 from sugarbush.paths import Roots, find_input, require, whole_folder
 from sugarbush.privacy.draws import digest_of, open_draws
 from sugarbush.privacy.kinds import Private
@@ -55,23 +55,30 @@ def ballot_of(
     plan, part = plan_for(params), votes_of(method)
     if not plan.holds(part):
         return None
+    return Ballot(
+        voters=voters_of(base, params, method, schema, encode),
+        stddev=plan.of(part).stddev,
+        ledger=open_ledger(params, base),
+        stage=f"{NAME}@{method}",
+        sketch=load_sketch(Roots(base).private / "prepared" / "sketch.json"),
+    )
+
+
+def voters_of(
+    base: Path,
+    params: Params,
+    method: Method,
+    schema: Schema,
+    encode: Callable[[tuple[str, ...]], NDArray[np.float32]],
+) -> Private[Voters]:
+    """The private records as they vote: embedded, and labelled where votes are by label."""
     private = Roots(base).private
     records: Private[Records] = load_records(private / "prepared" / "train.parquet")
     if params.evolve.of(method).by_label:
         place = schema.names.index(label_attribute(params, schema))
         codes = load_codes(private / "metadata" / "train.parquet", schema.names)
-        voters = records.zip_batch(codes, lambda r, table: Voters(encode(r.texts), table[:, place]))
-    else:
-        voters = records.map_batch(
-            lambda r: Voters(encode(r.texts), np.zeros(len(r), dtype=np.int64))
-        )
-    return Ballot(
-        voters=voters,
-        stddev=plan.of(part).stddev,
-        ledger=open_ledger(params, base),
-        stage=f"{NAME}@{method}",
-        sketch=load_sketch(private / "prepared" / "sketch.json"),
-    )
+        return records.zip_batch(codes, lambda r, table: Voters(encode(r.texts), table[:, place]))
+    return records.map_batch(lambda r: Voters(encode(r.texts), np.zeros(len(r), dtype=np.int64)))
 
 
 def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> str:
@@ -102,12 +109,13 @@ def _in_use(params: EvolutionParams) -> dict[str, Any]:
     """The settings without those that ask for nothing: rounds drawn before they existed still
     count."""
     fields = params.model_dump(mode="json")
-    return {k: v for k, v in fields.items() if v or k not in {"tones", "contrast"}}
+    new = {"tones": [], "contrast": 0, "distinct": False, "final": FinalSet.SURVIVORS.value}
+    return {k: v for k, v in fields.items() if k not in new or v != new[k]}
 
 
 def run(base: Path, params: Params, method: Method) -> None:
     """Evolve, restoring every round that was finished before, and release the result."""
-    if method.trains or method.is_confidential:
+    if method.trains or method.stays_private:
         leave_note(Roots(base).released / NAME / method.value)
         return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))

@@ -26,8 +26,8 @@ from sugarbush.evolution.first import (
     targets_by_label,
     targets_by_rows,
 )
-from sugarbush.evolution.population import save_population
-from sugarbush.llm.client import usage_of
+from sugarbush.evolution.population import Population, save_population
+from sugarbush.llm.client import Usage, usage_of
 from sugarbush.llm.examples import choose_examples
 from sugarbush.params import EvolutionParams, Method, Params
 from sugarbush.paths import Roots, find_input, require, whole_folder
@@ -83,7 +83,7 @@ def _survivors(params: EvolutionParams, record_count: float | None) -> int:
 
 def run(base: Path, params: Params, method: Method) -> None:
     """Ask the generator for the first candidates and keep the usable answers."""
-    if method.trains or method.is_confidential:
+    if method.trains or method.stays_private:
         leave_note(Roots(base).released / "initial" / method.value)
         return
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
@@ -91,12 +91,30 @@ def run(base: Path, params: Params, method: Method) -> None:
     metadata = require(roots.released / "metadata", left_by="synthesize_metadata")
     seed = seed_of(params.initialise.seed, method.value)
     targets = targets_of(method, evolution, schema, metadata, seed=seed)
+    population, usage = write_first(base, params, method, schema, targets)
+    with whole_folder(roots.released / "initial" / method.value) as folder:
+        save_population(population, schema.names, folder / "candidates.parquet")
+        (folder / "usage.json").write_text(json.dumps(asdict(usage)))
+        write_release(
+            folder, stage=f"{NAME}@{method}", params=params, ledger_ids=targets.ledger_ids,
+            run=digest_of(seed=seed, ids=list(targets.ledger_ids)),
+        )  # fmt: skip
+
+
+def write_first(
+    base: Path, params: Params, method: Method, schema: Schema, targets: Released[Targets]
+) -> tuple[Population, Usage]:
+    """The texts that the generator writes for `targets`, and what they took.
+
+    Raises GeneratorError when none of them can be used.
+    """
+    seed, name = seed_of(params.initialise.seed, method.value), f"{NAME}@{method}"
     donated = load_donated(base, schema)
     requests = targets.map(
         lambda t: first_requests(
             t,
             schema=schema,
-            params=evolution,
+            params=params.evolve.of(method),
             length=params.initialise.length,
             donated=donated,
             choose=lambda codes, k: choose_examples(
@@ -105,19 +123,12 @@ def run(base: Path, params: Params, method: Method) -> None:
             seed=seed,
         )
     )
-    with open_encoder(params, roots, private=False) as encoder:
-        name = f"{NAME}@{method}"
+    with open_encoder(params, Roots(base), private=False) as encoder:
         answers = open_writer(params, base, encoder, stage=name).write(requests, what="first texts")
     population = first_population(targets.value, answers)
     if not len(population):
-        raise GeneratorError(f"{NAME}@{method}: the generator returned no usable text")
-    with whole_folder(roots.released / "initial" / method.value) as folder:
-        save_population(population, schema.names, folder / "candidates.parquet")
-        (folder / "usage.json").write_text(json.dumps(asdict(usage_of(answers))))
-        write_release(
-            folder, stage=f"{NAME}@{method}", params=params, ledger_ids=requests.ledger_ids,
-            run=digest_of(seed=seed, ids=list(requests.ledger_ids)),
-        )  # fmt: skip
+        raise GeneratorError(f"{name}: the generator returned no usable text")
+    return population, usage_of(answers)
 
 
 if __name__ == "__main__":

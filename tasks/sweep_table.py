@@ -20,11 +20,13 @@ import pandas as pd
 
 from sugarbush.errors import MissingInputError
 from sugarbush.llm.client import Usage
+from sugarbush.params import Method
 from sugarbush.paths import Roots, make_private, whole_file
 from sugarbush.report.sweep import FINAL, REAL, SweepPage, headline, render_sweep_page
 from sugarbush.sweep import Point
 from tasks import stage
 from tasks.sweep import points_of, sweep_folder
+from tasks.texts import final_folder, first_folder
 
 NAME = "sweep_table"
 
@@ -38,7 +40,7 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
     if not path.exists():
         return None
     frame = pd.read_csv(path)
-    calls = calls_by_round(folder, point.params.methods[0].value)
+    calls = calls_by_round(folder, point.params.methods[0])
     frame["calls"] = frame["round"].map(calls).where(frame["method"] != REAL)
     frame["arm"] = frame["method"].where(frame["method"] == REAL, point.arm)
     frame["epsilon"] = point.epsilon
@@ -46,13 +48,13 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
     return frame
 
 
-def calls_by_round(folder: Path, method: str) -> dict[int, int]:
+def calls_by_round(folder: Path, method: Method) -> dict[int, int]:
     """Generator calls until each round was written; FINAL for all of them. Empty without any."""
-    released = Roots(folder).released
-    files = [released / stage_ / method / "usage.json" for stage_ in ("initial", "evolve")]
-    if not all(file.exists() for file in files):
+    if method.trains:
         return {}
-    first, later = (json.loads(file.read_text()) for file in files)
+    roots = Roots(folder)
+    files = (first_folder(roots, method), final_folder(roots, method))
+    first, later = (json.loads((file / "usage.json").read_text()) for file in files)
     steps = [Usage(**fields) for fields in (first, *later.values())]
     totals = list(accumulate(usage.calls + usage.cached_calls for usage in steps))
     return dict(enumerate(totals[:-1])) | {FINAL: totals[-1]}

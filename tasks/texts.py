@@ -15,12 +15,20 @@ from sugarbush.schema import Schema
 
 def final_folder(roots: Roots, method: Method) -> Path:
     """The folder with a method's final texts. Raises MissingInputError naming its stage."""
-    if method.is_confidential:
+    if method.stays_private:
         path = roots.private / "arms" / method.value / "synthetic.jsonl"
         return require(path, left_by=method.value).parent
     if method.trains:
         return require(roots.released / "generated" / "final.parquet", left_by="generate").parent
     return require(roots.released / "evolve" / method.value, left_by=f"evolve@{method}")
+
+
+def first_folder(roots: Roots, method: Method) -> Path:
+    """The folder with the candidates that a method starts from."""
+    if method.stays_private:
+        return final_folder(roots, method) / "initial"
+    path = roots.released / "initial" / method.value
+    return require(path / "candidates.parquet", left_by=f"initialise@{method}").parent
 
 
 def write_texts(final: Population, schema: Schema, folder: Path) -> None:

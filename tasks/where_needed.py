@@ -1,4 +1,4 @@
-"""Stages that only methods which train a model need.
+"""Stages that only some methods need: those that train a model, and those without a guarantee.
 
 DVC has no conditional stages: one that no chosen method needs leaves a note, and loads nothing
 of what it would have run. `python -m tasks.where_needed finetune`
@@ -10,7 +10,7 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-from sugarbush.params import Params, load_params
+from sugarbush.params import Method, Params, load_params
 from sugarbush.paths import whole_folder
 from tasks import stage
 
@@ -19,6 +19,7 @@ FOLDERS = {
     "finetune": Path("released", "finetuned"),
     "generate": Path("released", "generated"),
     "crt": Path("stamps", "crt"),
+    "nonprivate": Path("stamps", "nonprivate"),
 }
 
 
@@ -37,6 +38,8 @@ def is_needed(params: Params, name: str) -> bool:
             return params.trains or params.redacts
         case "crt":
             return params.redacts
+        case "nonprivate":
+            return Method.NONPRIVATE in params.methods
         case _:
             return params.trains
 

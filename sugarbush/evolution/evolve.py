@@ -10,7 +10,7 @@ again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import GeneratorError
 from sugarbush.evolution.contrast import Contrast, contrasts
+from sugarbush.evolution.density import select_by_density
 from sugarbush.evolution.population import Population, load_population, save_population
 from sugarbush.evolution.select import (
     select_by_rank,
@@ -29,12 +30,12 @@ from sugarbush.evolution.select import (
 from sugarbush.evolution.vary import variation_requests, with_variations
 from sugarbush.evolution.votes import nearest, nearest_within_label
 from sugarbush.llm.client import Answer, Generator, Problem, Request, Usage, usage_of
-from sugarbush.params import EvolutionParams, Selection
+from sugarbush.params import EvolutionParams, FinalSet, Selection
 from sugarbush.privacy.draws import Draws
-from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.privacy.events import DiscreteGaussian, Event, NonPrivate
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
 from sugarbush.randomness import Rng, public_rng
 from sugarbush.schema import Schema
 
@@ -58,10 +59,13 @@ class Voters:
 
 @dataclass(frozen=True, kw_only=True)
 class Ballot:
-    """What every vote of a run needs: the mechanism's settings and where they are charged."""
+    """What every vote of a run needs: the mechanism's settings and where they are charged.
+
+    `stddev` None counts without noise, which has no guarantee and is charged as such.
+    """
 
     voters: Private[Voters]
-    stddev: float
+    stddev: float | None
     ledger: Ledger
     stage: str
     sketch: tuple[str, ...]
@@ -80,7 +84,7 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """All rounds, and the final set: the last survivors with `expansion` - 1 variations each."""
+    """All rounds, and the final set: the texts chosen last with `expansion` - 1 variations each."""
 
     rounds: tuple[Round, ...]
     final: Population
@@ -137,7 +141,8 @@ def evolve(
 ) -> Evolution:
     """The final set after `params.rounds` rounds from the candidates `first`.
 
-    Guarantee: each round is one `noisy_histogram` of `ballot.stddev` (L2 sensitivity 1 a record);
+    Guarantee: each round is one `noisy_histogram` of `ballot.stddev` (L2 sensitivity 1 a record),
+    or without a stddev one `exact_histogram`, which has none;
     all else is post-processing of it, of `first` (paid for by `ledger_ids`) and of public seeds.
     `ballot` may be None only when there are no rounds.
     Raises BudgetExceededError before a vote that the cap does not allow, GeneratorError when the
@@ -159,8 +164,10 @@ def evolve(
         next_id = int(population.ids.max()) + 1
         votes = _voted(population, number, params=params, encode=encode, ballot=ballot, draws=draws)
         ids = tuple(dict.fromkeys((*ids, *votes.ledger_ids)))
-        places = _selected(votes.value, population, quota, params=params, stddev=ballot.stddev,
-                           rng=public_rng(seed, "select", number))  # fmt: skip
+        places = _selected(
+            votes.value, population, quota, params=params, stddev=ballot.stddev or 0.0,
+            rng=public_rng(seed, "select", number),
+        )  # fmt: skip
         survivors = population.take(places)
         contrast = contrasts(population, votes.value, count=params.contrast)
         rounds.append(
@@ -168,7 +175,8 @@ def evolve(
         )
         say(f"round {number} of {params.rounds}: {len(population)} candidates, "
             f"{len(places)} survive")  # fmt: skip
-    final, usage = _expanded(survivors, ids=ids, params=params, schema=schema, writer=writer,
+    chosen = _final_set(survivors, rounds, params=params, encode=encode, seed=seed)
+    final, usage = _expanded(chosen, ids=ids, params=params, schema=schema, writer=writer,
                              draws=draws, next_id=next_id, seed=seed,
                              contrast=contrast)  # fmt: skip
     return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=ids)
@@ -179,7 +187,9 @@ def _refuse_early(ballot: Ballot, params: EvolutionParams, draws: Draws) -> None
     numbers = range(1, params.rounds + 1)
     missing = sum(draws.finished(f"votes-{number:03d}") is None for number in numbers)
     if missing:
-        event = DiscreteGaussian(stddev=ballot.stddev, count=missing)
+        event: Event = NonPrivate()
+        if ballot.stddev is not None:
+            event = DiscreteGaussian(stddev=ballot.stddev, count=missing)
         ballot.ledger.check([event], sketch=ballot.sketch)
 
 
@@ -198,6 +208,8 @@ def _varied(
     what = f"round {number}" if number <= params.rounds else "final set"
     answers = writer.write(Released(requests, ids), what=what)
     population = with_variations(survivors, answers, params=params, round_=number, next_id=next_id)
+    if params.distinct:
+        population = population.distinct()
     with draws.writing(name) as folder:
         save_population(population, schema.names, folder / "candidates.parquet")
         usage = usage_of(answers)
@@ -247,8 +259,13 @@ def count_votes(
             voters.embeddings, embeddings, query_labels=voters.labels, candidate_labels=labels
         )
 
+    chosen: Private[int] = ballot.voters.map_batch(bins)
+    if ballot.stddev is None:
+        return exact_histogram(
+            chosen, size=len(embeddings), ledger=ballot.ledger, stage=ballot.stage, run=run
+        )
     return noisy_histogram(
-        ballot.voters.map_batch(bins),
+        chosen,
         size=len(embeddings),
         stddev=ballot.stddev,
         ledger=ballot.ledger,
@@ -266,6 +283,24 @@ def _selected(
     kept = threshold(votes, stddev=stddev, multiple=params.threshold)
     select = select_by_rank if params.selection is Selection.RANK else select_by_sampling
     return select_within_label(kept, population.labels, counts=quota, select=select, rng=rng)
+
+
+def _final_set(
+    survivors: Population, rounds: Sequence[Round], *, params: EvolutionParams, encode: Encode,
+    seed: int,
+) -> Population:  # fmt: skip
+    """As many of the last candidates as survive, label by label, chosen as `params.final` says."""
+    if params.final is FinalSet.SURVIVORS or not rounds:
+        return survivors
+    population, votes = rounds[-1].population, rounds[-1].votes.value
+    embeddings, rng = encode(population.texts), public_rng(seed, "final")
+    chosen = []
+    for label, count in zip(*np.unique(survivors.labels, return_counts=True), strict=True):
+        own = np.flatnonzero(population.labels == label)
+        chosen.append(
+            own[select_by_density(votes[own], embeddings[own], count=int(count), rng=rng)]
+        )
+    return population.take(np.concatenate(chosen))
 
 
 def _expanded(

@@ -64,6 +64,13 @@ class Population:
             rounds=np.concatenate([self.rounds, other.rounds]),
         )
 
+    def distinct(self) -> Population:
+        """The first candidate of every text and label: the others could get no vote."""
+        kept: dict[tuple[str, int], int] = {}
+        for place, key in enumerate(zip(self.texts, self.labels.tolist(), strict=True)):
+            kept.setdefault(key, place)
+        return self.take(np.fromiter(kept.values(), dtype=np.int64, count=len(kept)))
+
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
         """One row a candidate, one `code_<name>` column an attribute."""
         columns: dict[str, Any] = {

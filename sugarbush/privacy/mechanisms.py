@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.kinds import Private, Released, as_released_array
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.noise import discrete_gaussian
@@ -35,8 +35,24 @@ def noisy_histogram(
     Raises BudgetExceededError before anything is counted.
     """
     charge = ledger.charge(DiscreteGaussian(stddev=stddev), stage=stage, run=run, sketch=sketch)
+    return as_released_array(discrete_gaussian(_counts(bins, size), stddev=stddev), (charge,))
+
+
+def exact_histogram(
+    bins: Private[int], *, size: int, ledger: Ledger, stage: str, run: str
+) -> Released[NDArray[np.int64]]:
+    """The same counts without noise: `(size,)` int64.
+
+    Guarantee: none. It is charged as `NonPrivate`, epsilon infinity, which no ledger of a release
+    admits, and every result that names the charge shows it.
+    """
+    charge = ledger.charge(NonPrivate(), stage=stage, run=run)
+    return as_released_array(_counts(bins, size), (charge,))
+
+
+def _counts(bins: Private[int], size: int) -> NDArray[Any]:
     chosen = np.asarray(bins._per_unit, dtype=np.int64)
     if chosen.ndim != 1 or (len(chosen) and not (chosen.min() >= 0 and chosen.max() < size)):
         raise InvariantError("every unit must hold one bin between 0 and size-1")
     counts: NDArray[Any] = np.bincount(chosen, minlength=size)
-    return as_released_array(discrete_gaussian(counts, stddev=stddev), (charge,))
+    return counts

@@ -133,3 +133,18 @@ def test_the_sweep_of_the_benchmark_sets_is_valid() -> None:
         assert evolution.candidates is not None
         texts.add(evolution.candidates // evolution.variations * evolution.expansion)
     assert len(texts) == 1  # arms of one sweep are measured on as many texts
+
+
+def test_an_arm_may_have_epsilons_and_seeds_of_its_own() -> None:
+    arms = {"maple": {"method": "maple", "epsilons": [2.0], "seeds": [7]}}
+    assert [p.name for p in points_of(sweep_of(arms=arms))] == ["maple-epsilon-2-seed-7"]
+
+
+def test_an_arm_without_noise_has_one_point_a_seed_and_epsilon_infinity() -> None:
+    arms = {"nonprivate": {"method": "nonprivate"}}
+    found = points_of(sweep_of(arms=arms))
+    assert [p.name for p in found] == [
+        "nonprivate-epsilon-inf-seed-1", "nonprivate-epsilon-inf-seed-2",
+    ]  # fmt: skip
+    assert found[0].params.evolve.nonprivate.candidates == 40
+    assert found[0].params.released == ()

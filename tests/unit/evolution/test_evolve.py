@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,41 @@ def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> Non
     start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
     assert start > 45
     assert end < 8
+
+
+def test_a_text_is_voted_on_once_if_the_settings_say_so(tmp_path: Path) -> None:
+    """A copy could get no vote, only noise: ties go to the first."""
+    often = run(tmp_path / "often", rounds=2, variations=4)
+    once = run(tmp_path / "once", rounds=2, variations=4, distinct=True)
+    assert any(len(set(r.population.texts)) < len(r.population) for r in often.rounds)
+    for r in once.rounds:
+        assert len(set(r.population.texts)) == len(r.population) == len(r.votes.value)
+        assert len(r.survivors) == 12
+
+
+def test_a_text_under_two_labels_is_two_candidates() -> None:
+    twice = first(2, labels=[0, 1])
+    same = replace(twice, texts=("1.0", "1.0"))
+    assert len(same.distinct()) == 2
+    assert replace(same, labels=np.zeros(2, dtype=np.int64)).distinct().ids.tolist() == [0]
+
+
+def test_a_final_set_by_density_is_chosen_by_the_last_votes_and_costs_nothing(
+    tmp_path: Path,
+) -> None:
+    found = run(tmp_path, rounds=2, variations=4, final="density")
+    last = found.rounds[-1]
+    assert charges(tmp_path) == 2
+    assert len(found.final) == len(last.survivors)
+    assert set(found.final.ids.tolist()) <= set(last.population.ids.tolist())
+    assert found.final.ids.tolist() != last.population.ids[last.survivors].tolist()
+
+
+def test_a_final_set_by_density_keeps_the_number_of_every_label(tmp_path: Path) -> None:
+    found = run(
+        tmp_path, rounds=1, variations=3, final="density", start=first(9, [0] * 6 + [1] * 3)
+    )
+    assert np.bincount(found.final.labels).tolist() == [6, 3]
 
 
 def test_a_round_is_charged_once_and_keeps_its_survivors_number(tmp_path: Path) -> None:

@@ -1,0 +1,405 @@
+"""MAPLE, AugPE and their variants replayed in memory, many seeds at a second each or less.
+
+Everything that a run does on a prepared public set with the `pool` generator is done by the
+product's own functions: DP table by AIM or DP label counts, first candidates, votes with the noise
+that the plan of a run gives them, variation, selection, metrics. Only the ledger and the files are
+left out, and one encoder call a text is kept in memory. The noise of votes is a rounded Gaussian
+of the planned stddev.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.evolution.density import select_by_density
+from sugarbush.evolution.first import (
+    Targets,
+    first_population,
+    first_requests,
+    open_targets,
+    targets_by_label,
+    targets_by_rows,
+)
+from sugarbush.evolution.population import NO_CODE, Population
+from sugarbush.evolution.select import (
+    apportion,
+    select_by_rank,
+    select_by_sampling,
+    select_within_label,
+)
+from sugarbush.evolution.vary import variation_requests, with_variations
+from sugarbush.evolution.votes import nearest, nearest_within_label
+from sugarbush.llm.client import Answer, Request
+from sugarbush.llm.examples import choose_examples
+from sugarbush.llm.pool import PoolGenerator
+from sugarbush.metadata.curator import Curator
+from sugarbush.metadata.engines import run_engine
+from sugarbush.metadata.synthesis import draw_rows
+from sugarbush.metrics.attributes import train_reader
+from sugarbush.metrics.features import latent_space
+from sugarbush.metrics.jensen_shannon import distance_by_attribute
+from sugarbush.metrics.mauve import mauve
+from sugarbush.params import EvolutionParams, Params, PromptContent, parse_params
+from sugarbush.paths import Roots
+from sugarbush.privacy.kinds import Private, Released
+from sugarbush.privacy.plan import Part, Plan, make_plan
+from sugarbush.randomness import Rng, public_rng, seed_of
+from sugarbush.schema import load_schema
+from tasks.encoder import open_encoder
+from tasks.initialise import load_donated
+from tasks.pool import load_pool
+from tasks.private_files import load_real_texts
+from tasks.sweep import GROUND, points_of, sweep_folder
+
+METADATA = "metadata"
+METRICS = ("mauve", "mauve_tfidf", "mean_jsd")
+TEXTS = 100  # of each final set and round are measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A way from first candidates to a final set; the defaults are MAPLE's preset.
+
+    `start`: rows of the DP table (of `attributes`, None: all), DP label counts, or nothing.
+    `neighbours` are a record's votes a round; with more than one, as many counts move by one and
+    the noise is larger by the root of it. `smoothing` is the bandwidth (a cosine distance) over
+    which votes are averaged, 0: not; `pooled` whether former rounds' votes count too. `select` and
+    `final` say how survivors and the final set are chosen.
+    """
+
+    start: str = "table"
+    prompt: PromptContent = PromptContent.BOTH
+    attributes: tuple[str, ...] | None = None
+    by_label: bool = False
+    candidates: int = 400
+    rounds: int = 2
+    variations: int = 4
+    metadata_share: float = 0.1
+    distinct: bool = False
+    neighbours: int = 1
+    smoothing: float = 0.0
+    pooled: bool = False
+    select: str = "rank"
+    final: str = "survivors"
+    final_texts: int = 100
+    candidates_a_cell: int = 16
+
+    @property
+    def survivors(self) -> int:
+        return self.candidates // self.variations
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """A round's candidates (m,) with embeddings (m, d) and the votes (m,) they count by."""
+
+    population: Population
+    embeddings: NDArray[np.float32]
+    votes: NDArray[np.float64]
+
+
+class Ground:
+    """A prepared set, in memory: every text's vector in both spaces, and the pool that writes.
+
+    `calls` counts what the pool was asked for.
+    """
+
+    def __init__(self, folder: Path, *, params: Params, records: int) -> None:
+        self.name, self.params, self.calls = folder.parent.name, params, 0
+        self.schema = load_schema(Path(self.params.prepare.schema_))
+        roots = Roots(folder)
+        self.donated = load_donated(folder, self.schema)
+        names, seed = self.schema.names, self.params.evaluate.seed
+        train, heldout = (
+            load_real_texts(roots.private, part, names, records, seed)
+            for part in ("train", "heldout")
+        )
+        self.codes = train.codes
+        self.label = params.synthesize_metadata.label or names[0]
+        self.labels = self.codes[:, names.index(self.label)]
+        pool = load_pool(self.params.generator.pool.sources, base=folder)
+        with open_encoder(self.params, roots, private=True) as private:
+            self.voters = private.encode(train.texts)
+            self.heldout = private.encode(heldout.texts)
+        with open_encoder(self.params, roots, private=False) as encoder:
+            vectors = encoder.encode(pool)
+            self.generator = PoolGenerator(
+                pool, vectors, params=self.params.generator.pool,
+                seed=self.params.generator.seed, embed=encoder.encode,
+            )  # fmt: skip
+            if self.donated is not None:
+                encoder.encode(self.donated.texts)
+        self._place = {text: place for place, text in enumerate(pool)}
+        self._vectors = vectors
+        latent = latent_space(train.texts, seed=seed)
+        self._latent, self.heldout_latent = latent.encode(pool), latent.encode(heldout.texts)
+        readers = [
+            train_reader(self.voters, self.codes[:, j], seed=seed) for j in range(len(names))
+        ]
+        self._codes = np.stack([reader.read(vectors) for reader in readers], axis=1)
+        self.heldout_codes = np.stack([r.read(self.heldout) for r in readers], axis=1)
+
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._vectors[[self._place[text] for text in texts]]
+
+    def measured(self, texts: Sequence[str], *, clusters: int, seed: int) -> dict[str, float]:
+        places = [self._place[text] for text in texts]
+        jsd = distance_by_attribute(
+            self.heldout_codes, self._codes[places], domain=self.schema.domain
+        )
+        return {
+            "mauve": mauve(self.heldout, self._vectors[places], clusters=clusters, seed=seed),
+            "mauve_tfidf": mauve(
+                self.heldout_latent, self._latent[places], clusters=clusters, seed=seed
+            ),
+            "mean_jsd": float(np.mean(list(jsd.values()))),
+        }
+
+    def write(self, requests: tuple[Request, ...], seed: int) -> tuple[Answer, ...]:
+        self.calls += len(requests)
+        requests = tuple(
+            dataclasses.replace(r, sample=seed_of(r.sample, "replay", seed) >> 1) for r in requests
+        )
+        return self.generator.generate(Released(requests)).value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Figures by metric; `round` is None for the final set, `calls` counts up to here."""
+
+    round: int | None
+    calls: int
+    texts: int
+    votes_over_sigma: float
+    figures: dict[str, float]
+
+
+def replay(
+    ground: Ground, variant: Variant, *, epsilon: float, seed: int, by_round: bool = False
+) -> Iterator[Measured]:
+    """One run, measured at its end and, `by_round`, at its start and after every vote.
+
+    `epsilon` infinity leaves all noise out.
+    """
+    plan = _plan(ground.params, variant, epsilon)
+    params = _evolution(ground.params, variant)
+    before, ratio, rounds = ground.calls, math.nan, list[Noisy]()
+    survivors = _first(ground, variant, params, plan=plan, seed=seed)
+    next_id = len(survivors)
+    if by_round:
+        yield _measured(ground, survivors.texts, 0, before, ratio, seed=seed)
+    for number in range(1, variant.rounds + 1):
+        population = _varied(ground, survivors, params, number=number, next_id=next_id, seed=seed)
+        next_id = int(population.ids.max()) + 1
+        if variant.distinct:
+            population = population.distinct()
+        stddev = plan.of("votes").stddev * math.sqrt(variant.neighbours) if plan else 0.0
+        noisy = _voted(ground, population, variant, stddev, public_rng(seed, "noise", number))
+        rounds.append(noisy)
+        ratio = len(ground.voters) * variant.neighbours / len(population) / max(stddev, 1e-9)
+        votes = _denoised(rounds, variant)
+        count = min(variant.survivors, len(population))
+        places = _chosen(rounds[-1], votes, count, variant, seed=seed_of(seed, number))
+        survivors = population.take(places)
+        if by_round:
+            yield _measured(ground, survivors.texts, number, before, ratio, seed=seed)
+    texts = _final(rounds, survivors, variant, seed)
+    yield _measured(ground, texts, None, before, ratio, seed=seed)
+
+
+def _measured(
+    ground: Ground, texts: Sequence[str], round_: int | None, before: int, ratio: float, *,
+    seed: int,
+) -> Measured:  # fmt: skip
+    rng = public_rng(seed, "measured")
+    shown = rng.choice(len(texts), size=min(TEXTS, len(texts)), replace=False)
+    return Measured(
+        round=round_, calls=ground.calls - before, texts=len(texts), votes_over_sigma=ratio,
+        figures=ground.measured([texts[i] for i in shown], clusters=TEXTS // 10, seed=seed),
+    )  # fmt: skip
+
+
+def _plan(params: Params, variant: Variant, epsilon: float) -> Plan | None:
+    """Noise as a run is charged for it: k counts that move by one are k Gaussians."""
+    if math.isinf(epsilon) or variant.start == "nothing":
+        return None
+    parts = [
+        Part(name=METADATA, share=variant.metadata_share, draws=int(variant.start == "labels"))
+    ]
+    if variant.rounds:
+        parts.append(Part(name="votes", share=1 - variant.metadata_share, draws=variant.rounds))
+    whole = sum(part.share for part in parts)
+    parts = [dataclasses.replace(part, share=part.share / whole) for part in parts]
+    return make_plan(parts, epsilon=epsilon, delta=params.privacy.delta)
+
+
+def _evolution(params: Params, variant: Variant) -> EvolutionParams:
+    own = {"candidates": variant.candidates, "rounds": variant.rounds,
+           "variations": variant.variations, "prompt": variant.prompt,
+           "by_label": variant.by_label}  # fmt: skip
+    return params.evolve.maple.model_copy(update=own)
+
+
+def _first(
+    ground: Ground, variant: Variant, params: EvolutionParams, *, plan: Plan | None, seed: int
+) -> Population:
+    targets = _targets(ground, variant, plan=plan, seed=seed)
+    donated = ground.donated
+    assert donated is not None
+    requests = first_requests(
+        targets, schema=ground.schema, params=params, length=ground.params.initialise.length,
+        donated=donated, seed=seed,
+        choose=lambda codes, k: choose_examples(
+            codes, donated.codes, k=k, rng=public_rng(seed, "near")
+        ),
+    )  # fmt: skip
+    return first_population(targets, ground.write(requests, seed))
+
+
+def _targets(ground: Ground, variant: Variant, *, plan: Plan | None, seed: int) -> Targets:
+    schema, count = ground.schema, variant.survivors
+    if variant.start == "nothing":
+        return open_targets(count, schema)
+    if variant.start == "labels":
+        counts = np.bincount(ground.labels, minlength=len(schema.attribute(ground.label).domain))
+        stddev = plan.of(METADATA).stddev if plan else 0.0
+        noisy = counts + np.round(public_rng(seed, "labels").normal(0, stddev, len(counts)))
+        return targets_by_label(count, schema, attribute=ground.label, label_counts=noisy)
+    if plan is None:
+        return targets_by_rows(count, ground.codes, rng=public_rng(seed, "rows"))
+    names = [name for name in schema.names if name in (variant.attributes or schema.names)]
+    columns = [schema.names.index(name) for name in names]
+    curator = Curator(
+        Private(ground.codes[:, columns]), {name: schema.domain[name] for name in names},
+        mu=plan.of(METADATA).mu,
+    )  # fmt: skip
+    synthesis = run_engine(curator, ground.params.synthesize_metadata)
+    drawn = draw_rows(synthesis, public_rng(seed, "table"))
+    rows = np.full((len(drawn), len(schema.names)), NO_CODE, dtype=np.int64)
+    rows[:, columns] = drawn
+    return targets_by_rows(count, rows, rng=public_rng(seed, "rows"))
+
+
+def _varied(
+    ground: Ground, parents: Population, params: EvolutionParams, *, number: int, next_id: int,
+    seed: int,
+) -> Population:  # fmt: skip
+    requests = variation_requests(
+        parents, schema=ground.schema, params=params, round_=number, seed=seed
+    )
+    answers = ground.write(requests, seed)
+    return with_variations(parents, answers, params=params, round_=number, next_id=next_id)
+
+
+def _voted(
+    ground: Ground, population: Population, variant: Variant, stddev: float, rng: Rng
+) -> Noisy:
+    embeddings = ground.vectors(population.texts)
+    if variant.by_label:
+        chosen = nearest_within_label(
+            ground.voters, embeddings, query_labels=ground.labels,
+            candidate_labels=population.labels,
+        )  # fmt: skip
+    else:
+        chosen = nearest(ground.voters, embeddings, k=min(variant.neighbours, len(population)))
+    counts = np.bincount(chosen.ravel(), minlength=len(population))
+    noise = np.round(rng.normal(0, stddev, size=len(population)))
+    return Noisy(population, embeddings, counts + noise)
+
+
+def _denoised(rounds: Sequence[Noisy], variant: Variant) -> NDArray[np.float64]:
+    """The last round's votes, averaged over neighbours and with those of former rounds."""
+    last = rounds[-1]
+    if not variant.smoothing and not variant.pooled:
+        return last.votes
+    others = rounds if variant.pooled else rounds[-1:]
+    points = np.concatenate([noisy.embeddings for noisy in others])
+    votes = np.concatenate([noisy.votes for noisy in others])
+    distance = 1 - last.embeddings @ points.T
+    weights = np.exp(-distance / max(variant.smoothing, 1e-4))
+    return (weights @ votes) / weights.sum(axis=1)
+
+
+def _chosen(
+    noisy: Noisy, votes: NDArray[np.float64], count: int, variant: Variant, *, seed: int
+) -> NDArray[np.int64]:
+    rng = public_rng(seed, "select")
+    if variant.by_label:
+        labels, sizes = np.unique(noisy.population.labels, return_counts=True)
+        counts = dict(zip(labels.tolist(), apportion(sizes, count).tolist(), strict=True))
+        return select_within_label(
+            np.maximum(votes, 0), noisy.population.labels, counts=counts, select=select_by_rank,
+            rng=rng,
+        )  # fmt: skip
+    match variant.select:
+        case "rank":
+            return select_by_rank(np.maximum(votes, 0), count=count, rng=rng)
+        case "sample":
+            return select_by_sampling(votes, count=count, rng=rng)
+        case "stratified":
+            return _stratified(noisy.population, votes, count, rng)
+        case "density":
+            return _by_density([noisy], votes, variant, count=count, seed=seed)[1]
+        case "all":
+            return np.arange(len(votes))
+    raise ValueError(variant.select)
+
+
+def _stratified(
+    population: Population, votes: NDArray[np.float64], count: int, rng: Rng
+) -> NDArray[np.int64]:
+    """Each value of the first attribute keeps its share of the candidates, by rank within it."""
+    codes = population.codes[:, 0]
+    values, sizes = np.unique(codes, return_counts=True)
+    places = []
+    for value, seats in zip(values, apportion(sizes, count), strict=True):
+        own = np.flatnonzero(codes == value)
+        places.append(own[select_by_rank(np.maximum(votes[own], 0), count=int(seats), rng=rng)])
+    return np.concatenate(places)
+
+
+def _by_density(
+    rounds: Sequence[Noisy], votes: NDArray[np.float64], variant: Variant, *, count: int, seed: int
+) -> tuple[list[str], NDArray[np.int64]]:
+    """Texts and places of `count` of the rounds' candidates, as many as there are at most."""
+    points = np.concatenate([noisy.embeddings for noisy in rounds])
+    texts = [text for noisy in rounds for text in noisy.population.texts]
+    places = select_by_density(
+        votes, points, count=min(count, len(votes)), rng=public_rng(seed, "density"),
+        candidates_a_cell=variant.candidates_a_cell,
+    )  # fmt: skip
+    return [texts[i] for i in places], places
+
+
+def _final(
+    rounds: Sequence[Noisy], survivors: Population, variant: Variant, seed: int
+) -> list[str]:
+    match variant.final:
+        case "survivors":
+            return list(survivors.texts)
+        case "candidates":
+            return list(rounds[-1].population.texts)
+        case "density":
+            last = rounds[-1]
+            count = variant.final_texts
+            return _by_density([last], last.votes, variant, count=count, seed=seed)[0]
+        case "density-pooled":
+            votes = np.concatenate([noisy.votes for noisy in rounds])
+            return _by_density(rounds, votes, variant, count=variant.final_texts, seed=seed)[0]
+    raise ValueError(variant.final)
+
+
+def grounds(sweep: Path, *, sets: Sequence[str] | None, records: int) -> Iterator[Ground]:
+    """The prepared sets of a sweep, all of them unless named."""
+    _, points = points_of(Path(), sweep)
+    settings = {point.set_name: parse_params(point.fields) for point in points}
+    for name in sets or settings:
+        folder = sweep_folder(Path(), sweep) / name / GROUND
+        yield Ground(folder, params=settings[name], records=records)
