@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ from sugarbush.paths import Roots, make_private, whole_file
 from sugarbush.report.model import FINAL
 from sugarbush.report.sweep import SweepPage, headline, render_sweep_page
 
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-SLOW_EPSILONS = (1.0, 4.0)  # of arms of ten rounds
 AUGPE = {"start": "labels", "prompt": PromptContent.INDEPENDENT, "by_label": True}
 # At equal rounds, candidates, variations and calls; `augpe-10` has its own rounds.
 ARMS: Mapping[str, Variant] = {
@@ -46,14 +44,16 @@ WHERE = {"mauve": ("mauve", "encoder"), "mauve_tfidf": ("mauve", "tf-idf"),
          "mean_jsd": ("mean", "attribute")}  # fmt: skip
 
 
-def runs(ground: Ground, *, seeds: int) -> Iterator[dict[str, Any]]:
-    """A row a figure of every run."""
+def runs(
+    ground: Ground, *, epsilons: Sequence[float], slow: Sequence[float], seeds: int
+) -> Iterator[dict[str, Any]]:
+    """A row a figure of every run; arms of ten rounds at the epsilons `slow` alone."""
     points = [("public", PUBLIC, 0.0), ("nonprivate", Variant(), math.inf)]
     points += [
         (arm, variant, epsilon)
-        for epsilon in EPSILONS
+        for epsilon in epsilons
         for arm, variant in ARMS.items()
-        if variant.rounds < 10 or epsilon in SLOW_EPSILONS
+        if variant.rounds < 10 or epsilon in slow
     ]
     for arm, variant, epsilon in points:
         if not set(variant.attributes or ()) <= set(ground.schema.names):
@@ -87,14 +87,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sweep", type=Path)
     parser.add_argument("--sets", nargs="*", help="of the sweep; all unless given")
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 4.0, 8.0])
+    parser.add_argument("--slow", type=float, nargs="*", default=[1.0], help="of augpe-10")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--records", type=int, default=2000, help="private records at most")
     asked = parser.parse_args()
     begun, rows = time.process_time(), list[dict[str, Any]]()
     for ground in grounds(asked.sweep, sets=asked.sets, records=asked.records):
-        rows += runs(ground, seeds=asked.seeds)
+        rows += runs(ground, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds)
     figures = averaged(pd.DataFrame(rows))
-    name = f"{asked.sweep.stem}-replayed"
+    name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
     folder = make_private(Roots(Path()).internal / "sweeps" / name)
     with whole_file(folder / "figures.csv") as path:
         figures.to_csv(path, index=False)
