@@ -34,7 +34,7 @@ def generator_is_a_toy(params: Params) -> bool:
 def check(base: Path, params: Params, console: Console) -> None:
     """Print one line a thing that is in order. Raises the first error of each that is not."""
     console.print("settings   ok")
-    schema = _schema(base, params)
+    schema = schema_of(base, params)
     console.print(f"schema     ok: {len(schema.attributes)} attributes")
     label_attribute(params, schema)
     _prompts(params)
@@ -72,7 +72,8 @@ def example_is_made(base: Path, params: Params) -> bool:
     return params.privacy.purpose is not Purpose.EXAMPLE or (base / params.prepare.file).exists()
 
 
-def _schema(base: Path, params: Params) -> Schema:
+def schema_of(base: Path, params: Params) -> Schema:
+    """The schema. Raises InputError where it is the example's, which is not made yet."""
     path = find_input(base, params.prepare.schema_)
     if not example_is_made(base, params):
         raise InputError(f"{path}: the example is not made yet; run: dvc repro make_example")

@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from cli.checks import schema_of
 from sugarbush.llm.cost import journal_path, read_journal, spending_by_batch
 from sugarbush.llm.estimate import Estimate, estimate, estimate_labels, planned_calls
 from sugarbush.params import Method, OpenAiParams, Params, Provider
-from sugarbush.paths import Roots, find_input
-from sugarbush.schema import load_schema
+from sugarbush.paths import Roots
 from tasks.prepare import prepared, read_donated
 from tasks.state import state_of
 
@@ -24,7 +24,7 @@ from tasks.state import state_of
 def show_estimate(base: Path, params: Params, console: Console) -> None:
     """Print calls and tokens by stage, their cost where the model has a price, and the time that
     the endpoint's rate limits make it take."""
-    schema = load_schema(find_input(base, params.prepare.schema_))
+    schema = schema_of(base, params)
     donated = tuple(read_donated(base, params, schema)["text"])
     count = _dp_record_count(base)
     planned = [
@@ -96,6 +96,18 @@ def _print(found: Estimate, endpoint: OpenAiParams | None, console: Console) -> 
     else:
         console.print(f"Cost: about {found.cost:.2f}, at most {found.most_cost:.2f}")
     console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
+    for cap in _caps_in_the_way(found, endpoint):
+        console.print(f"{endpoint.setting}.{cap} is less: a run would stop there")
+
+
+def _caps_in_the_way(found: Estimate, endpoint: OpenAiParams) -> list[str]:
+    """The caps that the planned calls alone would pass, whatever is paid already."""
+    caps = []
+    if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
+        caps.append(f"max_calls={endpoint.max_calls:,}")
+    if endpoint.max_cost is not None and (found.cost or 0.0) > endpoint.max_cost:
+        caps.append(f"max_cost={endpoint.max_cost:g}")
+    return caps
 
 
 def _print_paid(base: Path, params: Params, console: Console) -> None:

@@ -196,6 +196,18 @@ def test_an_estimate_sends_nothing_and_counts_labels_too(bench: Start, folder: P
     assert not run.server.raw
 
 
+def test_an_estimate_says_which_cap_would_stop_a_run(bench: Start, folder: Path) -> None:
+    run = bench()
+    prices = {"tiny": {"input": 1.0, "output": 2.0, "date": "2026-11-01"}}
+    caps = {f"{OPENAI}max_calls": 10, f"{OPENAI}max_cost": 1e-4, f"{OPENAI}prices": prices}
+    _, said = told("estimate", run, **caps)
+    assert "generator.openai.max_calls=10 is less" in said
+    assert "generator.openai.max_cost=0.0001 is less" in said
+    ample = {f"{OPENAI}max_calls": 10_000, f"{OPENAI}max_cost": 10.0, f"{OPENAI}prices": prices}
+    _, said = told("estimate", run, **ample)
+    assert "is less" not in said
+
+
 def test_a_check_counts_against_the_caps(bench: Start, folder: Path, tmp_path: Path) -> None:
     run = bench()
     assert told("check", run, **{f"{OPENAI}max_calls": 1})[0] == 0
