@@ -9,6 +9,7 @@ import pandas as pd
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
+from rich.text import Text
 
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE
@@ -62,7 +63,8 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     for _, row in frame.head(rows).iterrows():
         text = row["text"]
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
-        table.add_row(*(str(row[name]) for name in names), shown)
+        # As Text, since a text may hold what Rich would take for its own markup.
+        table.add_row(*(Text(str(row[name])) for name in names), Text(shown))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+from sugarbush.errors import ParamsError
 from sugarbush.llm.build import build_generator
 from sugarbush.llm.client import Request
 from sugarbush.llm.estimate import planned_calls
-from sugarbush.params import TINY, Params, Provider
+from sugarbush.params import TINY, GeneratorParams, Params, Provider
 from sugarbush.privacy.kinds import Released
 from sugarbush.schema import Schema
 from tasks.prepare import read_donated
 from tasks.state import state_of
+
+# Of English prose, in the largest vocabularies; other languages and smaller ones take more.
+_LEAST_TOKENS_PER_WORD = 1.2
 
 
 def check_ready(params: Params, base: Path, schema: Schema) -> None:
@@ -39,7 +44,26 @@ def check_generator(params: Params, base: Path, schema: Schema) -> None:
     probe = getattr(generator, "check", None)
     if probe is not None:
         donated = tuple(read_donated(base, params, schema)["text"])
-        probe(Released(_longest_requests(params, schema, donated)))
+        planned = _longest_requests(params, schema, donated)
+        _refuse_cut_answers(settings, planned)
+        probe(Released(planned))
+
+
+def _refuse_cut_answers(settings: GeneratorParams, planned: tuple[Request, ...]) -> None:
+    """Raises ParamsError where every answer of the asked length would be cut off, and paid for."""
+    limits = {
+        Provider.OPENAI: settings.openai.max_tokens,
+        Provider.HUGGINGFACE: settings.huggingface.max_tokens,
+    }
+    limit = limits.get(settings.provider)
+    words = max((request.words or 0 for request in planned), default=0)
+    least = math.floor(words * _LEAST_TOKENS_PER_WORD)
+    if limit is not None and least > limit:
+        raise ParamsError(
+            f"params.yaml: initialise.length asks for texts of up to {words} words, at least "
+            f"{least} tokens, and generator.{settings.provider}.max_tokens={limit} would cut every "
+            "such answer off. Raise max_tokens, or ask for less."
+        )
 
 
 def _longest_requests(

@@ -238,10 +238,11 @@ class Meter:
 
     def _refusal(self, cap: str, why: str) -> str:
         spent = self.spent
+        cost = "" if spent.unpriced == spent.calls else f", cost {spent.cost:.4g}"
         return (
             f"{self._params.setting}.{cap} is reached: all runs on '{self.account}' have paid for "
             f"{spent.calls} calls, {spent.prompt_tokens} prompt and {spent.completion_tokens} "
-            f"completion tokens, cost {spent.cost:.4g}; {why}. Every answer received is kept: "
+            f"completion tokens{cost}; {why}. Every answer received is kept: "
             "raise the cap in params.yaml and run again, and only what is missing is asked for."
         )
 

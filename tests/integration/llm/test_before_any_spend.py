@@ -115,6 +115,16 @@ def test_a_first_text_that_the_context_cannot_hold_is_said(bench: Start, folder:
     assert not run.server.asked
 
 
+def test_answers_that_would_all_be_cut_off_are_said(bench: Start, folder: Path) -> None:
+    run = bench()
+    length = {"words": 450, "attribute": None, "words_by_value": None}
+    code, said = told("check", run, initialise__length=length)
+    assert code == 2
+    assert "450 words, at least 540 tokens, and generator.openai.max_tokens=512" in said
+    assert not run.server.asked
+    assert told("check", run, initialise__length=length | {"words": 420})[0] == 0
+
+
 def test_an_unknown_model_is_said_with_those_there_are(bench: Start, folder: Path) -> None:
     run = bench(behave=lambda number, body: failure(404, "no such model", code="model_not_found"))
     code, said = told("check", run, **{f"{OPENAI}model": "tinny"})
