@@ -132,24 +132,22 @@ def aim(
         measurements.append(measurement)
         if last:
             break
-        before = model
-        if len(shown) >= edges:
-            model = fit(curator.domain, measurements, rare=rare, start=before)
-            taught = _learned(measurement, before, model)
-        else:
-            taught = _shows_dependence(measurement, before, singles_stddev)
-            if taught and measurement.attributes not in shown:
-                shown.append(measurement.attributes)
-            believed = measurements if len(shown) >= edges else only(measurements, shown)
-            model = fit(curator.domain, believed, rare=rare, start=before)
-        if taught:
+        before, searching = model, len(shown) < edges
+        shows = searching and _shows_dependence(measurement, before, singles_stddev)
+        if shows and measurement.attributes not in shown:
+            shown.append(measurement.attributes)
+        believed = only(measurements, shown) if len(shown) < edges else measurements
+        model = fit(curator.domain, believed, rare=rare, start=before)
+        if shows or (not searching and _learned(measurement, before, model)):
             continue
         budget *= shares.annealing
-        if len(shown) < edges and curator.mu_squared_left < budget * _rounds_to_try(edges, shown):
+        if searching and curator.mu_squared_left < budget * _rounds_to_try(edges, shown):
             return finish_evenly(
                 curator, measurements, shown=shown, rare=rare, start=model, round=number + 1
             )
-    return finish(curator.domain, measurements, rare=rare, start=model)
+    # The last marginal cost too much to be left out.
+    kept = None if len(shown) >= edges else [*shown, measurements[-1].attributes]
+    return finish(curator.domain, measurements, rare=rare, start=model, shown=kept)
 
 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:

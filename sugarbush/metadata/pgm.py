@@ -27,6 +27,12 @@ _Blocks = dict[Attributes, Floats]  # one array a clique
 _CONJUGATE_STEPS = 8  # of a Levenberg-Marquardt step, at most
 _TRUNCATION = 1e-2  # part of the first squared residual at which they stop
 _DIFFERENCE = 1e-5  # by which the largest potential moves in a forward difference
+# Damping at first, as part of that of mirror descent's first step, where an estimation has a start:
+# larger ones hardly move a model that is nearly right.
+_STARTED_DAMPING = 4.0**-5
+# By which one step may move a potential: past it the linear model says nothing, and a step that
+# lowers the loss may end where all is in one cell and no gradient leads away.
+_LARGEST_MOVE = 10.0
 _LEAST_PROGRESS = 1e-9  # a step that promises less, as part of the loss, ends an estimation
 
 
@@ -108,9 +114,21 @@ def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
     return sum(_cells(domain, c) for c in elimination_cliques(domain, cliques)) * 8 / 2**20
 
 
+def axis_order(domain: Domain) -> dict[str, int]:
+    """The place of each attribute among the axes of every array inside: that of most values last.
+
+    Sums then run along long rows of memory: up to 60 times faster than along rows of two.
+    """
+    ascending = sorted(domain, key=domain.__getitem__)
+    return {name: place for place, name in enumerate(ascending)}
+
+
 def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree:
-    """A junction tree: the maximum spanning forest of elimination cliques by shared attributes."""
-    order = {name: place for place, name in enumerate(domain)}
+    """A junction tree: the maximum spanning forest of elimination cliques by shared attributes.
+
+    Nodes are in axis order.
+    """
+    order = axis_order(domain)
     found = elimination_cliques(domain, cliques)
     nodes = [tuple(sorted(node, key=order.__getitem__)) for node in found]
     outside = set(range(1, len(nodes)))
@@ -131,8 +149,9 @@ def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree
 class MarkovRandomField:
     """A distribution proportional to exp(sum of potentials), times `total` records.
 
-    `potentials` holds one array a maximal clique, axes in the domain's order. A new field without
-    them is uniform. After a change of potentials, `calibrate` makes marginals follow.
+    `potentials` are given with one axis an attribute in the order of their key, and kept one array
+    a maximal clique, in axis order. A new field without them is uniform. After a change of
+    potentials, `calibrate` makes marginals follow.
     """
 
     def __init__(
@@ -145,7 +164,7 @@ class MarkovRandomField:
     ) -> None:
         self.domain: Domain = dict(domain)
         self.total = float(total)
-        self._order = {name: place for place, name in enumerate(self.domain)}
+        self._order = axis_order(self.domain)
         given = {self.ordered(clique) for clique in cliques}
         self.cliques = _maximal(given)
         self.tree = junction_tree(self.domain, self.cliques)
@@ -154,8 +173,10 @@ class MarkovRandomField:
         self._home = {c: _first_within(c, self.tree.nodes) for c in self.cliques}
         self.potentials = {c: np.zeros(self._shape(c)) for c in self.cliques}
         for clique, potential in (potentials or {}).items():
+            names = self.ordered(clique)
             whole = self.cliques[_first_within(clique, self.cliques)]
-            self.potentials[whole] += _spread(potential, clique, whole)
+            values = np.transpose(potential, [clique.index(name) for name in names])
+            self.potentials[whole] += _spread(values, names, whole)
         self.calibrate()
 
     def calibrate(self, potentials: Mapping[Attributes, Floats] | None = None) -> None:
@@ -205,7 +226,7 @@ class MarkovRandomField:
         return beliefs
 
     def ordered(self, attributes: Iterable[str]) -> Attributes:
-        """In the domain's order, without repeats."""
+        """In axis order, without repeats."""
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
     def clique_marginals(self) -> dict[Attributes, Floats]:
@@ -305,7 +326,10 @@ def estimate(
         total=total,
         potentials=start.potentials if start else None,
     )
-    _LeastSquares(model, observations).solve(enough=enough, calibrations=calibrations)
+    damping = _STARTED_DAMPING if start else 1.0
+    _LeastSquares(model, observations).solve(
+        enough=enough, calibrations=calibrations, first_damping=damping
+    )
     return model
 
 
@@ -346,16 +370,20 @@ class _LeastSquares:
         self.holder = {c: model.cliques[_first_within(c, model.cliques)] for c in self.targets}
         self.left = 0  # calibrations
 
-    def solve(self, *, enough: float, calibrations: int) -> None:
+    def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
+        """Bring the model to the loss or the limit; damping in parts of mirror descent's."""
         self.left = calibrations
         goal = enough * sum(target.size for target in self.targets.values())
         here = self._at(self.model.potentials)
         largest = max(float(precision.max()) for precision in self.precision.values())
-        damping = self.model.total * largest * len(self.precision)
+        damping = first_damping * self.model.total * largest * len(self.precision)
         while self.left > 0 and here.loss > goal:
             step, promised = self._step(here, damping)
             if promised <= _LEAST_PROGRESS * here.loss:
                 break
+            if _largest(step) > _LARGEST_MOVE:
+                damping *= 4
+                continue
             there = self._at(_plus(here.potentials, 1.0, step))
             kept = (here.loss - there.loss) / promised
             if kept < 0.25:
@@ -389,7 +417,7 @@ class _LeastSquares:
 
     def _response(self, here: _Point, direction: _Blocks) -> _Blocks:
         """F times a direction: how the marginals move, by a forward difference."""
-        largest = max(float(np.abs(block).max()) for block in direction.values())
+        largest = _largest(direction)
         if largest == 0:
             return {clique: np.zeros_like(block) for clique, block in direction.items()}
         small = _DIFFERENCE / largest
@@ -431,6 +459,10 @@ def _dot(one: _Blocks, other: _Blocks) -> float:
     return math.fsum(float(np.vdot(block, other[clique])) for clique, block in one.items())
 
 
+def _largest(blocks: _Blocks) -> float:
+    return max(float(np.abs(block).max()) for block in blocks.values())
+
+
 def _cells(domain: Domain, attributes: Iterable[str]) -> int:
     return math.prod(domain[name] for name in attributes)
 
@@ -461,14 +493,14 @@ def _axes(attributes: Attributes, dropped: Iterable[str]) -> tuple[int, ...]:
 
 
 def _sum_to(factor: Floats, attributes: Attributes, kept: Attributes) -> Floats:
-    """Sum a factor down to `kept`; both in the domain's order."""
+    """Sum a factor down to `kept`; both in axis order."""
     if attributes == kept:
         return factor
     return np.asarray(factor.sum(axis=_axes(attributes, set(attributes) - set(kept))))
 
 
 def _spread(factor: Floats, attributes: Attributes, onto: Attributes) -> Floats:
-    """A view that broadcasts over the attributes of `onto`; both in the domain's order."""
+    """A view that broadcasts over the attributes of `onto`; both in axis order."""
     sizes = dict(zip(attributes, factor.shape, strict=True))
     return factor.reshape([sizes.get(name, 1) for name in onto])
 

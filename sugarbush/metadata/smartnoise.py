@@ -157,14 +157,12 @@ def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list
 
 def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
     """mbi's model as ours: the same potentials, our junction tree."""
-    order = {name: place for place, name in enumerate(domain)}
-    potentials = {}
-    for clique in fitted.potentials.cliques:
-        factor = fitted.potentials[clique]
-        names = tuple(factor.domain.attrs)
-        axes = sorted(range(len(names)), key=lambda i: order[names[i]])
-        values = np.transpose(np.asarray(factor.values, dtype=np.float64), axes)
-        potentials[tuple(names[i] for i in axes)] = values
+    potentials = {
+        tuple(fitted.potentials[clique].domain.attrs): np.asarray(
+            fitted.potentials[clique].values, dtype=np.float64
+        )
+        for clique in fitted.potentials.cliques
+    }
     return MarkovRandomField(
         domain, list(potentials), total=max(float(fitted.total), 1.0), potentials=potentials
     )

@@ -14,6 +14,7 @@ from sugarbush.privacy.gaussian_dp import (
     discrete_gaussian_mu,
     discrete_gaussian_stddev,
 )
+from sugarbush.randomness import public_rng
 
 EPSILONS = [1e-6, 1e-4, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
 STDDEVS = [0.05, 0.1, 0.2, 0.225, 0.3, 0.5, 0.8, 0.99, 1.0, 1.5, 2.0, 4.0, 12.0, 60.0]
@@ -139,6 +140,57 @@ def test_the_filter_takes_what_fits_and_refuses_the_rest_without_taking_it():
     with pytest.raises(InvariantError, match="would pass"):
         budget.spend(1e-6)
     assert budget.spent == 1.0
+
+
+def worst_step(mu, rng):
+    """Outcomes of a step that needs about `mu`, under two neighbours: a selection or a count."""
+    if rng.random() < 0.5:
+        epsilon, centre = bounded_range_epsilon(mu), rng.normal(0, 0.5)
+        high = expit(centre + epsilon / 2), expit(centre - epsilon / 2)
+        one, other = (np.array([p, 1 - p]) for p in high)
+    else:
+        stddev = discrete_gaussian_stddev(mu)
+        reach = int(8 * stddev + 3)
+        mass = np.exp(-(np.arange(-reach, reach + 2) ** 2) / (2 * stddev**2))
+        cuts = np.sort(rng.choice(len(mass) - 2, size=min(5, len(mass) - 2), replace=False)) + 1
+        one, other = (np.add.reduceat(p, [0, *cuts]) for p in (mass, mass[::-1]))
+    one, other = one / one.sum(), other / other.sum()
+    return (one, other) if rng.random() < 0.5 else (other, one)
+
+
+def least_mu(one, other):
+    """The least mu at which two distributions are mu-GDP apart, by every best test."""
+    order = np.argsort(np.log(one) - np.log(other))
+    first, second = np.cumsum(one[order])[:-1], 1 - np.cumsum(other[order])[:-1]
+    told = (first > 1e-12) & (first < 1 - 1e-12) & (second > 1e-12) & (second < 1 - 1e-12)
+    return float((ndtri(1 - first[told]) - ndtri(second[told])).max(initial=0))
+
+
+def test_steps_whose_budgets_depend_on_outcomes_stay_within_the_filter_together():
+    """150 trees of four steps, each outcome choosing the next step and its mu at random: the exact
+    joint distributions need no more than the filter's mu, and come within 5% of it."""
+    rng, needed = public_rng(1, "adaptive"), []
+    for _ in range(150):
+        limit = 10 ** rng.uniform(-0.5, 0.5)
+        outcomes = [(1.0, 1.0, ())]
+        for step in range(4):
+            following = []
+            for one, other, spent in outcomes:
+                budget = GaussianDpFilter(limit)
+                for mu in spent:
+                    budget.spend(mu)
+                part = 1 if step == 3 else rng.uniform(0.05, 0.9)
+                mu = math.sqrt(budget.remaining * part * (1 - 1e-12))
+                budget.spend(mu)
+                following += [
+                    (one * p, other * q, (*spent, mu))
+                    for p, q in zip(*worst_step(mu, rng), strict=True)
+                ]
+            outcomes = following
+        one, other = np.array([(p, q) for p, q, _ in outcomes if min(p, q) > 1e-14]).T
+        one, other = one / one.sum(), other / other.sum()
+        needed.append(max(least_mu(one, other), least_mu(other, one)) / limit)
+    assert 0.95 < max(needed) <= 1 + 1e-6
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
