@@ -473,7 +473,8 @@ class EvolveParams(Section):
 class PretrainParams(Section):
     """The tiny GPT-2, trained on public text alone.
 
-    The simulator writes `texts` by the schema; `sources` adds public files, as for the pool.
+    The simulator writes `texts` by the schema; `sources` adds public files, as for the pool, and
+    the donated examples come in `donated_copies` each.
     """
 
     texts: Annotated[int, Field(ge=20)]
@@ -483,6 +484,7 @@ class PretrainParams(Section):
     width: Annotated[int, Field(ge=8)]
     heads: Annotated[int, Field(ge=1)]
     max_length: Annotated[int, Field(ge=16)]
+    donated_copies: Annotated[int, Field(ge=0)]
     epochs: Annotated[float, Field(gt=0)]
     batch_size: Annotated[int, Field(ge=1)]
     micro_batch_tokens: Annotated[int, Field(ge=16)]

@@ -1,12 +1,13 @@
 """The tiny model that needs no download, trained on public text alone.
 
-Reads    the schema; the files of pretrain.sources
+Reads    the schema, data/public/donated/; the files of pretrain.sources
 Writes   data/public/pretrained/     model and tokenizer, pretrain.json
 Spends   nothing; no private record is read
 
 The simulator writes most of the text, by codes drawn uniformly from the schema's public values, so
-that the model meets the control codes before it is fine-tuned. Nothing is written where
-`finetune` names another model.
+that the model meets the control codes before it is fine-tuned. The donated examples, which are not
+protected, are read several times: they are few, and all that shows how the private texts are
+written. Nothing is written where `finetune` names another model.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
@@ -26,7 +28,7 @@ from sugarbush.dpsgd.train import Decay, Learning
 from sugarbush.llm.client import RandomRequest
 from sugarbush.llm.simulator.writer import Simulator
 from sugarbush.params import TINY, Params, PretrainParams
-from sugarbush.paths import Roots, find_input, whole_folder
+from sugarbush.paths import Roots, find_input, require, whole_folder
 from sugarbush.privacy.draws import digest_of
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
@@ -48,13 +50,20 @@ def run(base: Path, params: Params) -> None:
     schema = load_schema(find_input(base, params.prepare.schema_))
     texts, codes = simulated(schema, settings)
     others = _others(base, settings)
-    tokenizer = models.train_tokenizer([*texts, *others], vocabulary=settings.vocabulary)
+    given, given_codes = donated(roots, schema, copies=settings.donated_copies)
+    tokenizer = models.train_tokenizer([*texts, *others, *given], vocabulary=settings.vocabulary)
     length = settings.max_length
     examples = [
         *examples_of(texts, codes, schema=schema, tokenizer=tokenizer, max_length=length),
         *plain_examples(others, tokenizer=tokenizer, max_length=length),
     ]
     held, kept = _split([example for (example,) in examples], settings.seed)
+    kept += [
+        example
+        for (example,) in examples_of(
+            given, given_codes, schema=schema, tokenizer=tokenizer, max_length=length
+        )
+    ]
     shape = models.Shape(
         layers=settings.layers, width=settings.width, heads=settings.heads, context=length
     )
@@ -84,6 +93,8 @@ def run(base: Path, params: Params) -> None:
                 texts=texts,
                 codes=codes.tolist(),
                 others=others,
+                donated=given,
+                donated_codes=given_codes.tolist(),
             ),
             "examples": len(kept),
             "tokens": int(sum(len(example.tokens) for example in kept)),
@@ -116,6 +127,16 @@ def simulated(
         for number, row in enumerate(codes.tolist())
     )
     return texts, codes
+
+
+def donated(
+    roots: Roots, schema: Schema, *, copies: int
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The donated texts and their codes (n, d), `copies` times over."""
+    path = require(roots.public / "donated" / "donated.parquet", left_by="extract_metadata")
+    frame = pd.read_parquet(path)
+    codes = frame[list(schema.names)].to_numpy(dtype=np.int64)
+    return tuple(frame["text"]) * copies, np.tile(codes, (copies, 1))
 
 
 def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:
