@@ -112,10 +112,10 @@ def load_grid(path: Path) -> Grid:
 
 
 def points(grid: Grid) -> Iterator[Point]:
-    """All points, seed by seed, so that a run that is stopped has whole seeds."""
-    for seed in range(grid.seeds):
-        for set_name in grid.sets:
-            for model, arms in grid.arms.items():
+    """All points, seed by seed for each set and model, so that a stopped run has whole seeds."""
+    for set_name in grid.sets:
+        for model, arms in grid.arms.items():
+            for seed in range(grid.seeds):
                 for arm in arms:
                     for gamma, epsilon in _conditions(arm, grid):
                         yield Point(

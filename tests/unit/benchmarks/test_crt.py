@@ -45,7 +45,8 @@ def test_the_committed_grids_train_arms_without_a_policy_once_a_seed(name):
     confidential = [p for p in found if (p.model, p.arm) == (Model.GPT2, Arm.CRT)]
     conditions = len(grid.gammas) + len(grid.epsilons) - 1
     assert len(confidential) == conditions * len(ordinary)
-    assert [point.seed for point in found] == sorted(point.seed for point in found)
+    own = [p.seed for p in found if (p.set_name, p.model) == ("multiwoz21", Model.LSTM)]
+    assert own == sorted(own)
 
 
 def test_a_point_is_another_one_when_anything_it_follows_from_has_changed(grid):
