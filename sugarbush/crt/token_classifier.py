@@ -20,7 +20,8 @@ class TokenClassifier:
 
     A text is read sentence by sentence in windows that fit the model, so a document of one endless
     sentence is read whole, in pieces. Neighbouring tokens of one kind are one finding, with the
-    smallest of their scores.
+    smallest of their scores. Several texts are read in one batch: a score depends on its own text
+    alone, but for float rounding.
     """
 
     def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:
