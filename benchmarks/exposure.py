@@ -17,18 +17,23 @@ from sugarbush.dpsgd import models
 TEXTS = [f"Case {n}: call 555-{n % 100:04d} about order {n * 77}, it is late" for n in range(3000)]
 
 
+def clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
 def main() -> None:
     tokenizer = models.train_tokenizer(TEXTS, vocabulary=4096)
     model = models.new_model(tokenizer, models.TINY, seed=1)
-    start = time.perf_counter()
+    start = clocks()
     prefix, candidates = candidate_tokens(tokenizer)
-    tokenized = time.perf_counter()
+    tokenized = clocks()
     losses = candidate_losses(model, prefix, candidates)
-    done = time.perf_counter()
+    done = clocks()
     ranked(losses, draw_canaries(count=10, seed=1))
     print(f"{models.TINY}, vocabulary {len(tokenizer)}, {torch.get_num_threads()} threads")
     print(f"load {os.getloadavg()[0]:.1f}; at most {candidates.shape[1]} tokens a candidate")
-    print(f"tokens {tokenized - start:.1f} s, losses {done - tokenized:.1f} s")
+    for name, began, ended in (("tokens", start, tokenized), ("losses", tokenized, done)):
+        print(f"{name}: {ended[0] - began[0]:.1f} s, {ended[1] - began[1]:.1f} CPU-s")
 
 
 if __name__ == "__main__":

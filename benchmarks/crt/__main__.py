@@ -5,7 +5,7 @@
 
 A small model is trained on texts taken as public, then by each arm on others, with canaries among
 them of which the policy misses a share gamma. Points and first models are kept in
-data/private/crt_figures/<grid>/, so a run that was stopped goes on by the same line; the figures
+data/private/crt_figures/, so a run that was stopped goes on by the same line; the figures
 stand in reports/internal/crt_figures/<grid>/.
 """
 
@@ -76,12 +76,14 @@ class Laboratory:
     def _make_start(self, set_name: str, model: Model) -> Start:
         corpus: Corpus = self.corpus(set_name, 0)  # the public texts are the same for every seed
         made_of = digest_of(
-            sizes=self._grid.sets[set_name].model_dump(mode="json"),
+            public=corpus.public,
             shapes=self._grid.shapes.model_dump(mode="json"),
-            training=self._grid.training.model_dump(mode="json"),
+            training=self._grid.training.model_dump(
+                mode="json", include={"public_epochs", "batch_size", "learning_rate"}
+            ),
         )
         name = f"{set_name}-{model.value}-{made_of[:12]}.pt"
-        return make_start(corpus, self._grid, model, kept=self._folder / name)
+        return make_start(corpus, self._grid, model, kept=self._folder.parent / name)
 
     def _measure_start(self, set_name: str, model: Model, seed: int) -> Losses:
         start = self.start(set_name, model)

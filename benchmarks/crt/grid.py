@@ -126,7 +126,7 @@ def points(grid: Grid) -> Iterator[Point]:
 
 def _conditions(arm: Arm, grid: Grid) -> Iterator[tuple[float | None, float | None]]:
     first, *further = grid.epsilons
-    for gamma in grid.gammas if arm in WITH_POLICY else (None,):
+    for gamma in dict.fromkeys(grid.gammas) if arm in WITH_POLICY else (None,):
         yield gamma, first if arm in WITH_EPSILON else None
     if arm in WITH_EPSILON:
         for epsilon in further:
