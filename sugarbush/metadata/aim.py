@@ -112,7 +112,7 @@ def aim(
 
     workload = Workload(weights=_weights(marginals), max_model_mb=max_model_mb)
     singles_stddev = measurements[0].stddev
-    edges = sum(size > 1 for size in curator.domain.values()) - 1
+    edges = len(curator.domain) - 1
     shown: list[Attributes] = []
     model = fit(curator.domain, measurements, rare=rare)
     budget = whole / (shares.rounds_per_attribute * len(curator.domain))
@@ -153,7 +153,8 @@ def aim(
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
     """With fewer rounds left, a search without result ends: two for each edge of a tree.
 
-    Half a round once dependences have shown, since then the rounds pay.
+    Half a round once dependences have shown, since then the rounds pay. A tree is over all
+    attributes, also those merged to one cell: their one-way marginals wait for what is left.
     """
     return edges / 2 if shown else 2 * edges
 

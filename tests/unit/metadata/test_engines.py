@@ -362,6 +362,23 @@ def test_one_dependence_does_not_take_the_budget_of_the_other_attributes():
     assert np.mean(spent) < 0.3
 
 
+def test_a_search_among_the_few_attributes_that_were_not_merged_is_no_longer_for_it():
+    """Thirteen attributes of one cell, two of two, all independent: a search takes rounds of 1/240
+    and 4/240 of the budget, 2% together, and one that believes it saw a dependence under 25%.
+
+    Where a tree was one over the attributes of several cells, it took nearly all.
+    """
+    domain = dict.fromkeys("abcdefghijklm", 40) | {"x": 2, "y": 2}
+    rng = public_rng(10, "merged")
+    columns = [rng.integers(0, size, 1500) for size in domain.values()]
+    columns[-2:] = [(rng.random(1500) < 0.05).astype(int) for _ in range(2)]
+    for _ in range(5):
+        curator = Curator(Private(np.stack(columns, axis=1)), domain, mu=0.02)
+        made = aim(curator, degree=2, max_cells=10_000, max_model_mb=4)
+        searched = [m for m in made.measurements if m.merged or m.selection_mu]
+        assert math.fsum(m.mu**2 + m.selection_mu**2 for m in searched) < 0.25 * 0.02**2
+
+
 def test_rare_values_are_shared_out_by_all_that_measured_them():
     """By precision: counts of 0 at stddev 1 and of 10 at stddev 2 are together 2."""
     values = RareValues(cells=(0, 1, 1), counts=np.zeros(3))
