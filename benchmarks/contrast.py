@@ -1,6 +1,7 @@
 """Does it help to show a variation the best and the worst candidates of the last vote?
 
-    python -m benchmarks.contrast [--seeds 5] [--rounds 3] [--contrast 3]
+    python -m benchmarks.contrast [--seeds 5] [--first-seed 0] [--rounds 3] [--contrast 3]
+                                  [--starts bare maple]
 
 The embedded example's writer as private corpus, the simulator as generator, epsilon 1. `bare`
 starts from texts that were asked for by nothing but the subject, `maple` from rows like the
@@ -39,6 +40,7 @@ from sugarbush.schema import Attribute, Schema
 from tasks.make_example import SUBJECT, write_records
 
 EPSILON, DELTA = 1.0, 1e-6
+STARTS = {"bare": "nothing", "maple": "metadata and examples"}
 VOTERS, HELD_OUT, SURVIVORS = 400, 200, 60
 SCHEMA = Schema(
     subject=SUBJECT, attributes=(Attribute(name="any", column="any", values=("a", "b")),)
@@ -99,7 +101,9 @@ def final(
     return found.final.texts
 
 
-def compare(seed: int, *, contrast: int, rounds: int) -> dict[str, tuple[float, float]]:
+def compare(
+    seed: int, starts: Sequence[str], *, contrast: int, rounds: int
+) -> dict[str, tuple[float, float]]:
     """MAUVE without and with contrast, by where the candidates start."""
     memory = Memory()
     params = MakeExampleParams(records=VOTERS + HELD_OUT, donated=50, seed=seed)
@@ -110,8 +114,8 @@ def compare(seed: int, *, contrast: int, rounds: int) -> dict[str, tuple[float, 
     own = memory.encode([record["text"] for record in corpus[:VOTERS]])
     voters = Voters(own, np.zeros(VOTERS, dtype=np.int64))
     found = {}
-    for name, arm in (("bare", "nothing"), ("maple", "metadata and examples")):
-        start = population(written(asked[arm][:SURVIVORS]))
+    for name in starts:
+        start = population(written(asked[STARTS[name]][:SURVIVORS]))
         without, shown = (
             mauve(
                 held_out,
@@ -128,13 +132,16 @@ def compare(seed: int, *, contrast: int, rounds: int) -> dict[str, tuple[float, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--contrast", type=int, default=3)
     asked = parser.parse_args()
     runs = []
-    for seed in range(asked.seeds):
-        runs.append(compare(seed, contrast=asked.contrast, rounds=asked.rounds))
-        print(f"seed {seed}: {runs[-1]}", flush=True)
+    for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
+        found = compare(seed, asked.starts, contrast=asked.contrast, rounds=asked.rounds)
+        runs.append(found)
+        print(f"seed {seed}: {found}", flush=True)
     print("| start | without | with | difference |")
     print("|---|---|---|---|")
     for name in runs[0]:

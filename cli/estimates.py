@@ -94,7 +94,10 @@ def _print(found: Estimate, endpoint: OpenAiParams | None, console: Console) -> 
     if found.cost is None or found.most_cost is None:
         console.print(f"No price of it in {endpoint.setting}.prices: tokens, and no cost.")
     else:
-        console.print(f"Cost: about {found.cost:.2f}, at most {found.most_cost:.2f}")
+        date = endpoint.prices[endpoint.model].date
+        console.print(
+            f"Cost: about {found.cost:.2f}, at most {found.most_cost:.2f}, at the prices of {date}"
+        )
     console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
     for cap in _caps_in_the_way(found, endpoint):
         console.print(f"{endpoint.setting}.{cap} is less: a run would stop there")

@@ -40,7 +40,8 @@ _STAGE = "extract_metadata"
 _HARMLESS = "Good morning. I would like to know when the shop opens tomorrow."
 _ATTEMPTS = 2
 _SEED_LIMIT = 2**31
-# So many failed calls are borne, their texts going to the bucket; more end the stage.
+# So many failed calls are borne, and one among few texts (a filter may refuse it for ever), their
+# texts going to the bucket; more end the stage.
 _BORNE_SHARE = 0.05
 _TEMPLATE_TOKENS = 64
 
@@ -99,8 +100,9 @@ class Labeller:
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Codes `(n, d)` int64, attributes in the order given.
 
-        Raises GeneratorError when the endpoint refuses, a cap is reached, or more than a twentieth
-        of the calls fail; every answer received is kept, and the next run asks for the others.
+        Raises GeneratorError when the endpoint refuses, a cap is reached, or more than one call and
+        more than a twentieth of them fail; every answer received is kept, and the next run asks for
+        the others.
         """
         if not len(texts):
             return np.empty((0, len(self._attributes)), dtype=np.int64)
@@ -131,7 +133,7 @@ class Labeller:
             answers = await asyncio.gather(*map(label, texts))
         if desk.end is not None:
             raise desk.end
-        if desk.failed > _BORNE_SHARE * len(texts):
+        if desk.failed > max(1, _BORNE_SHARE * len(texts)):
             raise _down(self._params)
         return answers
 

@@ -201,6 +201,7 @@ def test_an_estimate_sends_nothing_and_counts_labels_too(bench: Start, folder: P
     assert "extract_metadata labels 66 " in said
     assert "initialise@maple first texts" in said
     assert said.count("Cost: about") == 2
+    assert said.count("at the prices of 2026-11-01") == 2
     code, said = told("estimate", run, labels=True)
     assert said.count("tokens, and no cost") == 2
     assert not run.server.raw

@@ -157,6 +157,20 @@ def test_one_failed_call_in_many_is_borne(bench: Start) -> None:
     assert (np.delete(codes, 7, axis=0) == [0, 1]).all()
 
 
+@pytest.mark.parametrize(("refused", "borne"), [(1, True), (2, False)])
+def test_one_refused_text_among_few_ends_nothing(bench: Start, refused: int, borne: bool) -> None:
+    def behave(number: int, body: Body) -> Reply:
+        bad = any(f"canary-{i}" in question(body) for i in range(1, refused + 1))
+        return failure(400, "filtered") if bad else good(number, body)
+
+    one = labeller(bench(behave=behave))
+    if borne:
+        assert one.codes(TEXTS).tolist() == [[2, 2], *CODES[1:]]
+    else:
+        with pytest.raises(GeneratorError, match="too many calls"):
+            one.codes(TEXTS)
+
+
 def echo(status: int) -> Callable[[int, Body], Reply]:
     """An endpoint that quotes what it was sent, once it has answered the harmless question."""
 
