@@ -98,7 +98,8 @@ def in_batches(local: LocalModel, params: HuggingFaceParams, count: int, *, size
 
 
 def by_provider(params: HuggingFaceParams, count: int) -> int:
-    answers = HuggingFaceGenerator(params, seed=1).generate(Released(requests(count))).value
+    generator = HuggingFaceGenerator(params, seed=1, say=print)
+    answers = generator.generate(Released(requests(count))).value
     return sum(answer.completion_tokens for answer in answers)
 
 

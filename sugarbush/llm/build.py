@@ -25,7 +25,7 @@ def build_generator(params: GeneratorParams, *, state: Path, account: str, stage
         case Provider.HUGGINGFACE:
             from sugarbush.llm.huggingface import HuggingFaceGenerator
 
-            return HuggingFaceGenerator(params.huggingface, seed=params.seed)
+            return HuggingFaceGenerator(params.huggingface, seed=params.seed, say=_say)
         case Provider.OPENAI:
             from sugarbush.llm.openai import OpenAiGenerator
 

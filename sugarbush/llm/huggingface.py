@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pickle import UnpicklingError
@@ -101,11 +101,12 @@ class LocalModel:
 
 @dataclass(frozen=True, kw_only=True)
 class _Wish:
-    """One answer to write: the tokens of its prompt, and the most to add."""
+    """One answer to write: the tokens of its prompt, the most to add, the examples not shown."""
 
     request: Request
     ids: list[int]
     limit: int
+    left_out: int
 
 
 # Where every answer starts, and where one ends whose prompt is too long.
@@ -115,8 +116,8 @@ _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 class HuggingFaceGenerator:
     """The `huggingface` provider."""
 
-    def __init__(self, params: HuggingFaceParams, *, seed: int) -> None:
-        self._params, self._seed = params, seed
+    def __init__(self, params: HuggingFaceParams, *, seed: int, say: Callable[[str], None]) -> None:
+        self._params, self._seed, self._say = params, seed, say
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
         """Load the model and see that each of `planned` fits its context.
@@ -139,7 +140,7 @@ class HuggingFaceGenerator:
         """
         wanted = released_requests(requests)
         local = load_model(self._params)
-        wishes = self._wishes(local, wanted)
+        wishes = self._wishes(local, wanted, what)
         answers = [_NOT_ASKED] * len(wanted)
         places = sorted(wishes)
         for attempt in range(_ATTEMPTS):
@@ -149,7 +150,9 @@ class HuggingFaceGenerator:
             places = [i for i in places if answers[i].problem is not None]
         return Released(tuple(answers), requests.ledger_ids)
 
-    def _wishes(self, local: LocalModel, wanted: tuple[Request, ...]) -> dict[int, _Wish]:
+    def _wishes(
+        self, local: LocalModel, wanted: tuple[Request, ...], what: str
+    ) -> dict[int, _Wish]:
         """By place, without prompts that are too long. Raises GeneratorError when all are."""
         wishes: dict[int, _Wish] = {}
         too_long = None
@@ -160,6 +163,14 @@ class HuggingFaceGenerator:
                 too_long = error
         if too_long is not None and not wishes:
             raise too_long
+        if too_long is not None:
+            self._say(f"{what}: {len(wanted) - len(wishes)} not asked for: {too_long}")
+        if left_out := sum(wish.left_out for wish in wishes.values()):
+            shown = sum(len(wish.request.examples) for wish in wishes.values())
+            self._say(
+                f"{what}: {left_out} of {shown} examples were left out: the model's context of "
+                f"{local.context_tokens} tokens has no room"
+            )
         return wishes
 
     def _wish(self, local: LocalModel, request: Request) -> _Wish:
@@ -171,18 +182,19 @@ class HuggingFaceGenerator:
                 max_tokens=limit,
                 count_tokens=lambda text: len(local.encode(local.chat(text))),
             )
-            return _Wish(
-                request=request, ids=local.encode(local.chat(message.content)), limit=limit
+            prompt = local.chat(message.content)
+        else:
+            if request.words is not None:
+                limit = min(limit, _tokens_for(request.words))
+            prompt = continuation(
+                request,
+                context_tokens=context_tokens,
+                max_tokens=limit,
+                count_tokens=lambda text: len(local.encode(text)),
             )
-        if request.words is not None:
-            limit = min(limit, _tokens_for(request.words))
-        prompt = continuation(
-            request,
-            context_tokens=context_tokens,
-            max_tokens=limit,
-            count_tokens=lambda text: len(local.encode(text)),
-        )
-        return _Wish(request=request, ids=local.encode(prompt), limit=limit)
+        left_out = sum(example not in prompt for example in request.examples)
+        ids = local.encode(prompt)
+        return _Wish(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _write(
         self, local: LocalModel, wishes: Sequence[_Wish], attempt: int, what: str

@@ -54,7 +54,7 @@ def settings_for(model: Path, **changes: Any) -> HuggingFaceParams:
 def answers_of(
     model: Path, *requests: Request, seed: int = 1, **changes: Any
 ) -> tuple[Answer, ...]:
-    generator = HuggingFaceGenerator(settings_for(model, **changes), seed=seed)
+    generator = HuggingFaceGenerator(settings_for(model, **changes), seed=seed, say=print)
     return generator.generate(Released(requests)).value
 
 
@@ -83,7 +83,7 @@ def test_a_local_model_writes_usable_texts(kind: str, request: pytest.FixtureReq
 
 
 def test_the_ledger_ids_of_the_requests_stay_with_the_answers(plain: Path) -> None:
-    generator = HuggingFaceGenerator(settings_for(plain), seed=1)
+    generator = HuggingFaceGenerator(settings_for(plain), seed=1, say=print)
     assert generator.generate(Released((ASK,), ("entry-7",))).ledger_ids == ("entry-7",)
 
 
@@ -148,21 +148,25 @@ def test_a_model_is_loaded_once(plain: Path) -> None:
 
 
 def test_long_examples_are_trimmed_to_the_context(
-    chat: Path, plain: Path, monkeypatch: pytest.MonkeyPatch
+    chat: Path, plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(huggingface, "_ATTEMPTS", 1)
-    request = replace(ASK, examples=(LONG, *sentences(3), LONG, LONG, LONG))
+    request = replace(ASK, examples=(LONG, *sentences(3), *(f"{LONG}{i}" for i in range(3))))
     for model in (chat, plain):
         (answer,) = answers_of(model, request)
         assert 200 < answer.prompt_tokens <= CONTEXT_TOKENS - 48
+        assert "of 7 examples were left out" in capsys.readouterr().out
 
 
 TOO_LONG = VariationRequest(subject="complaints", parent=LONG * 4, mask_share=0.5)
 
 
-def test_a_prompt_that_is_too_long_costs_no_other_its_answer(plain: Path, chat: Path) -> None:
+def test_a_prompt_that_is_too_long_costs_no_other_its_answer(
+    plain: Path, chat: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for model in (plain, chat):
         first, long, last = answers_of(model, ASK, TOO_LONG, replace(ASK, sample=1))
+        assert "1 not asked for" in capsys.readouterr().out
         assert (long.text, long.problem) == (None, Problem.FAILED)
         assert first.text
         assert last.text
@@ -217,7 +221,7 @@ def test_the_first_text_of_a_list(text: str, ended: bool, first: tuple[str, bool
 
 
 def test_only_released_requests_reach_a_model(plain: Path) -> None:
-    generator = HuggingFaceGenerator(settings_for(plain), seed=1)
+    generator = HuggingFaceGenerator(settings_for(plain), seed=1, say=print)
     for wrong in (Private([ASK]), [ASK], Released(("a text",)), Released((Private([ASK]),))):
         with pytest.raises(PrivacyError, match="released"):
             generator.generate(wrong)  # type: ignore[arg-type]
@@ -280,16 +284,16 @@ def test_settings_that_cannot_be_used_are_named(
     shutil.copytree(plain, folder)
     changes = wrong(folder)
     with pytest.raises(ParamsError, match=place):
-        HuggingFaceGenerator(settings_for(folder, **changes), seed=1).check()
+        HuggingFaceGenerator(settings_for(folder, **changes), seed=1, say=print).check()
 
 
 def test_a_good_model_passes_the_check(plain: Path) -> None:
-    HuggingFaceGenerator(settings_for(plain), seed=1).check()
+    HuggingFaceGenerator(settings_for(plain), seed=1, say=print).check()
 
 
 def test_a_planned_prompt_that_cannot_fit_fails_the_check(plain: Path, chat: Path) -> None:
     for model in (plain, chat):
-        generator = HuggingFaceGenerator(settings_for(model), seed=1)
+        generator = HuggingFaceGenerator(settings_for(model), seed=1, say=print)
         generator.check(Released((ASK,)))
         with pytest.raises(GeneratorError, match="max_tokens"):
             generator.check(Released((ASK, TOO_LONG)))
