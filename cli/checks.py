@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -31,6 +33,17 @@ def generator_is_a_toy(params: Params) -> bool:
     return own and asked
 
 
+def goes_in_the_clear(base_url: str) -> bool:
+    """Whether what is sent there can be read on the way: http, and not to this machine."""
+    parts = urlsplit(base_url)
+    if parts.scheme != "http" or parts.hostname == "localhost":
+        return False
+    try:
+        return not ip_address(parts.hostname or "").is_loopback
+    except ValueError:  # a name
+        return True
+
+
 def check(base: Path, params: Params, console: Console) -> None:
     """Print one line a thing that is in order. Raises the first error of each that is not."""
     console.print("settings   ok")
@@ -46,7 +59,8 @@ def check(base: Path, params: Params, console: Console) -> None:
     if (labeller := open_labeller(params, Roots(base), schema)) is not None:
         labeller.check()
         asked = params.extract_metadata.llm.base_url
-        console.print(f"labels     ok: {asked} answers, and will be sent every private text")
+        how = ", UNENCRYPTED over the network" if goes_in_the_clear(asked) else ""
+        console.print(f"labels     ok: {asked} answers, and will be sent every private text{how}")
     if params.evolving:
         check_generator(params, base, schema)
         console.print(f"generator  ok: {params.generator.provider}")
