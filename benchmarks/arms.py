@@ -35,6 +35,7 @@ ARMS: Mapping[str, Variant] = {
     "maple-M": Variant(prompt=PromptContent.METADATA),
     "maple-E": Variant(prompt=PromptContent.EXAMPLES),
     "maple-weak": Variant(attributes=("product_group", "region")),
+    "sugarbush": Variant(distinct=True, final="density"),
     "augpe-10": Variant(**AUGPE, rounds=10, variations=7, candidates=700),
 }
 PUBLIC = Variant(
@@ -97,13 +98,14 @@ def main() -> None:
         rows += runs(ground, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds)
     figures = averaged(pd.DataFrame(rows))
     name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
+    intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"
     folder = make_private(Roots(Path()).internal / "sweeps" / name)
     with whole_file(folder / "figures.csv") as path:
         figures.to_csv(path, index=False)
     with whole_file(folder / "table.csv") as path:
         headline(figures).to_csv(path, index=False)
     with whole_file(folder / "index.html") as path:
-        page = SweepPage(name=name, figures=figures, missing=())
+        page = SweepPage(name=name, intervals=intervals, figures=figures, missing=())
         path.write_text(render_sweep_page(page), encoding="utf-8")
     print(f"{folder / 'index.html'}: {asked.seeds} seeds, {time.process_time() - begun:.0f} CPU-s")
 

@@ -22,7 +22,7 @@ from sugarbush.errors import MissingInputError
 from sugarbush.llm.client import Usage
 from sugarbush.params import Method
 from sugarbush.paths import Roots, make_private, whole_file
-from sugarbush.report.sweep import FINAL, REAL, SweepPage, headline, render_sweep_page
+from sugarbush.report.sweep import FINAL, OVER_TEXTS, REAL, SweepPage, headline, render_sweep_page
 from sugarbush.sweep import Point
 from tasks import stage
 from tasks.sweep import points_of, sweep_folder
@@ -70,6 +70,7 @@ def collected(base: Path, file: Path) -> SweepPage:
         raise MissingInputError(f"{file}: no point is finished. Run: python -m flows.sweep {file}")
     return SweepPage(
         name=file.stem,
+        intervals=OVER_TEXTS,
         figures=pd.concat(frames, ignore_index=True),
         missing=tuple(f"{p.set_name}/{p.name}" for p, frame in found if frame is None),
     )

@@ -28,6 +28,7 @@ from sugarbush.report.svg import (
 )
 from sugarbush.report.templating import TEMPLATES, inlined
 
+OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs"
 _WIDTH = 440
 _STYLES = 6
 # What the table and the charts show of a final set: column, metric, space, title, better.
@@ -44,10 +45,11 @@ class SweepPage:
     """All figures of a sweep, a row each, and the points that have none.
 
     Columns: set, arm (REAL for real texts), method, epsilon, seed, round, calls, metric, space,
-    value, low, high.
+    value, low, high. `intervals` says what the intervals are over.
     """
 
     name: str
+    intervals: str
     figures: pd.DataFrame
     missing: tuple[str, ...]
 
@@ -100,6 +102,7 @@ def render_sweep_page(page: SweepPage) -> str:
     return TEMPLATES.get_template("sweep.html.jinja").render(
         **inlined(),
         name=page.name,
+        intervals=page.intervals,
         missing=page.missing,
         styles=styles,
         seeds=table["seed"].nunique(),

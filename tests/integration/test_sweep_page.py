@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.report.sweep import SweepPage, render_sweep_page
+from sugarbush.report.sweep import OVER_TEXTS, SweepPage, render_sweep_page
 from tests.integration.browser import chromium, open_page
 from tests.unit.report.test_sweep_page import figures
 
@@ -19,7 +19,10 @@ ORDER = "Array.from(document.querySelectorAll('tbody tr')).map(r => r.cells[{pla
 def test_the_page_loads_sorts_and_fits_its_screen(tmp_path: Path) -> None:
     path = tmp_path / "sweep.html"
     path.write_text(
-        render_sweep_page(SweepPage(name="equal", figures=figures(), missing=())), encoding="utf-8"
+        render_sweep_page(
+            SweepPage(name="equal", intervals=OVER_TEXTS, figures=figures(), missing=())
+        ),
+        encoding="utf-8",
     )
     with open_page(tmp_path / "profile") as page:
         for width in (1280, 390):

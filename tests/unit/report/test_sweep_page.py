@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from sugarbush.report.model import FINAL, REAL
-from sugarbush.report.sweep import SweepPage, headline, render_sweep_page
+from sugarbush.report.sweep import OVER_TEXTS, SweepPage, headline, render_sweep_page
 
 ATTACK = "<script>alert(1)</script>"
 
@@ -41,7 +41,9 @@ def figures() -> pd.DataFrame:
 
 def page(**changes: Any) -> str:
     found = figures().replace(changes) if changes else figures()
-    return render_sweep_page(SweepPage(name="equal", figures=found, missing=("letters/augpe",)))
+    return render_sweep_page(
+        SweepPage(name="equal", intervals=OVER_TEXTS, figures=found, missing=("letters/augpe",))
+    )
 
 
 def test_a_final_set_has_one_row_and_real_texts_one_a_set() -> None:
@@ -65,6 +67,7 @@ def test_the_page_shows_intervals_what_is_missing_and_no_network() -> None:
     assert "0.800 (0.700 to 0.900)" in written
     assert "Not finished: letters/augpe" in written
     assert "Internal." in written
+    assert OVER_TEXTS in written
     assert "http" not in written.replace("http-equiv", "")
     assert written.count('aria-label="MAUVE by calls of the generator"') == 2
 
