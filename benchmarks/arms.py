@@ -80,7 +80,9 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
         value=("value", "mean"), sd=("value", "std"), n=("value", "size"), calls=("calls", "mean")
     )
     reach = student.ppf(0.975, found["n"] - 1) * found["sd"] / found["n"] ** 0.5
-    found["low"], found["high"] = found["value"] - reach, found["value"] + reach
+    # MAUVE and the root of the divergence end at 1: so do their intervals.
+    found["low"] = (found["value"] - reach).clip(lower=0)
+    found["high"] = (found["value"] + reach).clip(upper=found["value"].clip(lower=1))
     return found.drop(columns=["sd", "n"]).reset_index().assign(seed=0)
 
 

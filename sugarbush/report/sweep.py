@@ -33,10 +33,10 @@ _WIDTH = 440
 _STYLES = 6
 # What the table and the charts show of a final set: column, metric, space, title, better.
 _SHOWN = (
-    ("mauve", "mauve", "encoder", "MAUVE, in the encoder's space", "higher"),
-    ("mauve_words", "mauve", "tf-idf", "MAUVE, in the space of words", "higher"),
-    ("jsd", "mean", "attribute", "Mean JSD of attributes", "lower"),
-    ("coverage", "coverage", "encoder", "Coverage, in the encoder's space", "higher"),
+    ("mauve", "mauve", "encoder", "MAUVE, encoder", "higher"),
+    ("mauve_words", "mauve", "tf-idf", "MAUVE, words", "higher"),
+    ("jsd", "mean", "attribute", "Mean JSD", "lower"),
+    ("coverage", "coverage", "encoder", "Coverage", "higher"),
 )
 
 
@@ -98,6 +98,7 @@ def render_sweep_page(page: SweepPage) -> str:
     """The self-contained page."""
     table = headline(page.figures)
     arms = [arm for arm in dict.fromkeys(table["arm"]) if arm != REAL]
+    shown = [item for item in _SHOWN if table[item[0]].notna().any()]
     styles = {arm: (f"series-{i % _STYLES}", i) for i, arm in enumerate(arms)}
     return TEMPLATES.get_template("sweep.html.jinja").render(
         **inlined(),
@@ -106,7 +107,7 @@ def render_sweep_page(page: SweepPage) -> str:
         missing=page.missing,
         styles=styles,
         seeds=table["seed"].nunique(),
-        shown=_SHOWN,
+        shown=shown,
         sets=[
             {
                 "name": str(name),
@@ -114,10 +115,10 @@ def render_sweep_page(page: SweepPage) -> str:
                 "charts": [
                     {"title": title, "better": better,
                      "chart": forest(own, column, title=title, styles=styles)}
-                    for column, _, _, title, better in _SHOWN
+                    for column, _, _, title, better in shown
                 ],
                 "calls": [
-                    {"epsilon": epsilon, "chart": chart_}
+                    {"epsilon": epsilon_text(epsilon), "chart": chart_}
                     for epsilon, chart_ in _by_calls(page.figures, str(name), styles)
                 ],
             }
@@ -132,7 +133,15 @@ def _cells(row: dict[Any, Any]) -> dict[str, Any]:
         column: interval(_figure(row, column)) if not math.isnan(row[column]) else "–"
         for column, *_ in _SHOWN
     }
-    return {str(k): v for k, v in row.items()} | {"written": written}
+    own = {"written": written, "epsilon_text": epsilon_text(row["epsilon"])}
+    return {str(k): v for k, v in row.items()} | own
+
+
+def epsilon_text(epsilon: float) -> str:
+    """As people write it."""
+    if math.isnan(epsilon):
+        return "–"
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def _figure(row: dict[Any, Any], column: str) -> Figure:
@@ -158,7 +167,11 @@ def forest(
     for place, (row, figure) in enumerate(zip(rows, figures, strict=True)):
         y = top + step * place + step / 2
         style, shape = styles.get(figure.method, ("series-real", 3))
-        name = "real texts" if figure.method == REAL else f"{figure.method}, ε {row['epsilon']:g}"
+        name = (
+            "real texts"
+            if figure.method == REAL
+            else f"{figure.method}, ε {epsilon_text(row['epsilon'])}"
+        )
         parts.append(text(name, left - 10, y + 4, anchor="end", class_="value"))
         drawn = [element("title", f"{name}: {interval(figure)}")]
         if figure.low is not None and figure.high is not None:

@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from sugarbush.errors import ParamsError
+from sugarbush.overlay import lay_over
+from sugarbush.params import parse_params
 from sugarbush.sweep import Sweep, load_fields, load_sweep, points
 from tests.settings import ROOT, settings
 
@@ -119,8 +121,9 @@ def test_a_wrong_file_is_refused_by_name(
         load_sweep(tmp_path / "sweep.yaml")
 
 
-def test_the_sweep_of_the_benchmark_sets_is_valid() -> None:
-    sweep = load_sweep(ROOT / "settings" / "sweep.yaml")
+@pytest.mark.parametrize("name", ["sweep", "confirm", "distractors"])
+def test_the_sweeps_of_the_benchmark_sets_are_valid(name: str) -> None:
+    sweep = load_sweep(ROOT / "settings" / f"{name}.yaml")
     files = {name: load_fields(ROOT / own.file) for name, own in sweep.sets.items()}
     found = list(points(sweep, base=settings(), files=files))
     # Arms of one sweep are measured on as many texts, so every one of them writes so many.
@@ -145,3 +148,10 @@ def test_an_arm_without_noise_has_one_point_a_seed_and_epsilon_infinity() -> Non
     ]  # fmt: skip
     assert found[0].params.evolve.nonprivate.candidates == 40
     assert found[0].params.released == ()
+
+
+def test_the_preset_changes_how_maple_chooses_and_nothing_that_is_charged() -> None:
+    fields = settings()
+    changed = lay_over(fields, load_fields(ROOT / "settings" / "sugarbush.yaml"))
+    assert changed == ["evolve.maple.distinct", "evolve.maple.final"]
+    assert parse_params(fields).privacy == parse_params(settings()).privacy

@@ -72,6 +72,20 @@ def test_the_page_shows_intervals_what_is_missing_and_no_network() -> None:
     assert written.count('aria-label="MAUVE by calls of the generator"') == 2
 
 
+def test_what_nobody_measured_has_neither_column_nor_chart() -> None:
+    assert "Mean JSD" not in page()
+    assert page().count("MAUVE, encoder") > 1
+
+
+def test_an_arm_without_noise_has_epsilon_infinity() -> None:
+    found = pd.DataFrame([row("nonprivate", 0.9, epsilon=math.inf), row(REAL, 0.95)])
+    written = render_sweep_page(
+        SweepPage(name="ceiling", intervals=OVER_TEXTS, figures=found, missing=())
+    )
+    assert "nonprivate, ε ∞" in written
+    assert "inf<" not in written
+
+
 def test_names_are_escaped() -> None:
     assert ATTACK not in page(maple=ATTACK)
     assert ATTACK not in page(letters=ATTACK)
