@@ -56,8 +56,8 @@ class Start:
 class Trained:
     """A trained model, its noise multiplier (0: none) and what it promises at the grid's delta.
 
-    `epsilon` is of adding or removing a record (dpsgd), Bayesian (crt), or of a secret where the
-    policy misses none (sdp at gamma 0); infinite for the others.
+    `epsilon` is of adding or removing a record (dpsgd), Bayesian (crt), of a secret where the
+    policy misses none (sdp at gamma 0), or 0 (public); infinite for the others.
     """
 
     model: Any
@@ -113,6 +113,8 @@ def train_arm(start: Start, corpus: Corpus, planted: Planted, grid: Grid, point:
         )
         run = {"ledger": ledger, "stage": "finetune", "run": point.key(grid)}
         model = copy.deepcopy(start.model)
+        if point.arm is Arm.PUBLIC:
+            return Trained(model=model, noise=0.0, epsilon=0.0)
         if point.arm is Arm.SDP:
             return _selectively(model, start, planted, grid, run=run)
         units = _units(start, corpus, planted, point)

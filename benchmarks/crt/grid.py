@@ -15,8 +15,9 @@ from sugarbush.privacy.draws import digest_of
 
 
 class Arm(StrEnum):
-    """What a model is trained by."""
+    """What a model is trained by. `public`: nothing after the public texts."""
 
+    PUBLIC = "public"
     NONPRIVATE = "nonprivate"
     SDP = "sdp"
     REDACT_ONLY = "redact-only"
