@@ -107,6 +107,8 @@ def test_three_settings_are_enough_for_ones_own_data() -> None:
     assert params.privacy.dataset == "tickets-2026"
     assert params.privacy.purpose.value == "release"
     assert params.prepare.donated is None
+    assert params.crt.labelled is None
+    assert params.crt.known is None  # the example's sentences are known to nobody else
     assert params.evolve.maple.prompt.value == "metadata"
 
 
