@@ -104,6 +104,7 @@ class Point(Section):
             point=self.model_dump(mode="json"),
             sizes=grid.sets[self.set_name].model_dump(mode="json"),
             rest=rest,
+            noise_for=[grid.gammas[1], grid.epsilons[0]],
         )
 
 
