@@ -68,8 +68,8 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
     """AUC, TPR at 1% FPR and accuracy of thresholds on scores.
 
     The threshold for accuracy is chosen on one half of the texts and tried on the other, both
-    ways; chosen and tried on the same ones, a guess would come out above 0.5. Accuracy is of as many
-    members as others: texts that the larger side has beyond are left out of it.
+    ways; chosen and tried on the same ones, a guess would come out above 0.5. Accuracy is of as
+    many members as others: texts that the larger side has beyond are left out of it.
     """
     if not (len(members) >= 4 and len(others) >= 4):
         raise ValueError("an attack needs at least four members and four others")
