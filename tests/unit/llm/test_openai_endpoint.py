@@ -94,6 +94,14 @@ def test_what_may_pass_is_tried_again_and_nothing_else(error: Exception, verdict
     assert verdict_on(error) is verdict
 
 
+def test_why_a_host_cannot_be_reached_is_told() -> None:
+    error = openai.APIConnectionError(request=REQUEST)
+    error.__cause__ = httpx2.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version number")
+    assert "WRONG_VERSION_NUMBER" in explain(error, params())
+    error.__cause__ = httpx2.ConnectError("")
+    assert "(ConnectError)" in explain(error, params())
+
+
 def failed_with(error: Exception, attempt: int) -> RetryCallState:
     state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]
     state.attempt_number = attempt
