@@ -660,7 +660,7 @@ class Params(Section):
     @property
     def evolving(self) -> tuple[Method, ...]:
         """The methods that ask a generator for candidates."""
-        return tuple(m for m in self.released if not m.trains)
+        return tuple(m for m in self.measured if not m.trains)
 
     @property
     def released(self) -> tuple[Method, ...]:

@@ -36,6 +36,7 @@ from tasks.forced import was_forced
 from tasks.generator import open_writer
 from tasks.initialise import write_first
 from tasks.private_files import load_real_texts, read_stamp
+from tasks.readiness import check_ready
 from tasks.release import write_release
 from tasks.state import state_of
 
@@ -49,6 +50,7 @@ def run(base: Path, params: Params) -> None:
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     ledger, digest = open_nonprivate_ledger(params, base), digest_for(base, params, schema)
     settings = params.evolve.of(METHOD)
+    check_ready(params, base, schema)
     with (
         open_draws(
             state_of(params, base), dataset=f"{NAME}-{params.privacy.dataset}", stage=NAME,

@@ -102,7 +102,8 @@ def read_stamp(stamp: Path, *, left_by: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RealTexts:
-    """Real texts (n,) with their codes (n, d), opened for metrics and attacks: internal."""
+    """Real texts (n,) with their codes (n, d), opened for metrics, attacks and the arm without
+    noise: internal."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]

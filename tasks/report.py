@@ -94,7 +94,9 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
             "shares": params.privacy.shares.model_dump(),
             "engine": params.synthesize_metadata.engine.value,
             "evolve": {
-                m.value: params.evolve.of(m).model_dump(mode="json") for m in params.evolving
+                m.value: params.evolve.of(m).model_dump(mode="json")
+                for m in params.evolving
+                if not m.stays_private
             },
             **_training_settings(params),
         },
@@ -122,7 +124,7 @@ def _training_settings(params: Params) -> dict[str, Any]:
 def generator_facts(params: Params) -> GeneratorFacts | None:
     """Who wrote the candidates, if anybody. Of a pool's files only the names."""
     settings = params.generator
-    if not params.evolving:
+    if all(m.trains for m in params.released):
         return None
     match settings.provider:
         case Provider.POOL:

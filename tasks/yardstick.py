@@ -1,6 +1,6 @@
 """What arms are measured with: how a text is seen, and the real texts it is held against.
 
-On the audit list of what opens private data by way of `tasks.private_files`; all of it is internal.
+The real texts were opened by `tasks.private_files`: everything here is internal.
 """
 
 from __future__ import annotations

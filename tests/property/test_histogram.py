@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import BudgetExceededError, InvariantError
 from sugarbush.privacy import mechanisms
-from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.kinds import Private
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
 from sugarbush.privacy.unit import Unit
 
 
@@ -90,3 +90,23 @@ def test_an_empty_corpus_gives_noise_around_zero(tmp_path: Path) -> None:
     )  # fmt: skip
     assert released.value.shape == (3,)
     assert len(released.ledger_ids) == 1
+
+
+def test_counts_without_noise_are_charged_as_such_before_they_are_made(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path, cap=float("inf"))
+    bins = Private(np.array([0, 2, 2], dtype=np.int64))
+    released = exact_histogram(bins, size=4, ledger=ledger, stage="s", run="r")
+    assert released.value.tolist() == [1, 0, 2, 0]
+    (entry,) = ledger.entries()
+    assert entry.event == NonPrivate()
+    assert released.ledger_ids == (entry.id,)
+    assert ledger.total() == float("inf")
+
+
+def test_no_ledger_with_a_cap_admits_counts_without_noise(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceededError):
+        exact_histogram(
+            Private(np.array([0], dtype=np.int64)), size=1, ledger=a_ledger(tmp_path), stage="s",
+            run="r",
+        )  # fmt: skip
+    assert not a_ledger(tmp_path).entries()
