@@ -30,7 +30,12 @@ def sweep(file: str) -> None:
     """Bring every point of a sweep up to date, and its table."""
     for ground in folders("grounds", file):
         run_dvc("repro", PREPARED, folder=ground)
-    runs = {folder: point.submit(folder) for folder in folders("points", file)}
+    wanted = folders("points", file)
+    runs = {}
+    for folder in first_of_each_set(wanted):  # alone: the others find its texts embedded
+        runs[folder] = point.submit(folder)
+        runs[folder].wait()
+    runs |= {folder: point.submit(folder) for folder in wanted if folder not in runs}
     states = {folder: run.wait() or run.state for folder, run in runs.items()}
     failed = [folder for folder, state in states.items() if not state.is_completed()]
     get_run_logger().info("%d of %d points are finished", len(runs) - len(failed), len(runs))
@@ -43,6 +48,14 @@ def sweep(file: str) -> None:
 def point(folder: Path) -> None:
     """Run what DVC finds out of date at one point, up to its figures."""
     run_dvc("repro", MEASURED, folder=folder)
+
+
+def first_of_each_set(points: list[Path]) -> list[Path]:
+    """The points that embed their set's texts; two at once would embed them twice."""
+    firsts: dict[Path, Path] = {}
+    for folder in points:
+        firsts.setdefault(folder.parent, folder)
+    return list(firsts.values())
 
 
 def folders(what: str, file: str) -> list[Path]:
