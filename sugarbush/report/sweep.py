@@ -28,7 +28,7 @@ from sugarbush.report.svg import (
 )
 from sugarbush.report.templating import TEMPLATES, inlined
 
-OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs"
+OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs; a row is one run"
 _WIDTH = 440
 _STYLES = 6
 # What the table and the charts show of a final set: column, metric, space, title, better.

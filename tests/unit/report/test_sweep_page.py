@@ -77,6 +77,23 @@ def test_what_nobody_measured_has_neither_column_nor_chart() -> None:
     assert page().count("MAUVE, encoder") > 1
 
 
+def test_a_page_of_means_does_not_say_that_a_row_is_a_run() -> None:
+    written = render_sweep_page(
+        SweepPage(name="m", intervals="Means of 5 runs", figures=figures(), missing=())
+    )
+    assert "Means of 5 runs." in written
+    assert "run a row" not in written and "a row is one run" not in written
+
+
+def test_a_number_of_texts_that_is_not_known_is_no_zero() -> None:
+    found = figures()[lambda f: f["metric"] != "texts"]
+    written = render_sweep_page(
+        SweepPage(name="m", intervals=OVER_TEXTS, figures=found, missing=())
+    )
+    assert '<td class="n">–</td>' in written
+    assert '<td class="n">0</td>' not in written
+
+
 def test_an_arm_without_noise_has_epsilon_infinity() -> None:
     found = pd.DataFrame([row("nonprivate", 0.9, epsilon=math.inf), row(REAL, 0.95)])
     written = render_sweep_page(
