@@ -98,7 +98,9 @@ def in_own_process(size: str, mode: str, options: argparse.Namespace) -> dict[st
         if getattr(options, name) is not None:
             command += [f"--{name}", str(getattr(options, name))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    print(f"{size}, {mode}: {found}", file=sys.stderr, flush=True)  # if the rest is broken off
+    return found
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
