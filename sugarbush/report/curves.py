@@ -17,6 +17,7 @@ from sugarbush.report.svg import (
     group,
     line,
     marker,
+    series_styles,
     short,
     text,
 )
@@ -24,7 +25,6 @@ from sugarbush.report.templating import TEMPLATES, inlined
 
 _WIDTH, _HEIGHT = 440, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 40
-_STYLES = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class CurvePage:
 def render_curve_page(page: CurvePage) -> str:
     """The self-contained page. Internal: its figures are computed on real texts."""
     arms = dict.fromkeys(arm for figure in page.figures for arm in figure.rows["arm"])
-    styles = {arm: (f"series-{place % _STYLES}", place) for place, arm in enumerate(arms)}
+    styles = series_styles(arms)
     return TEMPLATES.get_template("curves.html.jinja").render(
         **inlined(),
         name=page.name,

@@ -39,10 +39,9 @@ from sugarbush.report.plots import (
     vote_ranks,
 )
 from sugarbush.report.quality import quality_view
+from sugarbush.report.svg import series_styles
 from sugarbush.report.templating import TEMPLATES, inlined
 from sugarbush.schema import Schema
-
-_STYLES = 6  # of methods, in the style sheet
 
 
 def render_public_page(data: PublicData) -> str:
@@ -57,7 +56,7 @@ def render_internal_page(data: PublicData, internal: InternalData) -> str:
 
 def _render(data: PublicData, internal: InternalData | None) -> str:
     release = data.release
-    styles = {m.name: (f"series-{i % _STYLES}", i) for i, m in enumerate(data.methods)}
+    styles = series_styles(m.name for m in data.methods)
     attributes = _attributes(data, internal, styles)
     return TEMPLATES.get_template("page.html.jinja").render(
         **inlined(),

@@ -8,6 +8,7 @@ from typing import Any
 
 from sugarbush.report.model import FINAL, REAL, Figure, InternalData
 from sugarbush.report.plots import metric_lines
+from sugarbush.report.svg import series_styles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +75,17 @@ _BY_ROUND = ("mauve", "frechet", "mean")
 
 
 def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-    """Charts by round and tables of the final sets. `styles` are the methods in order."""
+    """Charts by round and tables of the final sets.
+
+    `styles` are the released methods in order; arms that stay private come after them.
+    """
+    arms = dict.fromkeys(f.method for f in internal.figures if f.method != REAL)
+    private = [arm for arm in arms if arm not in styles]
+    styles = series_styles([*styles, *private])
     return {
         "charts": list(_metric_charts(internal.figures, styles)),
         "tables": _final_tables(internal.figures, list(styles)),
-        "methods": list(styles),
+        "styles": styles,
     }
 
 
@@ -152,6 +159,7 @@ _MAJORITY = "majority_"
 _SPACES = {
     "encoder": "In the encoder's space",
     "tf-idf": "In the space of words (TF-IDF)",
+    "second encoder": "In the second encoder's space",
     "attribute": "Jensen–Shannon distance by attribute",
     "table": "Combinations of attributes",
     "words": "Lengths",

@@ -7,11 +7,13 @@ Every text goes through `escape`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup, escape
+
+_COLOURS = 6  # of series, in the style sheet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,3 +150,11 @@ def thinned(count: int, *, most: int = 200) -> np.ndarray[tuple[int], np.dtype[n
 
 def _joined(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def series_styles(names: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """The class in the style sheet and the number of the mark of every series, in order.
+
+    Six colours and four shapes: no two of a dozen series look alike.
+    """
+    return {name: (f"series-{i % _COLOURS}", i) for i, name in enumerate(dict.fromkeys(names))}

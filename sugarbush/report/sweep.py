@@ -23,6 +23,7 @@ from sugarbush.report.svg import (
     group,
     line,
     marker,
+    series_styles,
     short,
     text,
 )
@@ -30,7 +31,6 @@ from sugarbush.report.templating import TEMPLATES, inlined
 
 OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs; a row is one run"
 _WIDTH = 440
-_STYLES = 6
 # What the table and the charts show of a final set: column, metric, space, title, better.
 _SHOWN = (
     ("mauve", "mauve", "encoder", "MAUVE, encoder", "higher"),
@@ -99,7 +99,7 @@ def render_sweep_page(page: SweepPage) -> str:
     table = headline(page.figures)
     arms = [arm for arm in dict.fromkeys(table["arm"]) if arm != REAL]
     shown = [item for item in _SHOWN if table[item[0]].notna().any()]
-    styles = {arm: (f"series-{i % _STYLES}", i) for i, arm in enumerate(arms)}
+    styles = series_styles(arms)
     return TEMPLATES.get_template("sweep.html.jinja").render(
         **inlined(),
         name=page.name,

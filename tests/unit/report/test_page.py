@@ -12,6 +12,7 @@ from sugarbush.params import Purpose
 from sugarbush.privacy.kinds import Released
 from sugarbush.report.model import (
     FINAL,
+    REAL,
     Agreement,
     DpCounts,
     Figure,
@@ -91,6 +92,17 @@ def test_internal_figures_stand_on_the_internal_page_only() -> None:
     assert "0.432" not in public
     for word in ("MAUVE", "held-out", "held out", 'class="real-dots"', 'id="quality"'):
         assert word not in public
+
+
+def test_an_arm_that_stays_private_and_a_second_encoder_stand_on_the_internal_page_only() -> None:
+    figures = tuple(
+        Figure(method=arm, round=round_, space="second encoder", metric="mauve", value=0.5)
+        for arm in ("maple", "nonprivate", REAL)
+        for round_ in (0, FINAL)
+    )
+    page = render_internal_page(public_data(), InternalData(figures=figures))
+    assert "In the second encoder" in page and "nonprivate" in page
+    assert "nonprivate" not in render_public_page(public_data())
 
 
 def test_a_trained_figure_has_a_row_an_attribute_and_its_majority_beside_it() -> None:
