@@ -203,16 +203,18 @@ def test_two_processes_train_one_model_on_one_charge(project: Project) -> None:
     """The stage as DVC starts it; it becomes torchrun by itself."""
     before = len(project.charges())
     _set(project, "finetune", processes=2, dpft={**_dpft(project), "epochs": 3})
-    told = subprocess.run(
-        FINETUNE, cwd=project.path, env=project.environment, capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
+    try:
+        told = subprocess.run(
+            FINETUNE, cwd=project.path, env=project.environment, capture_output=True, text=True,
+            timeout=300, check=False,
+        )  # fmt: skip
+    finally:
+        _set(project, "finetune", processes=1)  # or the next test itself becomes torchrun
     assert told.returncode == 0, told.stderr
     assert len(project.charges()) == before + 1
     assert told.stdout.count("step 1 of") == 1
     release = json.loads((project.path / "data/released/finetuned/release.json").read_text())
     assert project.charges()[-1].id in release["ledger_ids"]
-    _set(project, "finetune", processes=1)
 
 
 @pytest.mark.parametrize("preset", ["yue2023", "lora"])
