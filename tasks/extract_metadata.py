@@ -17,12 +17,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.llm.extraction import Labeller
 from sugarbush.metadata.agreement import agreements
 from sugarbush.metadata.extract import extract_codes
 from sugarbush.metadata.zero_shot import (
@@ -50,6 +50,9 @@ from tasks.private_files import (
     write_stamp,
 )
 from tasks.state import state_of
+
+if TYPE_CHECKING:
+    from sugarbush.llm.extraction import Labeller
 
 NAME = "extract_metadata"
 CALIBRATIONS = "calibrations.json"

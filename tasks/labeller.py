@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sugarbush.llm.extraction import Labeller
 from sugarbush.params import Params
 from sugarbush.paths import Roots, checkout_root, make_private
 from sugarbush.schema import Schema
+
+if TYPE_CHECKING:
+    from sugarbush.llm.extraction import Labeller
 
 
 def answers_folder(roots: Roots) -> Path:
@@ -25,6 +28,8 @@ def open_labeller(params: Params, roots: Roots, schema: Schema) -> Labeller | No
     """
     if not schema.asked_of_llm:
         return None
+    from sugarbush.llm.extraction import Labeller
+
     return Labeller(
         params.extract_metadata.llm,
         schema.asked_of_llm,

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from sugarbush.schema import Attribute, Schema
 
@@ -50,6 +49,8 @@ def agreements(
 
 
 def _agreement(attribute: Attribute, read: NDArray[np.int64], true: NDArray[np.int64]) -> Agreement:
+    from scipy.stats import binomtest  # slow to load, and only asked where labels were donated
+
     hits = int((read == true).sum())
     interval = binomtest(hits, len(true)).proportion_ci(0.95, method="wilson")
     return Agreement(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from sugarbush.errors import InvariantError
 from sugarbush.randomness import Rng
@@ -70,7 +70,7 @@ def normal_interval(
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
         return Estimate(value=value)
-    reach = float(norm.ppf((1 + level) / 2)) * float(np.std(resampled, ddof=1))
+    reach = float(ndtri((1 + level) / 2)) * float(np.std(resampled, ddof=1))
     low, high = np.clip([value - reach, value + reach], *within)
     return Estimate(value=value, low=float(low), high=float(high))
 

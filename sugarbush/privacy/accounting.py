@@ -2,6 +2,8 @@
 
 Epsilon is an upper bound: PLDs are discretised pessimistically (google/differential-privacy's
 dp_accounting, "connect the dots"). Only events under one privacy unit may be added up.
+dp_accounting brings half of scipy along, so it is loaded when a distribution is asked for: most
+stages and commands ask for none.
 """
 
 from __future__ import annotations
@@ -12,9 +14,6 @@ from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
-
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import privacy_loss_distribution as pld
 
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.events import (
@@ -85,6 +84,9 @@ def _one(event: Event) -> Event:
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
     """One DP-SGD step's distribution: most of the cost of that of any number of steps."""
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     return pld.from_gaussian_mechanism(
         noise_multiplier,
         sampling_prob=rate,
@@ -95,6 +97,8 @@ def _sampled_once(noise_multiplier: float, rate: float, interval: float, relatio
 
 @lru_cache(maxsize=256)
 def _distribution(event: Event, count: int, interval: float, relation: Relation) -> Any:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     if relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian):
         raise InvariantError(f"no accounting for {event.kind} under {relation}")
     match event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,6 @@ def share(cases: Sequence[bool], *, confidence: float) -> Share:
     Without a case the bounds are 0 and 1.
     """
     count, total = sum(cases), len(cases)
-    lower = float(beta.ppf(1 - confidence, count, total - count + 1)) if count else 0.0
-    upper = float(beta.ppf(confidence, count + 1, total - count)) if count < total else 1.0
+    lower = float(betaincinv(count, total - count + 1, 1 - confidence)) if count else 0.0
+    upper = float(betaincinv(count + 1, total - count, confidence)) if count < total else 1.0
     return Share(count=count, total=total, lower=lower, upper=upper)

@@ -20,15 +20,21 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
+
+# Not opendp.prelude, which loads scikit-learn: seconds of every stage that draws.
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_noisy_max
+from opendp.measures import zero_concentrated_divergence
+from opendp.metrics import l2_distance, linf_distance
+from opendp.mod import enable_features
 
 from sugarbush.errors import InvariantError
 
 if TYPE_CHECKING:
     import torch
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 _RELATIVE_SLACK = 1e-9  # OpenDP rounds its map's result up, by a few ulp
 _BLOCK = 2**20  # numbers drawn at a time, so that a large tensor needs no second one beside it
@@ -36,17 +42,15 @@ _BLOCK = 2**20  # numbers drawn at a time, so that a large tensor needs no secon
 
 @lru_cache(maxsize=64)
 def _gaussian(stddev: float) -> Any:
-    return dp.m.make_gaussian(
-        dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float), scale=stddev
-    )
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T=float), scale=stddev)
 
 
 @lru_cache(maxsize=64)
 def _noisy_max(scale: float) -> Any:
-    return dp.m.make_noisy_max(
-        dp.vector_domain(dp.atom_domain(T=float, nan=False)),
-        dp.linf_distance(T=float),
-        dp.zero_concentrated_divergence(),
+    return make_noisy_max(
+        vector_domain(atom_domain(T=float, nan=False)),
+        linf_distance(T=float),
+        zero_concentrated_divergence(),
         scale=scale,
     )
 

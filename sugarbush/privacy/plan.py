@@ -17,9 +17,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dp_accounting import get_sigma_gaussian
-from scipy.optimize import brentq
-
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.accounting import epsilon as epsilon_of
 from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, PoissonGaussian
@@ -126,6 +123,8 @@ def make_plan(parts: Sequence[Part], *, epsilon: float, delta: float) -> Plan:
 
 def mu_of(*, epsilon: float, delta: float) -> float:
     """The mu at which mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
+    from dp_accounting import get_sigma_gaussian
+
     return 1.0 / float(get_sigma_gaussian(epsilon, delta))
 
 
@@ -136,6 +135,8 @@ def with_subsampling(plan: Plan, parts: Mapping[str, Subsampling], *, epsilon: f
     """
     if not parts:
         return plan
+    from scipy.optimize import brentq
+
     for name, part in parts.items():
         if plan.of(name).draws or not (0 < part.rate <= 1 and part.steps > 0):
             raise InvariantError(f"{name}: no Poisson subsampling with {part}")

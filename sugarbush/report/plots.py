@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from sugarbush.report.model import FINAL, EmbeddingMap, Figure, RoundData
 from sugarbush.report.svg import (
@@ -80,7 +80,7 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str) -> Markup:
 def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
     """Expected order statistics of `size` draws of the noise, largest first (Blom 1958)."""
     ranks = np.arange(1, size + 1)
-    return np.asarray(norm.isf((ranks - 0.375) / (size + 0.25)) * stddev, dtype=np.float64)
+    return np.asarray(-ndtri((ranks - 0.375) / (size + 0.25)) * stddev, dtype=np.float64)
 
 
 def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:

@@ -1,0 +1,16 @@
+"""A stage loads what it uses: importing is most of the time of a small one."""
+
+import subprocess
+import sys
+
+
+def test_what_most_runs_do_not_need_is_not_loaded_with_the_stages() -> None:
+    program = (
+        "import sys, tasks.prepare, tasks.extract_metadata, tasks.initialise, tasks.evolve;"
+        "slow = {'torch', 'transformers', 'openai', 'dp_accounting', 'scipy.stats', 'sklearn'};"
+        "sys.exit(' '.join(slow & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
