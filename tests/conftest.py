@@ -7,6 +7,9 @@ import os
 import tempfile
 from pathlib import Path
 
+# There are as many workers as cores, and small tensors are slowed by threads; stages inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Prefect reads and makes its home when it is imported, and two workers must not make the same one.
 _HOME = Path(os.environ.get("PREFECT_HOME") or tempfile.mkdtemp(prefix="prefect-"))
 _OWN = _HOME / os.environ.get("PYTEST_XDIST_WORKER", "main")

@@ -142,14 +142,6 @@ def without_thoughts(text: str) -> str:
     return _THOUGHT.split(text)[-1]
 
 
-def overlap(text: str, other: str) -> float:
-    """The share of the shorter text's runs of eight words that the other one holds too.
-
-    1.0 when one is a part of the other. A text of fewer words is one run, equal or not.
-    """
-    return _share(_runs(text) & _runs(other), _runs(text), _runs(other))
-
-
 def language(text: str) -> str | None:
     """ISO 639-1 code for seven languages of the Latin script, None where it cannot be told."""
     words = [w.lower() for w in _TOKEN.findall(text)]

@@ -3,7 +3,6 @@
 from functools import cache
 
 import numpy as np
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +21,6 @@ examples = st.builds(
 
 @cache
 def model():
-    torch.set_num_threads(1)
     return tiny_gpt2()
 
 

@@ -14,14 +14,6 @@ from sugarbush.dpsgd import models
 TEXTS = ["My ID is: 12 34 567", "My ID is: 12 12 12", "call 1234 or 12", "it is 90 past 12"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def tokenizer():
     # Joins some digits and not others, so that candidates differ in their number of tokens.

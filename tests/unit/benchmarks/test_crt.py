@@ -58,7 +58,6 @@ def test_a_point_is_another_one_when_anything_it_follows_from_has_changed(grid):
 
 
 def test_every_arm_trains_and_a_stopped_run_goes_on(grid, tmp_path, monkeypatch):
-    torch.set_num_threads(1)
     losses = np.arange(CANDIDATES, dtype=float)
     monkeypatch.setattr(measure, "candidate_losses", lambda *_: losses)
     monkeypatch.setattr(laboratory, "candidate_tokens", lambda *_, **__: ())

@@ -18,7 +18,6 @@ from tests.unit.dpsgd.tiny import (
 
 @pytest.fixture
 def model():
-    torch.set_num_threads(1)
     return LstmModel(vocabulary=30, width=8, seed=1).double()
 
 

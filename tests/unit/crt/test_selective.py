@@ -35,7 +35,6 @@ MECHANISM = SelectiveMechanism(
 
 @pytest.fixture
 def model():
-    torch.set_num_threads(1)
     return LstmModel(vocabulary=30, width=8, seed=1)
 
 

@@ -48,7 +48,6 @@ def test_a_mask_is_one_token_that_is_read_and_never_predicted():
 
 
 def test_a_model_with_room_for_the_mask_says_of_all_else_what_it_said():
-    torch.set_num_threads(1)
     tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
     model = models.new_model(
         tokenizer, models.Shape(layers=1, width=8, heads=1, context=16), seed=1

@@ -1,4 +1,4 @@
-"""Tiny tensors: a second thread costs more than it brings, above all on a busy machine."""
+"""Public texts and a small model that has read them."""
 
 import pytest
 import torch
@@ -11,14 +11,6 @@ PUBLIC_TEXTS = [
     for what in ("a loan", "fees", "the card")
     for how in ("late", "fine", "wrong")
 ]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sugarbush.llm.checks import check, language, overlap, script, without_thoughts
+from sugarbush.llm.checks import check, language, script, without_thoughts
 from sugarbush.llm.client import Problem, RandomRequest, Request, VariationRequest
 from sugarbush.llm.prompts import BLANK, instructions, with_blanks
 
@@ -293,12 +293,3 @@ def test_seven_languages_are_told_by_their_frequent_words(text: str, code: str |
 )
 def test_the_script_is_that_of_most_letters(text: str, name: str | None) -> None:
     assert script(text) == name
-
-
-@settings(derandomize=True)
-@given(a=st.text(alphabet="ab ", max_size=60), b=st.text(alphabet="ab ", max_size=60))
-def test_overlap_is_symmetric_within_one_and_whole_for_a_part(a: str, b: str) -> None:
-    assert 0 <= overlap(a, b) <= 1
-    assert overlap(a, b) == overlap(b, a)
-    if len(a.split()) >= 8:
-        assert overlap(a, f"{a} {b}") == 1
