@@ -76,7 +76,7 @@ def test_a_tensor_that_would_not_get_its_noise_is_refused(tensor: torch.Tensor) 
 
 @pytest.mark.parametrize("rate", [0.003, 0.2, 0.9])
 def test_each_unit_is_sampled_at_the_rate_it_was_asked_for(rate: float) -> None:
-    """n = 1,200,000 over two blocks; |z| < 5: false alarm 6e-7; a rate off by 10% is at |z| > 5."""
+    """n = 1,200,000 over two blocks; |z| < 5: false alarm 6e-7; a rate off by 20% is about 12 away."""
     size = 1_200_000
     sample = poisson_sample(size, rate=rate)
     assert bool((np.diff(sample) > 0).all())
@@ -84,7 +84,7 @@ def test_each_unit_is_sampled_at_the_rate_it_was_asked_for(rate: float) -> None:
     assert sample[-1] < size
     stddev = math.sqrt(size * rate * (1 - rate))
     assert abs(len(sample) - size * rate) < 5 * stddev
-    assert abs(len(sample) - size * rate * 1.1) > 5 * stddev
+    assert 0.2 * size * rate > 10 * stddev  # so that a wrong rate is found all but surely
     halves = np.bincount(sample // (size // 2), minlength=2)
     assert abs(halves[0] - halves[1]) < 5 * stddev
 
