@@ -5,13 +5,14 @@
     python -m benchmarks.fine_tuning yelp --start /tmp/start --epsilons 4 --rate 4e-3 --tune
 
 A small GPT-2 is trained on nine *other* sets, cut into pieces, and on what the simulator writes by
-codes drawn uniformly from the three schemas; `--start` keeps it, so that one serves all. Then it is
-fine-tuned on a set by DP-SGD; the perplexity is that of 400 texts of the test part, after the
-control codes. `--tune` takes texts of the train part in their place, that no model is trained on:
-settings are chosen by those alone. `--texts` adds Yue et al.'s Table 1 in small: a classifier of
-TF-IDF features trained on as many texts of the set, or on texts written by each model, and tested
-on the test part. Codes of the texts to write are those of training records, as in the paper: the
-sets are public, and this part is not private.
+codes drawn uniformly from the three schemas; `--start` keeps it, so that one serves all, or names
+another model of the GPT-2 or Llama family. Then it is fine-tuned on a set by DP-SGD; the perplexity
+is that of 400 texts of the test part, after the control codes. `--tune` takes texts of the train
+part in their place, that no model is trained on: settings are chosen by those alone. `--texts` adds
+Yue et al.'s Table 1 in small: a classifier of TF-IDF features trained on as many texts of the set,
+or on texts written by each model, the first one too, and tested on the test part. Codes of the
+texts to write are those of training records, as in the paper: the sets are public, and this part is
+not private.
 """
 
 from __future__ import annotations
@@ -97,12 +98,20 @@ def main() -> None:
     start, tokenizer = first_model(options)
     examples = encoded(train_part, schema, tokenizer, options.length)
     held_out = [e for (e,) in encoded(test_part, schema, tokenizer, options.length)][:HELD_OUT]
-    print(f"{options.set}: {options.records} records, {options.layers} x {options.width}, ", end="")
-    print(f"{options.epochs:g} epochs of batch {options.batch:g}, length {options.length}")
+    shape = f"{start.config.num_hidden_layers} x {start.config.hidden_size}"
+    print(
+        f"{options.set}: {options.records} records, {shape}, {options.epochs:g} epochs of ", end=""
+    )
+    print(f"batch {options.batch:g}, length {options.length}")
     print(
         f"{'before':>10}  perplexity {perplexity(start, held_out, batch_size=16):8.2f}", flush=True
     )
-    sources = {"original": head(train_part, options.texts)}
+    original = head(train_part, options.texts)
+    if options.texts:
+        tell_majority(original, test_part, schema)
+        tell_taught("original", original, test_part, schema)
+        before = written(start, tokenizer, train_part, schema, options)
+        tell_taught("before", before, test_part, schema)
     for epsilon in options.epsilons:
         began = time.process_time()
         model, told = fine_tuned(start, tokenizer, examples, epsilon, options)
@@ -111,9 +120,8 @@ def main() -> None:
         name = f"epsilon {epsilon:g}"
         print(f"{name:>10}  perplexity {found:8.2f}  {told}, {spent:.0f} CPU-s", flush=True)
         if options.texts:
-            sources[name] = written(model, tokenizer, train_part, schema, options)
-    if options.texts:
-        table(sources, test_part, schema)
+            own = written(model, tokenizer, train_part, schema, options)
+            tell_taught(name, own, test_part, schema)
 
 
 def load(name: str, part: str, schema: Schema, count: int) -> Texts:
@@ -213,7 +221,7 @@ def fine_tuned(
 ) -> tuple[Any, str]:
     """A copy of `start` that was trained at `epsilon`, and what was done in words."""
     model, units = copy.deepcopy(start), Private(list(examples))
-    if options.lora is not None and math.isfinite(epsilon):
+    if options.lora is not None:
         model = models.with_lora(model, rank=options.lora)
     delta = 1 / (len(examples) * math.log(len(examples)))
     with tempfile.TemporaryDirectory() as folder:
@@ -235,7 +243,7 @@ def fine_tuned(
                 stage="benchmark",
                 run="1",
             )
-            return model, "batch 32, no noise"
+            return models.merged(model), "batch 32, no noise"
         mechanism = mechanism_at(epsilon, delta, len(examples), options)
         train(
             model,
@@ -301,26 +309,31 @@ def written(
     return Texts(texts=generated.value.texts, codes=asked.codes)
 
 
-def table(sources: dict[str, Texts], test: Texts, schema: Schema) -> None:
-    """Accuracy on the test part by what the classifier was trained on."""
-    print(f"{'trained on':>14}" + "".join(f"{name:>12}" for name in schema.names))
-    for name, part in sources.items():
-        features = TfidfVectorizer(min_df=2, sublinear_tf=True).fit(part.texts)
-        read, asked = (features.transform(p.texts).toarray() for p in (part, test))
-        cells = [
-            predictions(
-                read, part.codes[:, place], heldout=asked, heldout_codes=test.codes[:, place],
-                seed=1,
-            ).accuracy()
-            for place in range(len(schema.names))
-        ]  # fmt: skip
-        print(f"{name:>14}" + "".join(f"{cell:12.3f}" for cell in cells), flush=True)
-    first = next(iter(sources.values()))
-    commonest = [
-        majority(first.codes[:, place], heldout_codes=test.codes[:, place]).accuracy()
+def tell_taught(name: str, part: Texts, test: Texts, schema: Schema) -> None:
+    """Accuracy on the test part of a classifier that was trained on `part`."""
+    features = TfidfVectorizer(min_df=2, sublinear_tf=True).fit(part.texts)
+    read, asked = (features.transform(p.texts).toarray() for p in (part, test))
+    found = [
+        predictions(
+            read, part.codes[:, place], heldout=asked, heldout_codes=test.codes[:, place], seed=1
+        ).accuracy()
         for place in range(len(schema.names))
     ]
-    print(f"{'(majority)':>14}" + "".join(f"{cell:12.3f}" for cell in commonest))
+    tell_accuracy(name, found, schema)
+
+
+def tell_majority(part: Texts, test: Texts, schema: Schema) -> None:
+    """Accuracy on the test part of the commonest value in `part`."""
+    found = [
+        majority(part.codes[:, place], heldout_codes=test.codes[:, place]).accuracy()
+        for place in range(len(schema.names))
+    ]
+    tell_accuracy("(majority)", found, schema)
+
+
+def tell_accuracy(name: str, found: Sequence[float], schema: Schema) -> None:
+    told = (f"{own} {value:.3f}" for own, value in zip(schema.names, found, strict=True))
+    print(f"{name:>14}  accuracy of " + ", ".join(told), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ so its norm needs no G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight 
 (an embedding tied to the head) is one parameter with several uses, cross terms included. Once the
 norms are known, the clipped sum over records is sum_i L_i^T (c_i R_i), from the same factors:
 autograd never makes a weight gradient, and nothing is computed twice. Gradients that are smaller
-than their factors (LayerNorm, biases, LoRA) are kept whole.
+than their factors (norms, biases, LoRA) are kept whole.
 
 Guarantee: what one record adds to `p.grad`, over all parameters together, has L2 norm at most
 `clip_norm`, whatever the record is and whoever shares its micro-batch, up to float rounding; the
@@ -36,6 +36,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.pytorch_utils import Conv1D
 
 from sugarbush.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
@@ -44,7 +45,7 @@ from sugarbush.errors import InvariantError, PrivacyError
 # Added to the norm that the clip norm is divided by, as Opacus does. It only ever clips more.
 STABILISER = 1e-6
 
-_WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm)
+_WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
 _MASTER_DTYPES = (torch.float32, torch.float64)
 
 
@@ -169,7 +170,7 @@ class PerRecordClipper:
             if problem is not None:
                 raise PrivacyError(
                     f"a trainable {type(module).__name__} {problem}, so the model cannot be "
-                    "clipped exactly. Set finetune.model to a GPT-2, or train it by LoRA."
+                    "clipped exactly. Set finetune.model to a GPT-2 or Llama, or train it by LoRA."
                 )
         for parameter in self._parameters:
             if parameter.dtype not in _MASTER_DTYPES:
@@ -210,7 +211,10 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
     """What one call of `module` adds to the gradient of each of its parameters."""
     backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
     if isinstance(module, nn.Embedding):
-        yield module.weight, Tokens(values.reshape(len(gradient), -1), backward)
+        ids = values.reshape(len(gradient), -1)
+        if module.padding_idx is not None:  # whose row autograd leaves alone here, not in the head
+            backward = backward.masked_fill((ids == module.padding_idx).unsqueeze(2), 0)
+        yield module.weight, Tokens(ids, backward)
         return
     forward = values.reshape(len(gradient), -1, values.shape[-1])
     wide = torch.promote_types(gradient.dtype, torch.float32)
@@ -218,11 +222,16 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
         case nn.LayerNorm():
             normalised = F.layer_norm(forward.to(wide), module.normalized_shape, eps=module.eps)
             yield module.weight, Whole((backward * normalised).sum(1))
+        case LlamaRMSNorm():
+            normalised = F.rms_norm(
+                forward.to(wide), forward.shape[-1:], eps=module.variance_epsilon
+            )
+            yield module.weight, Whole((backward * normalised).sum(1))
         case nn.Linear():
             yield module.weight, Factors(backward, forward.to(backward.dtype))
         case Conv1D():
             yield module.weight, Factors(forward.to(backward.dtype), backward)
-    if module.bias is not None:
+    if getattr(module, "bias", None) is not None:
         yield module.bias, Whole(backward.sum(1, dtype=wide))
 
 
@@ -233,7 +242,7 @@ def _problem(module: Any) -> str | None:
     if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:
         return "normalises over several axes"
     if isinstance(module, nn.Embedding) and (
-        module.padding_idx is not None or module.max_norm is not None or module.scale_grad_by_freq
+        module.max_norm is not None or module.scale_grad_by_freq
     ):
-        return "has padding_idx, max_norm or scale_grad_by_freq"
+        return "has max_norm or scale_grad_by_freq"
     return None

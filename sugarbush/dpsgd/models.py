@@ -1,4 +1,4 @@
-"""Models of the GPT-2 family: loaded by name or path, made small, or given LoRA factors."""
+"""Models of the GPT-2 and Llama families: by name or path, made small, or given LoRA factors."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.randomness import seed_of
 
 END = "<|endoftext|>"
+_BLOCKS = (".h.", ".layers.")  # what the blocks of a GPT-2, and of a Llama, are called
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,12 +138,12 @@ def with_lora(model: Any, *, rank: int) -> Any:
     blocks = [
         name
         for name, module in model.named_modules()
-        if isinstance(module, Conv1D | nn.Linear) and ".h." in name
+        if isinstance(module, Conv1D | nn.Linear) and any(part in name for part in _BLOCKS)
     ]
     if not blocks:
         raise ParamsError(
             "params.yaml: finetune.lora_rank is set, but the model has no blocks of the GPT-2 "
-            "kind. Set it to null to train all weights."
+            "or Llama kind. Set it to null to train all weights."
         )
     config = LoraConfig(
         r=rank,

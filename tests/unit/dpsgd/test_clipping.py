@@ -12,6 +12,7 @@ from sugarbush.dpsgd import record_gradients
 from sugarbush.dpsgd.clipping import PerRecordClipper
 from sugarbush.dpsgd.exactness import check
 from sugarbush.dpsgd.language_modelling import pad_together, record_losses
+from sugarbush.dpsgd.models import with_lora
 from sugarbush.dpsgd.record_gradients import Tokens
 from sugarbush.errors import InvariantError, PrivacyError
 from tests.unit.dpsgd.tiny import (
@@ -22,6 +23,7 @@ from tests.unit.dpsgd.tiny import (
     singly,
     some_examples,
     tiny_gpt2,
+    tiny_llama,
     trainable,
 )
 
@@ -78,6 +80,23 @@ def test_lora_factors_are_clipped_as_if_each_record_were_alone(dtype):
             parameter.add_(torch.randn_like(parameter) * 0.05)
     assert_equal_to_the_loop(model)
     assert all(p.grad is None for p in model.parameters() if not p.requires_grad)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+@pytest.mark.parametrize("rank", [None, 4], ids=["all weights", "LoRA"])
+def test_a_llama_is_clipped_as_if_each_record_were_alone(rank):
+    """Its padding token is one that the records hold: the head learns it, the embedding does not.
+
+    In float32 alone, in which its norms compute whatever the weights are.
+    """
+    model = tiny_llama(padding_token=3)
+    if rank is not None:
+        model = with_lora(model, rank=rank)
+        with torch.no_grad():
+            for parameter in trainable(model):
+                parameter.add_(torch.randn_like(parameter) * 0.05)
+    assert any((example.tokens == 3).any() for example in EXAMPLES)
+    assert_equal_to_the_loop(model, micro_batches=2)
 
 
 def test_gradient_checkpointing_changes_nothing():
@@ -218,7 +237,6 @@ class Bilinear(nn.Linear):
         (nn.LSTM(4, 4), "LSTM has no clipping rule"),
         (nn.BatchNorm1d(4), "BatchNorm1d has no clipping rule"),
         (Bilinear(4, 4), "Bilinear has no clipping rule"),
-        (nn.Embedding(4, 4, padding_idx=0), "padding_idx"),
         (nn.Embedding(4, 4, max_norm=1.0), "max_norm"),
         (nn.LayerNorm((4, 4)), "several axes"),
         (nn.Linear(4, 4).bfloat16(), "bfloat16"),

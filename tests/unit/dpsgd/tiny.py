@@ -1,11 +1,11 @@
-"""A GPT-2 of a few thousand weights, examples for it, and the slow obvious clipping."""
+"""A GPT-2 and a Llama of a few thousand weights, examples for it, and the slow obvious clipping."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from sugarbush.dpsgd.clipping import STABILISER, PerRecordClipper
 from sugarbush.dpsgd.language_modelling import Example, TokenBatch, pad_together, record_losses
@@ -32,6 +32,30 @@ def tiny_gpt2(
             eos_token_id=0,
         )
         model = GPT2LMHeadModel(config).to(dtype)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model.train()
+
+
+def tiny_llama(*, padding_token: int, seed: int = 1) -> LlamaForCausalLM:
+    """With a tied embedding, two query heads a key, and a padding token that stays what it is."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = LlamaConfig(
+            vocab_size=211,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=64,
+            tie_word_embeddings=True,
+            pad_token_id=padding_token,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+        model = LlamaForCausalLM(config)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.05)
