@@ -29,7 +29,7 @@ def show_budget(base: Path, params: Params, console: Console) -> None:
             when = charged[0].time[:16].replace("T", " ")
             table.add_row(when, stage, run[:8], str(len(charged)), described(event))
         console.print(table)
-    delta = f"at delta {ledger.delta:g}"
+    delta = f"at delta {ledger.delta:g}, per {ledger.unit}"
     console.print(f"Spent so far: epsilon {ledger.total():.4g} of {ledger.cap:g} {delta}")
     console.print(f"A run of {', '.join(params.methods)} plans epsilon {plan.epsilon:.4g}:")
     for part in plan.allotments:

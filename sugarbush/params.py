@@ -99,25 +99,33 @@ class PrivacyParams(Section):
     """Whose privacy, how much, and which budget it draws on.
 
     `dataset` null takes the data file's name, `purpose` null is the example's for the example and
-    a release for everything else; `parse_params` fills both in.
+    a release for everything else; `parse_params` fills both in. `records_per_user` is how many
+    records of one person are used at most; under `unit: record` it is 1.
     """
 
     dataset: str
     purpose: Purpose
     unit: Unit
+    records_per_user: Annotated[int, Field(ge=1)]
     epsilon: Annotated[float, Field(gt=0, le=100)]
     delta: Annotated[float, Field(gt=0, lt=1)]
     shares: Shares
     cap: Annotated[float, Field(gt=0)]
 
     @model_validator(mode="after")
-    def _built(self) -> PrivacyParams:
-        if self.unit is Unit.USER:
+    def _one_record_a_record(self) -> PrivacyParams:
+        if self.unit is Unit.RECORD and self.records_per_user != 1:
             raise ValueError(
-                "unit: user is not built yet; one person's several records would not be "
-                "protected together. Use unit: record only if every record is its own person."
+                f"records_per_user={self.records_per_user} is for unit: user; with unit: record "
+                "every record is used. Set it to 1, or unit to user"
             )
         return self
+
+    @property
+    def promise(self) -> list[str | int | float]:
+        """What of the promise a draw depends on, beside its noise: for the digest of the draw."""
+        per_user = [self.records_per_user] if self.unit is Unit.USER else []
+        return [self.unit.value, *per_user, self.delta]
 
 
 class MakeExampleParams(Section):
@@ -136,11 +144,12 @@ class BadRows(StrEnum):
 
 
 class PrepareParams(Section):
-    """The user's file and how it is read and split."""
+    """The user's file and how it is read and split. `user_column` says whose a record is."""
 
     file: str
     text_column: str
     id_column: str | None
+    user_column: str | None
     donated: str | None
     schema_: str = Field(alias="schema")
     heldout_share: Annotated[float, Field(gt=0, lt=1)]
@@ -500,7 +509,7 @@ class PretrainParams(Section):
 
 
 class NoisyStepsParams(Section):
-    """DP-SGD's steps. `batch_size` is the expected number of records a step.
+    """DP-SGD's steps. `batch_size` is the expected number of units a step, of one record each.
 
     `repeatable_steps` may be drawn again after a kill and are paid for beforehand.
     """
@@ -516,8 +525,8 @@ class NoisyStepsParams(Section):
 class DpSgdParams(NoisyStepsParams):
     """One way to fine-tune.
 
-    `records` fixes the number that rate and steps are reckoned from; None takes the DP count.
-    `lora_rank` trains low-rank factors only.
+    `records` fixes the number of units (records, or persons) that rate and steps are reckoned
+    from; None takes the DP count. `lora_rank` trains low-rank factors only.
     """
 
     model: str
@@ -700,6 +709,33 @@ class Params(Section):
             raise ValueError(
                 "synthesize_metadata.attributes limits the DP table, and a trained model is asked "
                 "by all attributes of the schema: set it to null, or leave the method out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _whom_it_protects(self) -> Params:
+        """Refuses what is not proved, or would not do what it seems to, for the unit."""
+        person = self.privacy.unit is Unit.USER
+        if person and self.prepare.user_column is None:
+            raise ValueError(
+                "privacy.unit: user needs prepare.user_column: the column that says whose a "
+                "record is"
+            )
+        if not person and self.prepare.user_column is not None:
+            raise ValueError(
+                "prepare.user_column is set, but privacy.unit: record protects each record and "
+                "not the person. Set privacy.unit: user, or user_column: null"
+            )
+        if person and self.redacts:
+            raise ValueError(
+                "methods: crt protects a secret and no person: with privacy.unit: user leave it out"
+            )
+        if self.privacy.records_per_user > 1 and (
+            self.synthesize_metadata.engine is Engine.SMARTNOISE
+        ):
+            raise ValueError(
+                "synthesize_metadata.engine: smartnoise reckons with the noise of one record a "
+                "person: set engine: sugarbush, or privacy.records_per_user: 1"
             )
         return self
 

@@ -49,14 +49,19 @@ def plan_for(params: Params) -> Plan:
         for name, weight in weights.items()
     ]
     _refuse_hopeless(params, parts)
-    return make_plan(parts, epsilon=params.privacy.epsilon, delta=params.privacy.delta)
+    return make_plan(
+        parts,
+        epsilon=params.privacy.epsilon,
+        delta=params.privacy.delta,
+        records_per_unit=params.privacy.records_per_user,
+    )
 
 
 def _refuse_hopeless(params: Params, parts: Sequence[Part]) -> None:
     """Before any distribution is computed: for very many rounds that alone would take minutes."""
     mu = mu_of(epsilon=params.privacy.epsilon, delta=params.privacy.delta)
     for part in parts:
-        stddev = math.sqrt(part.draws / part.share) / mu
+        stddev = params.privacy.records_per_user * math.sqrt(part.draws / part.share) / mu
         if stddev > _HOPELESS_STDDEV:
             method = part.name.removeprefix("votes:")
             raise ParamsError(

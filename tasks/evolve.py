@@ -4,7 +4,8 @@ Reads    data/released/initial/<method>/, data/private/prepared/train.parquet,
          data/private/metadata/train.parquet (labels, where votes are by label)
 Writes   data/released/evolve/<method>/  synthetic.jsonl, final.parquet, round_NNN/, usage.json,
                                          release.json
-Spends   its share: one discrete-Gaussian histogram a round, L2 sensitivity 1, add/remove one record
+Spends   its share: one discrete-Gaussian histogram a round, L2 sensitivity 1 a record, add/remove
+         one unit
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def ballot_of(
         ledger=open_ledger(params, base),
         stage=f"{NAME}@{method}",
         sketch=load_sketch(Roots(base).private / "prepared" / "sketch.json"),
+        records_per_unit=params.privacy.records_per_user,
     )
 
 
@@ -100,7 +102,7 @@ def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> st
         generator=params.generator.identity(),
         embedding=params.embedding.model_dump(mode="json"),
         label=label_attribute(params, schema),
-        privacy=[params.privacy.unit.value, params.privacy.delta],
+        privacy=params.privacy.promise,
         stddev=plan.of(part).stddev if plan.holds(part) else None,
     )
 

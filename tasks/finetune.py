@@ -7,7 +7,7 @@ Writes   data/released/finetuned/    model and tokenizer, model_card.json, relea
                                      lies with the finished draws, outside the checkout
          reports/internal/finetune.json  how many texts were cut: not DP
 Spends   its share: Poisson-subsampled Gaussian steps, the repeatable ones included, at sensitivity
-         finetune.<preset>.clip_norm, add/remove one record
+         finetune.<preset>.clip_norm, add/remove one unit
 
 A run that was killed goes on from its last checkpoint, on the charge that it began with. With
 `finetune.processes` above 1 the first process does all this, and the others train with it.
@@ -42,12 +42,19 @@ from sugarbush.paths import Roots, find_input, make_private, require, whole_file
 from sugarbush.privacy.draws import digest_of, open_draws
 from sugarbush.privacy.kinds import Private
 from sugarbush.privacy.plan import Plan
+from sugarbush.privacy.unit import Unit
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.budget import METADATA, TRAINING, draws_of, open_ledger
 from tasks.device import open_device
 from tasks.forced import was_forced
-from tasks.private_files import load_codes, load_records, load_sketch, read_stamp
+from tasks.private_files import (
+    load_codes,
+    load_records,
+    load_sketch,
+    load_users,
+    read_stamp,
+)
 from tasks.processes import processes, told_by_first
 from tasks.release import copy_release, read_release, write_release
 from tasks.state import state_of
@@ -88,6 +95,7 @@ def _lead(base: Path, params: Params) -> None:
                 **json.loads((finished / TAKEN).read_text()),
                 others=[plan.of(METADATA).event],
                 unit=params.privacy.unit,
+                records_per_unit=params.privacy.records_per_user,
                 delta=params.privacy.delta,
                 settings=params.finetune.chosen,
             )
@@ -131,7 +139,7 @@ def digest_for(base: Path, params: Params, mechanism: Mechanism) -> str:
         start=_pretraining(roots) if settings.model == TINY else settings.model,
         schema=schema.model_dump(mode="json"),
         settings=settings.model_dump(mode="json"),
-        privacy=[params.privacy.unit.value, params.privacy.delta],
+        privacy=params.privacy.promise,
         event=mechanism.event.as_dict(),
     )
 
@@ -147,19 +155,24 @@ def load_start(settings: DpSgdParams, roots: Roots, device: torch.device) -> tup
 
 
 def units_of(
-    base: Path, schema: Schema, *, tokenizer: Any, max_length: int
-) -> Private[tuple[Example]]:
-    """Every record of the train part as one training example."""
+    base: Path, params: Params, schema: Schema, *, tokenizer: Any
+) -> Private[tuple[Example, ...]]:
+    """Every record of the train part as one training example; a person's make one unit."""
     private = Roots(base).private
-    records = load_records(private / "prepared" / "train.parquet")
+    file = private / "prepared" / "train.parquet"
+    records = load_records(file)
     codes = load_codes(private / "metadata" / "train.parquet", schema.names)
-    units: Private[tuple[Example]] = records.zip_batch(
+    units: Private[tuple[Example, ...]] = records.zip_batch(
         codes,
         lambda r, table: examples_of(
-            r.texts, table, schema=schema, tokenizer=tokenizer, max_length=max_length
+            r.texts,
+            table,
+            schema=schema,
+            tokenizer=tokenizer,
+            max_length=params.finetune.chosen.max_length,
         ),
     )
-    return units
+    return units if params.privacy.unit is Unit.RECORD else units.joined_by(load_users(file))
 
 
 def learning_of(settings: DpSgdParams) -> Learning:
@@ -184,7 +197,7 @@ def _trained(
         model.activation_checkpointing_enable()
     if settings.lora_rank is not None:
         model = models.with_lora(model, rank=settings.lora_rank)
-    units = units_of(base, schema, tokenizer=tokenizer, max_length=settings.max_length)
+    units = units_of(base, params, schema, tokenizer=tokenizer)
     _tell_cut(units, roots, end=tokenizer.eos_token_id)
     trained = train(
         model,
@@ -210,7 +223,7 @@ def _trained(
     return (plain, tokenizer), trained.ledger_ids
 
 
-def _tell_cut(units: Private[tuple[Example]], roots: Roots, *, end: int) -> None:
+def _tell_cut(units: Private[tuple[Example, ...]], roots: Roots, *, end: int) -> None:
     make_private(roots.internal)
     with whole_file(roots.internal / f"{NAME}.json") as path:
         path.write_text(json.dumps({"texts_cut": truncated(units, end=end)}) + "\n")

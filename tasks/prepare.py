@@ -1,15 +1,18 @@
 """The user's file, checked, and split into a private train part and a held-out part.
 
 Reads    prepare.file, prepare.donated, the schema, the pool's files
-Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, raw_<attribute>),
-                                     sketch.json, tally.json
+Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, raw_<attribute>;
+                                     user, a keyed hash, where the unit is a person), sketch.json,
+                                     tally.json
          data/stamps/prepare.json, train_texts.json
-Spends   nothing; where a record goes depends on its own id alone
+Spends   nothing; where a record goes depends on its own id alone, or on its person's, and whether
+         it is used on that person's records alone
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
@@ -24,11 +27,12 @@ from sugarbush.params import BadRows, Params, PrepareParams, Provider
 from sugarbush.paths import Roots, find_input, make_private, whole_folder
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import keyed_sketch
+from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import hash_share
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.pool import load_pool
-from tasks.private_files import LABEL, RAW, write_stamp
+from tasks.private_files import LABEL, RAW, USER, write_stamp
 from tasks.reading import Row, is_missing, read_rows
 from tasks.state import state_of
 
@@ -38,12 +42,44 @@ _SHOWN_ROWS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One usable row: its id, its text and the raw values of the schema's columns."""
+    """One usable row: its id, its text and the raw values of the schema's columns.
+
+    `user` is whose it is, where the unit is a person.
+    """
 
     number: int
     id: str
     text: str
     raw: tuple[Any, ...]
+    user: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """How many records of one person are used, and the secret `key` that chooses them."""
+
+    records: int
+    key: bytes
+
+    def of(self, records: Sequence[Record]) -> list[Record]:
+        """At most `self.records` of each person, in order: those of the smallest keyed hashes.
+
+        Which of a person's are kept depends on that person's records alone, and nobody without the
+        key can tell; equal records give an equal choice, so that no stage is run again for nothing.
+        """
+        own: dict[str | None, list[Record]] = {}
+        for record in records:
+            own.setdefault(record.user, []).append(record)
+        kept = {
+            record.number
+            for of_one in own.values()
+            for record in sorted(of_one, key=self._place)[: self.records]
+        }
+        return [record for record in records if record.number in kept]
+
+    def _place(self, record: Record) -> bytes:
+        said = json.dumps(["bound", record.user, record.id]).encode()
+        return hmac.digest(self.key, said, "sha256")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +115,7 @@ def usable(
             Record(
                 number=row.number,
                 id=_id_of(row, params, text, source, setting),
+                user=_user_of(row, params, source, setting),
                 text=text,
                 raw=tuple(_plain(row.fields.get(column)) for column in raw_columns),
             )
@@ -131,6 +168,18 @@ def _id_of(row: Row, params: PrepareParams, text: str, source: str, setting: str
     return str(value)
 
 
+def _user_of(row: Row, params: PrepareParams, source: str, setting: str) -> str | None:
+    if params.user_column is None:
+        return None
+    user = _plain(row.fields.get(params.user_column))
+    if user is None or not user.strip():
+        raise InputError(
+            f"{source}, row {row.number}: does not say whose it is (settings {setting} and "
+            "prepare.user_column)"
+        )
+    return user.strip()
+
+
 def _plain(value: Any) -> str | None:
     """A cell as text: one spelling a value is the schema's affair."""
     if is_missing(value):
@@ -148,12 +197,19 @@ def normalised(text: str) -> str:
 
 
 def split(
-    records: Sequence[Record], params: PrepareParams, *, public: Collection[str], source: str
+    records: Sequence[Record],
+    params: PrepareParams,
+    *,
+    public: Collection[str],
+    source: str,
+    bound: Bound | None = None,
 ) -> Prepared:
     """The private parts: every record goes by a hash of its own id, whoever else is there.
 
-    Texts that are `public` (donated, or in the generator's pool) are taken out wherever they
-    occur, and so is the share of texts that `exclude_share` leaves to a public pool.
+    Where the unit is a person, `bound` keeps some records of each, and all of them go by a hash of
+    the person, so that nobody is in both parts. Texts that are `public` (donated, or in the
+    generator's pool) are taken out wherever they occur, and so is the share of texts that
+    `exclude_share` leaves to a public pool.
     Raises InputError on repeated ids, too few records, or texts that are all alike.
     """
     _refuse_repeated(records, params, source)
@@ -162,9 +218,11 @@ def split(
     kept = [r for r in own if params.exclude_share <= hash_share(r.text)]
     if len(kept) > 1 and len({normalised(r.text) for r in kept}) == 1:
         raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
+    used = kept if bound is None else bound.of(kept)
     parts: dict[bool, list[Record]] = {True: [], False: []}
-    for record in kept:
-        parts[hash_share(f"heldout\x1f{record.id}") < params.heldout_share].append(record)
+    for record in used:
+        whose = record.id if record.user is None else record.user
+        parts[hash_share(f"heldout\x1f{whose}") < params.heldout_share].append(record)
     if len(parts[False]) < params.min_records:
         raise InputError(
             f"{source}: leaves fewer private records than "
@@ -179,6 +237,7 @@ def split(
             "heldout": len(parts[True]),
             "public": len(records) - len(own),
             "left to the pool": len(own) - len(kept),
+            **({} if bound is None else {"beyond records_per_user": len(kept) - len(used)}),
         },
     )
 
@@ -208,13 +267,31 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _wanted(params: PrepareParams, schema: Schema, *, with_id: bool) -> Mapping[str, str]:
-    """Every column that must be there, and what asks for it."""
+def _private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> pd.DataFrame:
+    """The same, with whose each record is as a keyed hash where the unit is a person."""
+    frame = frame_of(records, schema)
+    users = [r.user for r in records if r.user is not None]
+    if users:
+        hashes = (hmac.digest(key, f"user\x1f{user}".encode(), "sha256") for user in users)
+        frame[USER] = pd.Series([digest.hex()[:32] for digest in hashes], dtype="str")
+    return frame
+
+
+def _wanted(params: PrepareParams, schema: Schema, *, private: bool) -> Mapping[str, str]:
+    """Every column that must be there, and what asks for it. Donated texts need no id."""
     columns = {params.text_column: "prepare.text_column"}
-    if with_id and params.id_column is not None:
+    if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")
     for name, column in columns_of(schema).items():
         columns.setdefault(column, f"attribute '{name}'")
+    if private and params.user_column is not None:
+        if params.user_column in columns and params.user_column != params.id_column:
+            raise InputError(
+                f"column '{params.user_column}' says whose a record is (prepare.user_column) and "
+                f"is asked for by {columns[params.user_column]} too. It would be written into "
+                "prompts and texts: leave it out there"
+            )
+        columns.setdefault(params.user_column, "prepare.user_column")
     return columns
 
 
@@ -229,10 +306,10 @@ def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
         return frame_of([], schema)
     path = find_input(base, settings.donated)
     rows = read_rows(
-        path, setting="prepare.donated", wanted=_wanted(settings, schema, with_id=False),
+        path, setting="prepare.donated", wanted=_wanted(settings, schema, private=False),
         all_columns=True,
     )  # fmt: skip
-    without_id = settings.model_copy(update={"id_column": None})
+    without_id = settings.model_copy(update={"id_column": None, "user_column": None})
     records, _ = usable(rows, without_id, schema, source=str(path), setting="prepare.donated")
     frame = frame_of(records, schema)
     fields = {row.number: row.fields for row in rows}
@@ -255,10 +332,14 @@ def prepared(base: Path, params: Params, schema: Schema) -> Prepared:
     """Read, check and split, and write nothing."""
     settings = params.prepare
     path = find_input(base, settings.file)
-    rows = read_rows(path, setting="prepare.file", wanted=_wanted(settings, schema, with_id=True))
+    rows = read_rows(path, setting="prepare.file", wanted=_wanted(settings, schema, private=True))
     records, bad = usable(rows, settings, schema, source=str(path), setting="prepare.file")
     public = public_texts(base, params, schema)
-    parts = split(records, settings, public=public, source=str(path))
+    bound = None
+    if params.privacy.unit is Unit.USER:
+        key = state_key(state_of(params, base))
+        bound = Bound(records=params.privacy.records_per_user, key=key)
+    parts = split(records, settings, public=public, source=str(path), bound=bound)
     return Prepared(train=parts.train, heldout=parts.heldout, tally={**parts.tally, **bad})
 
 
@@ -269,14 +350,16 @@ def run(base: Path, params: Params) -> None:
     key = state_key(state_of(params, base))
     make_private(roots.private)
     with whole_folder(roots.private / "prepared", private=True) as folder:
-        frame_of(parts.train, schema).to_parquet(folder / "train.parquet", index=False)
-        frame_of(parts.heldout, schema).to_parquet(folder / "heldout.parquet", index=False)
+        for part, records in (("train", parts.train), ("heldout", parts.heldout)):
+            frame = _private_frame(records, schema, key=key)
+            frame.to_parquet(folder / f"{part}.parquet", index=False)
         sketch = keyed_sketch((record.text for record in parts.train), key=key)
         (folder / "sketch.json").write_text(json.dumps({"sketch": sketch}))
         (folder / "tally.json").write_text(json.dumps(parts.tally))
     train, heldout = (roots.private / "prepared" / f"{p}.parquet" for p in ("train", "heldout"))
     write_stamp(roots.stamps / "prepare.json", [train, heldout], key=key)
-    write_stamp(roots.stamps / "train_texts.json", [train], columns=["text"], key=key)
+    columns = ["text"] if params.privacy.unit is Unit.RECORD else ["text", USER]
+    write_stamp(roots.stamps / "train_texts.json", [train], columns=columns, key=key)
 
 
 if __name__ == "__main__":

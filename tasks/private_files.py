@@ -23,6 +23,7 @@ from sugarbush.privacy.kinds import Private
 from sugarbush.randomness import public_rng
 
 RAW, LABEL = "raw_", "label_"
+USER = "user"  # the column of whose a record is, where the unit is a person
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Records:
 def load_records(path: Path) -> Private[Records]:
     """What `prepare` left. Raises MissingInputError when it has not run here."""
     return Private(records_of(pd.read_parquet(require(path, left_by="prepare"))))  # type: ignore[arg-type]
+
+
+def load_users(path: Path) -> Private[str]:
+    """Whose each record is, as a keyed hash. Raises MissingInputError as `load_records` does."""
+    return Private(tuple(pd.read_parquet(require(path, left_by="prepare"), columns=[USER])[USER]))
 
 
 def records_of(frame: pd.DataFrame) -> Records:

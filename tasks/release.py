@@ -22,6 +22,7 @@ def write_release(
         "purpose": params.privacy.purpose.value,
         "publishable": params.privacy.purpose is Purpose.RELEASE,
         "unit": params.privacy.unit.value,
+        "records_per_unit": params.privacy.records_per_user,
         "delta": params.privacy.delta,
         "ledger_ids": list(dict.fromkeys(ledger_ids)),
         "run": run,

@@ -74,6 +74,7 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
         dataset=params.privacy.dataset,
         purpose=params.privacy.purpose,
         unit=params.privacy.unit,
+        records_per_unit=params.privacy.records_per_user,
         delta=params.privacy.delta,
         entries=ledger.of(ids),
         dataset_epsilon=ledger.total(),

@@ -3,7 +3,7 @@
 Reads    data/private/metadata/train.parquet
 Writes   data/released/metadata/     rows.parquet, labels.npy, metadata.json, release.json
 Spends   its share: AIM as one Gaussian-DP mechanism where a method starts from the table, one
-         discrete-Gaussian histogram (L2 sensitivity 1) where a method starts from label counts
+         discrete-Gaussian histogram (L2 sensitivity 1 a record) where one starts from label counts
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run(base: Path, params: Params) -> None:
         corpus=read_stamp(roots.stamps / "train_codes.json", left_by="extract_metadata"),
         schema=schema.model_dump(mode="json"),
         settings=params.synthesize_metadata.model_dump(mode="json"),
-        privacy=[params.privacy.unit.value, params.privacy.delta],
+        privacy=params.privacy.promise,
         plan=parts,
     )
     with open_draws(
@@ -105,6 +105,7 @@ def _draw_table(folder: Path, base: Path, params: Params, schema: Schema, *, run
         run=run_id,
         sketch=load_sketch(roots.private / "prepared" / "sketch.json"),
         rng=public_rng(params.synthesize_metadata.seed, "table"),
+        records_per_unit=params.privacy.records_per_user,
     )
     rows = pd.DataFrame(table.rows.value, columns=names)
     rows.reindex(columns=list(schema.names), fill_value=NO_CODE).to_parquet(
@@ -127,6 +128,7 @@ def _draw_labels(folder: Path, base: Path, params: Params, schema: Schema, *, ru
         stage=NAME,
         run=run_id,
         sketch=load_sketch(roots.private / "prepared" / "sketch.json"),
+        records_per_unit=params.privacy.records_per_user,
     )
     np.save(folder / "labels.npy", counts.value)
     (folder / "ledger_ids.json").write_text(json.dumps(counts.ledger_ids))

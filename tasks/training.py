@@ -15,12 +15,18 @@ from tasks.budget import TRAINING, plan_for
 
 
 def schedule_of(params: Params, roots: Roots) -> Schedule:
-    """Rate and steps, from `finetune.<preset>.records` or else the DP record count."""
+    """Rate and steps, from `finetune.<preset>.records` or else the DP record count.
+
+    Units are reckoned as few as they can be: the count over `privacy.records_per_user`. Where most
+    persons have fewer records, a step takes more of them than `batch_size`, at the rate that is
+    accounted for (docs/decisions/0006-a-person-as-the-unit.md).
+    """
     settings = params.finetune.chosen
     count = settings.records
     if count is None:
         path = require(roots.released / "metadata" / "table.json", left_by="synthesize_metadata")
-        count = float(json.loads(path.read_text())["record_count"])
+        records = float(json.loads(path.read_text())["record_count"])
+        count = records / params.privacy.records_per_user
     return make_schedule(batch_size=settings.batch_size, epochs=settings.epochs, unit_count=count)
 
 

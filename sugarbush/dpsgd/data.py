@@ -98,7 +98,7 @@ def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
         )
 
 
-def truncated(units: Private[tuple[Example]], *, end: int) -> int:
+def truncated(units: Private[tuple[Example, ...]], *, end: int) -> int:
     """How many texts were cut. Private: for the private root alone."""
     return sum(int(example.tokens[-1] != end) for unit in units._per_unit for example in unit)
 

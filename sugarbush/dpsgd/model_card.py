@@ -23,6 +23,7 @@ def model_card(
     steps_taken: int,
     others: Sequence[Event],
     unit: Unit,
+    records_per_unit: int,
     delta: float,
     settings: DpSgdParams,
 ) -> dict[str, Any]:
@@ -34,11 +35,13 @@ def model_card(
     private = not isinstance(mechanism.event, NonPrivate)
     return {
         "unit": unit.value,
+        "records_per_unit": records_per_unit,
         "adjacency": ADJACENCY,
         "epsilon": _number(epsilon([mechanism.event, *others], delta=delta)),
         "epsilon_of_training_alone": _number(epsilon([mechanism.event], delta=delta)),
         "delta": delta,
-        "mechanism": "DP-SGD: Poisson sampling, clipping of each unit's gradient, Gaussian noise"
+        "mechanism": "DP-SGD: Poisson sampling, clipping of the gradient of one record "
+        "a unit and step, Gaussian noise"
         if private
         else "training without differential privacy",
         "noise_multiplier": mechanism.noise_multiplier,

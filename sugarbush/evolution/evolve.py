@@ -61,7 +61,8 @@ class Voters:
 class Ballot:
     """What every vote of a run needs: the mechanism's settings and where they are charged.
 
-    `stddev` None counts without noise, which has no guarantee and is charged as such.
+    `stddev` None counts without noise, which has no guarantee and is charged as such. Each of a
+    unit's records votes, of which it has at most `records_per_unit`.
     """
 
     voters: Private[Voters]
@@ -69,6 +70,7 @@ class Ballot:
     ledger: Ledger
     stage: str
     sketch: tuple[str, ...]
+    records_per_unit: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +191,9 @@ def _refuse_early(ballot: Ballot, params: EvolutionParams, draws: Draws) -> None
     if missing:
         event: Event = NonPrivate()
         if ballot.stddev is not None:
-            event = DiscreteGaussian(stddev=ballot.stddev, count=missing)
+            event = DiscreteGaussian(
+                stddev=ballot.stddev, sensitivity=ballot.records_per_unit, count=missing
+            )
         ballot.ledger.check([event], sketch=ballot.sketch)
 
 
@@ -272,6 +276,7 @@ def count_votes(
         stage=ballot.stage,
         run=run,
         sketch=ballot.sketch,
+        records_per_unit=ballot.records_per_unit,
     )
 
 

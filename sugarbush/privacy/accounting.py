@@ -24,6 +24,7 @@ from sugarbush.privacy.events import (
     NonPrivate,
     PoissonGaussian,
 )
+from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
 # Distributions compose only at one interval. At 2e-5 the published settings of AugPE come out
 # within 1e-4 of the exact Gaussian value; thousands of DP-SGD steps need a coarser grid.
@@ -102,17 +103,26 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
     if relation is Relation.REPLACE_ONE and not isinstance(event, PoissonGaussian):
         raise InvariantError(f"no accounting for {event.kind} under {relation}")
     match event:
-        case DiscreteGaussian():
+        case DiscreteGaussian(sensitivity=1):
             one = pld.from_discrete_gaussian_mechanism(
-                event.stddev, event.sensitivity, value_discretization_interval=interval
+                event.stddev, 1, value_discretization_interval=interval
             )
+        case DiscreteGaussian():
+            # A unit of several records may move several counts, which no one distribution is known
+            # to dominate: by group privacy, docs/decisions/0006-a-person-as-the-unit.md.
+            mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
+            return _gaussian(mu, count, interval)
         case GaussianDp():
-            # mu-GDP composes as one Gaussian of sqrt(count)*mu, without discretising count times.
-            return pld.from_gaussian_mechanism(
-                1.0 / (event.mu * math.sqrt(count)), value_discretization_interval=interval
-            )
+            return _gaussian(event.mu, count, interval)
         case PoissonGaussian():
             one = _sampled_once(event.noise_multiplier, event.rate, interval, relation)
         case _:
             raise InvariantError(f"no accounting for {event.kind}")
     return one if count == 1 else one.self_compose(count)
+
+
+def _gaussian(mu: float, count: int, interval: float) -> Any:
+    """`count` mu-GDP mechanisms: one Gaussian of sqrt(count)*mu, discretised once."""
+    return pld.from_gaussian_mechanism(
+        1.0 / (mu * math.sqrt(count)), value_discretization_interval=interval
+    )

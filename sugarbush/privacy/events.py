@@ -26,7 +26,8 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(Event):
-    """Integer counts plus N_Z(0, stddev^2) each; one unit moves one count by `sensitivity`."""
+    """Integer counts plus N_Z(0, stddev^2) each; one unit adds `sensitivity` to them at most, to
+    one count or spread over several."""
 
     kind: ClassVar[str] = "discrete_gaussian"
     stddev: float

@@ -25,8 +25,10 @@ U = TypeVar("U")
 class Private(Generic[T]):
     """One element per privacy unit, closed to everyone who is not on the audit list.
 
-    `map_units` and `map_batch` are for functions whose output for a unit depends on that unit
-    alone; that is what keeps the sensitivity of what follows at one unit.
+    Where the unit is a person of up to m records, one element per record, of which m are one
+    unit's, until `joined_by` makes them one element. `map_units` and `map_batch` are for functions
+    whose output for an element depends on that element alone; that is what keeps the sensitivity
+    of what follows at one unit.
     """
 
     __slots__ = ("_per_unit",)
@@ -53,6 +55,13 @@ class Private(Generic[T]):
         if len(other._per_unit) != len(self._per_unit):
             raise ValueError("zip_batch: the two do not hold the same units")
         return self.map_batch(lambda own: function(own, other._per_unit))
+
+    def joined_by(self, owners: Private[Any]) -> Private[Any]:
+        """One element per owner: the tuples of theirs, joined in order. `owners` are hashable."""
+        joined: dict[Any, tuple[Any, ...]] = {}
+        for owner, element in zip(owners._per_unit, self._per_unit, strict=True):
+            joined[owner] = joined.get(owner, ()) + element
+        return Private(list(joined.values()))
 
     def __repr__(self) -> str:
         return "Private(...)"

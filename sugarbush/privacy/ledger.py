@@ -152,8 +152,8 @@ class Ledger:
         if any(entry.unit is not self.unit for entry in entries):
             raise LedgerError(
                 f"{self.path}: holds charges per {'/'.join(sorted({e.unit for e in entries}))}, "
-                f"which cannot be added to charges per {self.unit}. "
-                "Set privacy.unit back, or name another privacy.dataset."
+                f"which cannot be added to charges per {self.unit}: neither promise follows from "
+                "the other. Set privacy.unit back; a dataset has one unit."
             )
         # A larger delta makes epsilon smaller: asking for one must not make room under the cap.
         delta = min([self.delta, *(entry.delta for entry in entries)])

@@ -23,19 +23,24 @@ def noisy_histogram(
     stage: str,
     run: str,
     sketch: tuple[str, ...] = (),
+    records_per_unit: int = 1,
 ) -> Released[NDArray[np.int64]]:
-    """How many units fall into each of `size` bins, with noise: `(size,)` int64, may be negative.
+    """How many records fall into each of `size` bins, with noise: `(size,)` int64, may be negative.
 
-    Guarantee: one unit holds one bin, so adding or removing it moves one count by 1 and the
-    histogram's L2 sensitivity is 1, whatever duplicates and ties there are; each count gets
-    N_Z(0, stddev^2), which is (1/stddev)-GDP up to discreteness and is accounted exactly by its
-    own privacy loss distribution. The charge is on disk before the noise is drawn.
+    Guarantee: a record holds one bin, so adding or removing a unit of at most `records_per_unit`
+    records moves the histogram by at most that many in L2, whatever duplicates and ties there
+    are; each count gets N_Z(0, stddev^2), which is (records_per_unit/stddev)-GDP up to
+    discreteness and is accounted for with it. The charge is on disk before the noise is drawn.
 
-    `bins` holds one integer in [0, size) a unit, which must depend on that unit alone.
+    `bins` holds one integer in [0, size) a record, which must depend on that record alone.
     Raises BudgetExceededError before anything is counted.
     """
-    charge = ledger.charge(DiscreteGaussian(stddev=stddev), stage=stage, run=run, sketch=sketch)
-    return as_released_array(discrete_gaussian(_counts(bins, size), stddev=stddev), (charge,))
+    event = DiscreteGaussian(stddev=stddev, sensitivity=records_per_unit)
+    charge = ledger.charge(event, stage=stage, run=run, sketch=sketch)
+    noisy = discrete_gaussian(
+        _counts(bins, size), stddev=stddev, sensitivity=float(records_per_unit)
+    )
+    return as_released_array(noisy, (charge,))
 
 
 def exact_histogram(
@@ -53,6 +58,6 @@ def exact_histogram(
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:
     chosen = np.asarray(bins._per_unit, dtype=np.int64)
     if chosen.ndim != 1 or (len(chosen) and not (chosen.min() >= 0 and chosen.max() < size)):
-        raise InvariantError("every unit must hold one bin between 0 and size-1")
+        raise InvariantError("every record must hold one bin between 0 and size-1")
     counts: NDArray[Any] = np.bincount(chosen, minlength=size)
     return counts

@@ -9,6 +9,9 @@ DP-SGD's steps depend on the DP record count, which is not known when the first 
 and a Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So it is planned by its
 share like any other, and `with_subsampling` later gives it the noise at which the epsilon of the
 whole plan, by PLD, meets the target; nobody else's noise changes.
+
+A unit of up to m records adds m to a histogram, so counts get m times the noise: here, and for AIM
+in its curator. DP-SGD takes one record of a unit a step, and its noise stays what it is.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _NOISE_TOLERANCE = 5e-4  # relative, of the noise multipliers of subsampled part
 class Part:
     """A mechanism's claim on the budget.
 
-    `draws` discrete Gaussians of sensitivity 1; 0 means one mechanism that is proved to be mu-GDP
+    `draws` discrete Gaussians; 0 means one mechanism that is proved to be mu-GDP
     and divides its own mu (AIM), or DP-SGD, whose steps are not known yet.
     """
 
@@ -51,20 +54,22 @@ class Subsampling:
 class Allotment:
     """What a part may spend: `mu` in all, and `stddev` in counts for each of its draws.
 
-    `subsampled` is what DP-SGD costs once its steps are known; its mu then only states its share.
+    `sensitivity` is how many records a unit may hold; `subsampled` is what DP-SGD costs once its
+    steps are known; its mu then only states its share.
     """
 
     name: str
     mu: float
     draws: int
+    sensitivity: int = 1
     subsampled: PoissonGaussian | None = None
 
     @property
     def stddev(self) -> float:
-        """Sigma of each draw at sensitivity 1: mu = sqrt(draws)/sigma."""
+        """Sigma of each draw: mu = sensitivity sqrt(draws) / sigma."""
         if self.draws == 0:
             raise InvariantError(f"{self.name} divides its own mu")
-        return math.sqrt(self.draws) / self.mu
+        return self.sensitivity * math.sqrt(self.draws) / self.mu
 
     @property
     def event(self) -> Event:
@@ -73,7 +78,7 @@ class Allotment:
             return self.subsampled
         if self.draws == 0:
             return GaussianDp(mu=self.mu)
-        return DiscreteGaussian(stddev=self.stddev, count=self.draws)
+        return DiscreteGaussian(stddev=self.stddev, sensitivity=self.sensitivity, count=self.draws)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +101,10 @@ class Plan:
         raise InvariantError(f"the plan holds no part {name!r}")
 
 
-def make_plan(parts: Sequence[Part], *, epsilon: float, delta: float) -> Plan:
-    """The plan that spends (epsilon, delta) on `parts`, by their shares of mu^2.
+def make_plan(
+    parts: Sequence[Part], *, epsilon: float, delta: float, records_per_unit: int = 1
+) -> Plan:
+    """The plan that spends (epsilon, delta) a unit on `parts`, by their shares of mu^2.
 
     Raises ParamsError when the shares of a non-empty plan don't add up to 1.
     """
@@ -107,14 +114,14 @@ def make_plan(parts: Sequence[Part], *, epsilon: float, delta: float) -> Plan:
     if abs(total - 1) > _SHARE_TOLERANCE or any(part.share <= 0 for part in parts):
         raise ParamsError(f"privacy.shares must be positive and add up to 1, got {total:g}")
     mu = mu_of(epsilon=epsilon, delta=delta)
-    plan = _at(parts, mu, delta)
+    plan = _at(parts, mu, delta, records_per_unit)
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
         # Epsilon grows at least in proportion to mu, so this lands below the target, and as the
         # excess is a fraction of a percent, just below it.
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
-        plan = _at(parts, mu, delta)
+        plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
         f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned: the noise would be "
         "too small for its distribution to be computed"
@@ -188,9 +195,12 @@ def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
     return PoissonGaussian(noise_multiplier=sigma * scale, rate=part.rate, count=part.steps)
 
 
-def _at(parts: Sequence[Part], mu: float, delta: float) -> Plan:
+def _at(parts: Sequence[Part], mu: float, delta: float, records_per_unit: int) -> Plan:
     allotments = tuple(
-        Allotment(name=p.name, mu=mu * math.sqrt(p.share), draws=p.draws) for p in parts
+        Allotment(
+            name=p.name, mu=mu * math.sqrt(p.share), draws=p.draws, sensitivity=records_per_unit
+        )
+        for p in parts
     )
     spent = epsilon_of([a.event for a in allotments], delta=delta)
     return Plan(epsilon=spent, delta=delta, allotments=allotments)

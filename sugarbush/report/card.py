@@ -160,7 +160,7 @@ def in_other_words(release: Release) -> str | None:
 def _whom(release: Release) -> str:
     if release.unit is Unit.RECORD:
         return "one record"
-    return f"one person with up to {release.records_per_unit} records"
+    return "one person with all of their records"
 
 
 def short_power(value: float) -> str:
@@ -239,7 +239,8 @@ def not_covered(release: Release) -> list[str]:
     else:
         items.insert(
             0,
-            "Records that name another person: each is protected as its author's only.",
+            "Records that name another person: each is protected as its author's only. Somebody "
+            "who stands in the corpus under several names is several persons to it.",
         )
     if release.generator is not None and release.generator.endpoint is not None:
         items.append(
@@ -306,7 +307,7 @@ def card_markdown(card: dict[str, Any]) -> str:
         "|---|---|",
         f"| epsilon | {_shown(promise['epsilon'])} |",
         f"| delta | {promise['delta']:g} |",
-        f"| unit | {promise['unit']} (at most {promise['records_per_unit']} a unit) |",
+        f"| unit | {promise['unit']}{_used(promise)} |",
         f"| adjacency | {promise['adjacency']} |",
         "",
         "## What paid for it",
@@ -376,6 +377,13 @@ def _generator_public(provider: str, model: str | None, sources: tuple[str, ...]
     if sources:
         return f"{what} and the texts that it draws on: {', '.join(sources)}."
     return f"{what} and whatever it was trained on or written from."
+
+
+def _used(promise: dict[str, Any]) -> str:
+    """How much of a person is in it at all."""
+    if promise["unit"] != Unit.USER:
+        return ""
+    return f" (records used of each: at most {promise['records_per_unit']})"
 
 
 def _number(value: float) -> float | str:

@@ -27,7 +27,7 @@ def counts_behind(bins: list[int], size: int) -> np.ndarray:
     """What the mechanism would have counted, with the noise taken out and nothing charged."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
-    with mock.patch.object(mechanisms, "discrete_gaussian", lambda counts, stddev: counts):
+    with mock.patch.object(mechanisms, "discrete_gaussian", lambda counts, **_: counts):
         released = noisy_histogram(
             Private(np.array(bins, dtype=np.int64)), size=size, stddev=1.0, ledger=ledger,
             stage="s", run="r",
@@ -59,6 +59,20 @@ def test_the_charge_is_on_disk_before_the_noise_is_drawn(tmp_path: Path) -> None
     assert len(ledger.entries()) == 1
 
 
+def test_a_unit_of_several_records_is_charged_and_confirmed_as_such(tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path)
+    with mock.patch.object(
+        mechanisms, "discrete_gaussian", wraps=mechanisms.discrete_gaussian
+    ) as draw:
+        noisy_histogram(
+            Private(np.array([0, 1])), size=2, stddev=15.0, ledger=ledger, stage="s", run="r",
+            records_per_unit=3,
+        )  # fmt: skip
+    assert draw.call_args.kwargs == {"stddev": 15.0, "sensitivity": 3.0}
+    (entry,) = ledger.entries()
+    assert entry.event == DiscreteGaussian(stddev=15.0, sensitivity=3)
+
+
 def test_nothing_is_drawn_when_the_cap_refuses(tmp_path: Path) -> None:
     with (
         mock.patch.object(mechanisms, "discrete_gaussian") as draw,
@@ -80,7 +94,7 @@ def test_a_unit_outside_every_bin_is_our_fault_and_shows_no_value(
             Private(np.array(bins)), size=2, stddev=5.0, ledger=a_ledger(tmp_path), stage="s",
             run="r",
         )  # fmt: skip
-    assert "every unit must hold one bin" in str(fault.value)
+    assert "every record must hold one bin" in str(fault.value)
 
 
 def test_an_empty_corpus_gives_noise_around_zero(tmp_path: Path) -> None:

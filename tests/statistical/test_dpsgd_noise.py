@@ -7,7 +7,9 @@ import pytest
 import torch
 from scipy.stats import kstest
 
+from sugarbush.dpsgd.sampling import PoissonSampler
 from sugarbush.errors import InvariantError
+from sugarbush.privacy.kinds import Private
 from sugarbush.privacy.noise import add_gaussian, poisson_sample, secret_choice
 
 N = 200_000
@@ -98,6 +100,28 @@ def test_units_are_sampled_independently() -> None:
     variance = 50 * 0.1 * 0.9
     assert abs(sizes.var() / variance - 1) * math.sqrt(len(sizes) / 2) < 5.2
     assert (sizes == 0).any()  # expected 20 times
+
+
+def test_a_person_is_drawn_at_the_rate_however_many_records_they_have() -> None:
+    """400 persons of 1 and 400 of 5 records, 500 steps at 0.05: each |z| < 5, false alarm 2e-6.
+
+    Sampling records would draw the latter in 1 - 0.95^5 = 23% of the steps: at |z| > 300. Of a
+    person's five each is the one in a fifth of their steps; always the first would be at |z| > 180.
+    """
+    owners = [*range(400), *(400 + i // 5 for i in range(2000))]
+    records = Private([(place,) for place in range(2400)])
+    sampler = PoissonSampler(records.joined_by(Private(owners)), rate=0.05)
+    several, which = [0, 0], np.zeros(5)
+    for _ in range(500):
+        batch = sampler.draw()
+        assert len({owners[place] for place in batch}) == len(batch)
+        for place in batch:
+            several[place >= 400] += 1
+            which[place % 5] += place >= 400
+    steps, stddev = 400 * 500 * 0.05, math.sqrt(400 * 500 * 0.05 * 0.95)
+    assert all(abs(drawn - steps) < 5 * stddev for drawn in several)
+    share = several[1] / 5
+    assert (np.abs(which - share) < 5 * math.sqrt(share * 0.8)).all()
 
 
 def test_rate_one_samples_everybody_and_no_unit_gives_an_empty_sample() -> None:

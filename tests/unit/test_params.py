@@ -44,7 +44,9 @@ def test_the_committed_settings_are_complete() -> None:
         ("privacy.delta", 1, "less than 1"),
         ("privacy.delta", 0, "greater than 0"),
         ("privacy.shares.metadata", 0.5, "add up to 1"),
-        ("privacy.unit", "user", "not built"),
+        ("privacy.unit", "user", "needs prepare.user_column"),
+        ("privacy.records_per_user", 3, "for unit: user"),
+        ("prepare.user_column", "author", "protects each record and not the person"),
         ("evolve.maple.rounds", -1, "greater than or equal to 0"),
         ("evolve.maple.noise_multipler", 4.0, "not a known setting"),
         ("synthesize_metadata.engine", "magic", "engine"),
@@ -179,3 +181,26 @@ def test_the_settings_that_the_readme_shows_for_real_models_are_known() -> None:
     params = parse_params(COMMITTED | {"generator": generator})
     assert params.generator.openai.model in params.generator.openai.prices
     json.dumps(shown)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"methods": ["crt"]}, "protects a secret and no person"),
+        (
+            {"privacy__records_per_user": 2, "synthesize_metadata__engine": "smartnoise"},
+            "noise of one record",
+        ),
+        ({"privacy__records_per_user": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_is_not_made_for_persons_is_refused_for_them(
+    changes: dict[str, Any], complaint: str
+) -> None:
+    persons = {"privacy__unit": "user", "prepare__user_column": "author"}
+    assert parse_params(settings(**persons)).privacy.promise == ["user", 1, 1e-6]
+    assert complaint in message_of(settings(**persons, **changes))
+
+
+def test_digests_of_draws_for_records_are_what_they_were() -> None:
+    assert parse_params(settings()).privacy.promise == ["record", 1e-6]

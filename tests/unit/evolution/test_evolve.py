@@ -105,6 +105,18 @@ def charges(state: Path) -> int:
     return len(ballot(state).ledger.entries())
 
 
+def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> None:
+    """At the noise of one record each, three would cost more than a cap that one is within."""
+    own = ballot(tmp_path, stddev=40.0)
+    run(tmp_path, rounds=1, own=replace(own, records_per_unit=3))
+    (entry,) = own.ledger.entries()
+    assert entry.event == DiscreteGaussian(stddev=40.0, sensitivity=3)
+    tight = ballot(tmp_path / "tight", stddev=8.0, cap=1.0)
+    with pytest.raises(BudgetExceededError):
+        run(tmp_path / "tight", rounds=1, own=replace(tight, records_per_unit=3))
+    assert not tight.ledger.entries()
+
+
 def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> None:
     """The best candidate: only one of them is nearest to records that are all alike."""
     found = run(tmp_path, rounds=20, own=ballot(tmp_path, stddev=40.0))
@@ -281,7 +293,7 @@ def test_one_record_moves_one_vote_by_one_over_all_labels_together(
 ) -> None:
     """Also where no candidate has the record's label, and where candidates are duplicates."""
     monkeypatch.setattr(
-        "sugarbush.privacy.mechanisms.discrete_gaussian", lambda counts, stddev: counts
+        "sugarbush.privacy.mechanisms.discrete_gaussian", lambda counts, **_: counts
     )
     candidates, labels = encode(["1", "1", "5", "9"]), np.array([0, 1, 1, 0])
 

@@ -37,6 +37,21 @@ def test_a_discrete_gaussian_costs_more_than_gaussian_dp_says_when_noise_is_smal
     assert exact > as_gaussian + 0.2
 
 
+@pytest.mark.parametrize(("stddev", "per_unit"), [(1.0, 2), (3.0, 5)])
+def test_a_unit_of_several_records_costs_no_less_however_its_records_fall(
+    stddev: float, per_unit: int
+) -> None:
+    """All into one count, or each into its own; and where noise is large hardly more than that."""
+    charged = epsilon([DiscreteGaussian(stddev=stddev, sensitivity=per_unit)], delta=1e-6)
+    together = pld.from_discrete_gaussian_mechanism(
+        stddev, per_unit, value_discretization_interval=1e-4
+    ).get_epsilon_for_delta(1e-6)
+    apart = epsilon([DiscreteGaussian(stddev=stddev, count=per_unit)], delta=1e-6)
+    assert charged >= max(together, apart) - 1e-3
+    if stddev >= 3:
+        assert charged <= 1.02 * together
+
+
 def test_gaussian_dp_agrees_with_the_closed_form() -> None:
     for target in (0.1, 1.0, 6.0):
         mu = mu_of(epsilon=target, delta=1e-6)
@@ -121,6 +136,19 @@ def test_no_plan_exceeds_its_target(target: float, rounds: int, share: float) ->
     ]
     plan = make_plan(parts, epsilon=target, delta=1e-6)
     assert 0.98 * target <= plan.epsilon <= target
+
+
+@pytest.mark.parametrize("per_unit", [2, 7])
+def test_for_a_unit_of_several_records_counts_get_so_many_times_the_noise(per_unit: int) -> None:
+    parts = [Part(name="metadata", share=0.1, draws=0), Part(name="votes", share=0.9, draws=4)]
+    one = make_plan(parts, epsilon=1.0, delta=1e-6)
+    several = make_plan(parts, epsilon=1.0, delta=1e-6, records_per_unit=per_unit)
+    assert several.of("votes").stddev == pytest.approx(per_unit * one.of("votes").stddev, rel=0.01)
+    assert several.of("metadata").mu == pytest.approx(one.of("metadata").mu, rel=0.01)
+    assert several.of("votes").event == DiscreteGaussian(
+        stddev=several.of("votes").stddev, sensitivity=per_unit, count=4
+    )
+    assert 0.98 <= several.epsilon <= 1.0
 
 
 def test_shares_that_do_not_add_up_are_refused() -> None:

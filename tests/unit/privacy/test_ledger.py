@@ -101,6 +101,9 @@ def test_charges_per_user_are_not_added_to_charges_per_record(tmp_path: Path) ->
     charge(ledger_at(tmp_path))
     with pytest.raises(LedgerError, match="cannot be added"):
         charge(ledger_at(tmp_path, unit=Unit.USER))
+    charge(ledger_at(tmp_path, unit=Unit.USER, dataset="other"))
+    with pytest.raises(LedgerError, match="charges per user, which cannot be added"):
+        charge(ledger_at(tmp_path, dataset="other"))
 
 
 def test_a_result_without_dp_has_an_infinite_epsilon(tmp_path: Path) -> None:

@@ -83,7 +83,10 @@ def test_what_is_not_covered_is_said() -> None:
 
 def test_a_per_person_promise_says_how_many_records_it_covers() -> None:
     card = release_card(release(unit=Unit.USER, records_per_unit=5))
-    assert "one person with up to 5 records" in card["promise"]["statement"]
+    assert "one person with all of their records" in card["promise"]["statement"]
+    assert card["promise"]["records_per_unit"] == 5
+    assert "| unit | user (records used of each: at most 5) |" in card_markdown(card)
+    assert "| unit | record |" in card_markdown(release_card(release()))
     assert "in several records" not in " ".join(card["not_covered"])
 
 

@@ -32,6 +32,17 @@ def test_fine_tuning_shares_with_the_votes_and_leaves_their_noise_alone() -> Non
     assert shares == pytest.approx({"metadata": 0.1, "votes:maple": 0.45, "training": 0.45})
 
 
+def test_for_a_person_of_several_records_votes_get_so_many_times_the_noise() -> None:
+    persons = {"privacy__unit": "user", "prepare__user_column": "author"}
+    one, three = (
+        plan_for(params(**persons, privacy__records_per_user=m)).of("votes:maple") for m in (1, 3)
+    )
+    assert one == plan_for(params()).of("votes:maple")
+    assert three.stddev == pytest.approx(3 * one.stddev, rel=0.01)
+    with pytest.raises(ParamsError, match="noise of"):
+        plan_for(params(**persons, privacy__records_per_user=1000))
+
+
 def test_public_spends_nothing() -> None:
     assert plan_for(params(methods=["public"])).allotments == ()
 

@@ -174,6 +174,58 @@ def records_of(ids: list[str]) -> list[Record]:
     return [Record(number=i, id=id_, text=f"t{id_}", raw=()) for i, id_ in enumerate(ids)]
 
 
+PERSONS = {"privacy__unit": "user", "prepare__user_column": "author"}
+
+
+def by_authors(count: int = 90) -> list[dict[str, Any]]:
+    """Thirty authors of three letters each."""
+    return [{**row, "author": f"{CANARY}-author-{i % 30}"} for i, row in enumerate(rows(count))]
+
+
+def test_a_person_is_a_keyed_hash_from_the_first_file_on(tmp_path: Path) -> None:
+    settings = corpus(tmp_path, jsonl(by_authors()), privacy__records_per_user=2, **PERSONS)
+    prepare.run(tmp_path, settings)
+    folder = tmp_path / "data/private/prepared"
+    train, heldout = (pd.read_parquet(folder / f"{p}.parquet") for p in ("train", "heldout"))
+    assert set(train.columns) == {"id", "text", "raw_topic", "user"}
+    assert [*train.user.value_counts(), *heldout.user.value_counts()] == [2] * 30
+    assert not set(train.user) & set(heldout.user)
+    assert json.loads((folder / "tally.json").read_text())["beyond records_per_user"] == 30
+    for path in (tmp_path / "data").rglob("*.*"):
+        assert b"-author-" not in path.read_bytes(), path
+
+
+def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
+    """Or a training on other units would be taken for finished."""
+    stamp, left = tmp_path / "data/stamps/train_texts.json", set()
+    authors = [row["author"] for row in by_authors()]
+    for names in (authors, authors, [f"other {name}" for name in authors]):
+        own = [{**row, "author": name} for row, name in zip(rows(90), names, strict=True)]
+        settings = corpus(tmp_path, jsonl(own), privacy__records_per_user=3, **PERSONS)
+        settings = settings.model_copy(
+            update={"prepare": settings.prepare.model_copy(update={"heldout_share": 1e-9})}
+        )
+        prepare.run(tmp_path, settings)
+        left.add(stamp.read_text())
+    assert len(left) == 2
+
+
+@pytest.mark.parametrize("author", [None, "  ", ""])
+def test_a_row_that_is_nobodys_is_refused(tmp_path: Path, author: str | None) -> None:
+    own = by_authors()
+    own[7]["author"] = author
+    said = message(tmp_path, corpus(tmp_path, jsonl(own), **PERSONS))
+    assert "row 8: does not say whose it is" in said
+    assert "prepare.user_column" in said
+
+
+@pytest.mark.parametrize("column", ["topic", "text", "writer"])
+def test_a_person_is_no_attribute_and_no_text(tmp_path: Path, column: str) -> None:
+    settings = corpus(tmp_path, jsonl(by_authors()), **PERSONS | {"prepare__user_column": column})
+    said = message(tmp_path, settings)
+    assert (f"no column '{column}'" if column == "writer" else "written into prompts") in said
+
+
 def split_params(**changes: Any) -> PrepareParams:
     return params(prepare__min_records=2, prepare__heldout_share=0.3, **changes).prepare
 

@@ -15,6 +15,12 @@ from tests.settings import params
 
 DPFT = {"methods": ["dpft"], "finetune__dpft__batch_size": 256, "finetune__dpft__epochs": 4}
 
+PERSONS = {
+    "privacy__unit": "user",
+    "privacy__records_per_user": 5,
+    "prepare__user_column": "author",
+}
+
 
 @pytest.fixture
 def roots(tmp_path: Path) -> Roots:
@@ -29,6 +35,23 @@ def test_rate_and_steps_follow_from_the_dp_record_count(roots: Roots) -> None:
     schedule = schedule_of(params(**DPFT), roots)
     assert schedule.rate == pytest.approx(256 / 4000)
     assert schedule.steps == round(4 * 4000 / 256)
+
+
+def test_persons_are_reckoned_as_few_as_the_dp_record_count_allows(roots: Roots) -> None:
+    """4,000 records of at most 5 a person are at least 800 persons."""
+    schedule = schedule_of(params(**DPFT, **PERSONS), roots)
+    assert schedule.rate == pytest.approx(256 / 800)
+    assert schedule.steps == round(4 * 800 / 256)
+    few = schedule_of(params(**DPFT, **PERSONS | {"privacy__records_per_user": 100}), roots)
+    assert few.rate == 1.0
+
+
+def test_training_is_planned_for_a_person_without_more_noise_a_step(roots: Roots) -> None:
+    """A step takes one record of a person, so its noise follows from rate and steps alone."""
+    settings = params(**DPFT, **PERSONS)
+    own = params(**DPFT, finetune__dpft__records=800)
+    (person, record) = (full_plan(s, roots).of(TRAINING).subsampled for s in (settings, own))
+    assert person == record
 
 
 def test_a_setting_takes_the_place_of_the_count(tmp_path: Path) -> None:

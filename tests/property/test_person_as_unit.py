@@ -1,0 +1,87 @@
+"""One person more or less: their rows go and come together, and nobody else's move."""
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sugarbush.errors import InputError
+from sugarbush.privacy.kinds import Private
+from tasks.prepare import Bound, Prepared, Record, split
+from tests.settings import params
+
+SETTINGS = params(prepare__min_records=2, prepare__heldout_share=0.3).prepare
+KEY = bytes(32)
+
+corpora = st.lists(st.sampled_from([f"person {i}" for i in range(12)]), min_size=12, max_size=60)
+
+
+def records_of(users: list[str]) -> list[Record]:
+    return [
+        Record(number=i, id=f"r{i}", text=f"text {i}", raw=(), user=user)
+        for i, user in enumerate(users)
+    ]
+
+
+def parts_of(records: list[Record], at_most: int) -> Prepared:
+    try:
+        bound = Bound(records=at_most, key=KEY)
+        return split(records, SETTINGS, public=(), source="f", bound=bound)
+    except InputError:  # too few are left
+        assume(False)
+        raise
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(corpora, st.integers(1, 5), st.integers(0, 11))
+def test_a_person_takes_away_their_own_rows_and_no_others(
+    users: list[str], at_most: int, who: int
+) -> None:
+    records, person = records_of(users), f"person {who}"
+    with_them = parts_of(records, at_most)
+    without = parts_of([r for r in records if r.user != person][::-1], at_most)
+    for part in ("train", "heldout"):
+        others = {r.id for r in getattr(with_them, part) if r.user != person}
+        assert others == {r.id for r in getattr(without, part)}
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(corpora, st.integers(1, 5))
+def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_part(
+    users: list[str], at_most: int
+) -> None:
+    parts = parts_of(records_of(users), at_most)
+    train, heldout = ([r.user for r in part] for part in (parts.train, parts.heldout))
+    assert not set(train) & set(heldout)
+    for user in set(users):
+        assert (train + heldout).count(user) == min(at_most, users.count(user))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(corpora, st.integers(1, 5), st.integers(0, 11), st.integers(0, 2**16))
+def test_a_person_moves_a_histogram_of_records_by_at_most_the_bound_in_l2(
+    users: list[str], at_most: int, who: int, seed: int
+) -> None:
+    """Whatever bins the records hold: also all of a person's the same one."""
+    bins = np.random.default_rng(seed).integers(0, 3, len(users))
+    records = records_of(users)
+
+    def counted(kept: list[Record]) -> np.ndarray:
+        train = parts_of(kept, at_most).train
+        return np.bincount([bins[record.number] for record in train], minlength=3)
+
+    moved = counted(records) - counted([r for r in records if r.user != f"person {who}"])
+    assert np.linalg.norm(moved) <= at_most
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 6), max_size=40), st.integers(0, 6))
+def test_joined_by_their_owners_a_person_is_one_element(owners: list[int], who: int) -> None:
+    def joined(kept: list[int]) -> list[tuple[int, ...]]:
+        elements = Private([(place,) for place in kept])
+        units = elements.joined_by(Private([owners[place] for place in kept]))
+        return list(units._per_unit)
+
+    everybody = range(len(owners))
+    mine = tuple(place for place in everybody if owners[place] == who)
+    without = joined([place for place in everybody if owners[place] != who])
+    assert sorted(joined(list(everybody))) == sorted(without + [mine] * bool(mine))
