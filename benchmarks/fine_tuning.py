@@ -88,6 +88,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=4)
     parser.add_argument("--batch", type=float, default=256)
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate of DP-SGD")
+    parser.add_argument(
+        "--bfloat16", action="store_true", help="autocast, where a CPU is faster so"
+    )
     options = parser.parse_args()
     schema = schema_of(options.set)
     drawn = load(options.set, "train", schema, options.records + HELD_OUT)
@@ -103,9 +106,8 @@ def main() -> None:
         f"{options.set}: {options.records} records, {shape}, {options.epochs:g} epochs of ", end=""
     )
     print(f"batch {options.batch:g}, length {options.length}")
-    print(
-        f"{'before':>10}  perplexity {perplexity(start, held_out, batch_size=16):8.2f}", flush=True
-    )
+    found = held_out_perplexity(start, held_out, options)
+    print(f"{'before':>10}  perplexity {found:8.2f}", flush=True)
     original = head(train_part, options.texts)
     if options.texts:
         tell_majority(original, test_part, schema)
@@ -115,7 +117,7 @@ def main() -> None:
     for epsilon in options.epsilons:
         began = time.process_time()
         model, told = fine_tuned(start, tokenizer, examples, epsilon, options)
-        found = perplexity(model, held_out, batch_size=16)
+        found = held_out_perplexity(model, held_out, options)
         spent = time.process_time() - began
         name = f"epsilon {epsilon:g}"
         print(f"{name:>10}  perplexity {found:8.2f}  {told}, {spent:.0f} CPU-s", flush=True)
@@ -237,7 +239,7 @@ def fine_tuned(
                 epochs=options.epochs,
                 batch_size=32,
                 micro_batch_tokens=MICRO_BATCH_TOKENS,
-                bfloat16=False,
+                bfloat16=options.bfloat16,
                 seed=1,
                 ledger=ledger,
                 stage="benchmark",
@@ -252,7 +254,7 @@ def fine_tuned(
             learning=learning(options.rate, Decay.LINEAR),
             performance=Performance(
                 micro_batch_tokens=MICRO_BATCH_TOKENS,
-                bfloat16=False,
+                bfloat16=options.bfloat16,
                 clipping=Clipping.BOOK_KEEPING,
                 checkpoint_every=mechanism.steps,
             ),
@@ -290,10 +292,19 @@ def mechanism_at(
     )
 
 
+def held_out_perplexity(
+    model: Any, held_out: Sequence[Example], options: argparse.Namespace
+) -> float:
+    with torch.autocast("cpu", torch.bfloat16, enabled=options.bfloat16):
+        return perplexity(model, held_out, batch_size=16)
+
+
 def written(
     model: Any, tokenizer: Any, part: Texts, schema: Schema, options: argparse.Namespace
 ) -> Texts:
     """Texts of the model, by the codes of `part`."""
+    if options.bfloat16:
+        model = copy.deepcopy(model).to(torch.bfloat16)
     asked = head(part, options.texts)
     prompts = [control_codes(schema.decode(tuple(row))) for row in asked.codes.tolist()]
     generated = generate(

@@ -24,7 +24,6 @@ from sugarbush.privacy.events import (
     NonPrivate,
     PoissonGaussian,
 )
-from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
 # Distributions compose only at one interval. At 2e-5 the published settings of AugPE come out
 # within 1e-4 of the exact Gaussian value; thousands of DP-SGD steps need a coarser grid.
@@ -108,6 +107,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
                 event.stddev, 1, value_discretization_interval=interval
             )
         case DiscreteGaussian():
+            from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
+
             # A unit of several records may move several counts, which no one distribution is known
             # to dominate: by group privacy, docs/decisions/0006-a-person-as-the-unit.md.
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
@@ -123,6 +124,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
 
 def _gaussian(mu: float, count: int, interval: float) -> Any:
     """`count` mu-GDP mechanisms: one Gaussian of sqrt(count)*mu, discretised once."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     return pld.from_gaussian_mechanism(
         1.0 / (mu * math.sqrt(count)), value_discretization_interval=interval
     )

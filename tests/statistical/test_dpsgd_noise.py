@@ -78,7 +78,7 @@ def test_a_tensor_that_would_not_get_its_noise_is_refused(tensor: torch.Tensor) 
 
 @pytest.mark.parametrize("rate", [0.003, 0.2, 0.9])
 def test_each_unit_is_sampled_at_the_rate_it_was_asked_for(rate: float) -> None:
-    """n = 1,200,000 over two blocks; |z| < 5: false alarm 6e-7; a rate off by 20% is about 12 away."""
+    """n = 1,200,000 over two blocks; |z| < 5: false alarm 6e-7; one off by 20% is at |z| = 12."""
     size = 1_200_000
     sample = poisson_sample(size, rate=rate)
     assert bool((np.diff(sample) > 0).all())
