@@ -14,63 +14,90 @@ import argparse
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from scipy.stats import t as student
 
-from benchmarks.replay import METRICS, Ground, Measured, Variant, grounds, replay
+from benchmarks.ground import METRICS, Ground, grounds
+from benchmarks.replay import Measured, Variant, replay
 from sugarbush.params import PromptContent
 from sugarbush.paths import Roots, make_private, whole_file
 from sugarbush.report.model import FINAL
 from sugarbush.report.sweep import SweepPage, headline, render_sweep_page
 
-AUGPE = {"start": "labels", "prompt": PromptContent.INDEPENDENT, "by_label": True}
-# At equal rounds, candidates, variations and calls; `augpe-10` has its own rounds.
-ARMS: Mapping[str, Variant] = {
-    "maple": Variant(),
-    "augpe": Variant(**AUGPE),
-    "maple-zero": Variant(rounds=0, candidates=100, variations=1),
-    "maple-M": Variant(prompt=PromptContent.METADATA),
-    "maple-E": Variant(prompt=PromptContent.EXAMPLES),
-    "maple-weak": Variant(attributes=("product_group", "region")),
-    "sugarbush": Variant(distinct=True, final="density"),
-    "augpe-10": Variant(**AUGPE, rounds=10, variations=7, candidates=700),
-}
-PUBLIC = Variant(
-    start="nothing", prompt=PromptContent.INDEPENDENT, rounds=0, candidates=100, variations=1
-)
+AUGPE: Mapping[str, Any] = {
+    "start": "labels", "prompt": PromptContent.INDEPENDENT, "by_label": True
+}  # fmt: skip
+ONCE: Mapping[str, Any] = {"rounds": 0, "variations": 1}
+PUBLIC: Mapping[str, Any] = {"start": "nothing", "prompt": PromptContent.INDEPENDENT}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How large every arm is: candidates of a vote, of which one in `variations` survives.
+
+    `texts` of every final set are measured.
+    """
+
+    candidates: int
+    variations: int
+    texts: int
+
+
+def arms_of(scale: Scale) -> dict[str, Variant]:
+    """Arms at equal rounds, candidates, variations and calls; `augpe-10` has its own rounds."""
+    size = {"candidates": scale.candidates, "variations": scale.variations}
+    survivors = scale.candidates // scale.variations
+    once = size | {"candidates": survivors} | ONCE
+    return {
+        "public": Variant(**(once | PUBLIC)),
+        "nonprivate": Variant(**size),
+        "maple": Variant(**size),
+        "augpe": Variant(**size, **AUGPE),
+        "maple-zero": Variant(**once),
+        "maple-M": Variant(**size, prompt=PromptContent.METADATA),
+        "maple-E": Variant(**size, prompt=PromptContent.EXAMPLES),
+        "maple-weak": Variant(**size, attributes=("product_group", "region")),
+        "sugarbush": Variant(**size, distinct=True, final="density", final_texts=survivors),
+        "augpe-10": Variant(**AUGPE, rounds=10, variations=7, candidates=7 * survivors),
+    }
+
+
+# The one epsilon of arms that draw no noise.
+FIXED = {"public": 0.0, "nonprivate": math.inf}
 WHERE = {"mauve": ("mauve", "encoder"), "mauve_tfidf": ("mauve", "tf-idf"),
          "mean_jsd": ("mean", "attribute")}  # fmt: skip
 
 
 def runs(
-    ground: Ground, *, epsilons: Sequence[float], slow: Sequence[float], seeds: int
-) -> Iterator[dict[str, Any]]:
-    """A row a figure of every run; arms of ten rounds at the epsilons `slow` alone."""
-    points = [("public", PUBLIC, 0.0), ("nonprivate", Variant(), math.inf)]
-    points += [
-        (arm, variant, epsilon)
-        for epsilon in epsilons
-        for arm, variant in ARMS.items()
-        if variant.rounds < 10 or epsilon in slow
-    ]
-    for arm, variant, epsilon in points:
-        if not set(variant.attributes or ()) <= set(ground.schema.names):
-            continue
-        for seed in range(seeds):
-            for found in replay(ground, variant, epsilon=epsilon, seed=seed, by_round=True):
+    ground: Ground, arms: Mapping[str, Variant], *, epsilons: Sequence[float],
+    slow: Sequence[float], seeds: int,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """A row a figure of every run; arms of ten rounds at the epsilons `slow` alone.
+
+    Seed by seed, so that a run that is stopped has whole seeds.
+    """
+    for seed in range(seeds):
+        for arm, variant in arms.items():
+            if not set(variant.attributes or ()) <= set(ground.schema.names):
+                continue
+            for epsilon in (FIXED[arm],) if arm in FIXED else epsilons:
+                if variant.rounds >= 10 and epsilon not in slow:
+                    continue
                 point = {"set": ground.name, "arm": arm, "method": arm, "epsilon": epsilon}
-                yield from (point | row for row in _rows(found))
+                for found in replay(ground, variant, epsilon=epsilon, seed=seed, by_round=True):
+                    yield from (point | row for row in _rows(found, texts=ground.texts))
 
 
-def _rows(found: Measured) -> Iterator[dict[str, Any]]:
+def _rows(found: Measured, *, texts: int) -> Iterator[dict[str, Any]]:
     own = {"round": FINAL if found.round is None else found.round, "calls": found.calls}
     for name in METRICS:
         metric, space = WHERE[name]
         yield own | {"metric": metric, "space": space, "value": found.figures[name]}
-    yield own | {"metric": "texts", "space": "text", "value": min(found.texts, 100)}
+    yield own | {"metric": "texts", "space": "text", "value": min(found.texts, texts)}
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
@@ -94,10 +121,19 @@ def main() -> None:
     parser.add_argument("--slow", type=float, nargs="*", default=[1.0], help="of augpe-10")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--records", type=int, default=2000, help="private records at most")
+    parser.add_argument("--arms", nargs="*", help="all unless given")
+    parser.add_argument("--candidates", type=int, default=400, help="of a vote")
+    parser.add_argument("--variations", type=int, default=4)
+    parser.add_argument("--texts", type=int, default=100, help="of a final set are measured")
+    parser.add_argument("--keep", action="store_true", help="go on where a stopped run was")
     asked = parser.parse_args()
+    scale = Scale(candidates=asked.candidates, variations=asked.variations, texts=asked.texts)
+    arms = {k: v for k, v in arms_of(scale).items() if asked.arms is None or k in asked.arms}
     begun, rows = time.process_time(), list[dict[str, Any]]()
-    for ground in grounds(asked.sweep, sets=asked.sets, records=asked.records):
-        rows += runs(ground, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds)
+    for ground in grounds(
+        asked.sweep, sets=asked.sets, records=asked.records, texts=scale.texts, keep=asked.keep
+    ):
+        rows += runs(ground, arms, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds)
     figures = averaged(pd.DataFrame(rows))
     name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
     intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"

@@ -1,10 +1,9 @@
-"""MAPLE, AugPE and their variants replayed in memory, many seeds at a second each or less.
+"""MAPLE, AugPE and their variants replayed in memory; with the pool a second a run or less.
 
-Everything that a run does on a prepared public set with the `pool` generator is done by the
-product's own functions: DP table by AIM or DP label counts, first candidates, votes with the noise
-that the plan of a run gives them, variation, selection, metrics. Only the ledger and the files are
-left out, and one encoder call a text is kept in memory. The noise of votes is a rounded Gaussian
-of the planned stddev.
+Everything that a run does on a prepared public set (`benchmarks.ground`) is done by the product's
+own functions: DP table by AIM or DP label counts, first candidates, votes with the noise that the
+plan of a run gives them, variation, selection, metrics. Only the ledger and the files are left out.
+The noise of votes is a rounded Gaussian of the planned stddev.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.ground import Ground
 from sugarbush.evolution.density import select_by_density
 from sugarbush.evolution.first import (
     Targets,
@@ -36,31 +35,16 @@ from sugarbush.evolution.select import (
 )
 from sugarbush.evolution.vary import variation_requests, with_variations
 from sugarbush.evolution.votes import nearest, nearest_within_label
-from sugarbush.llm.client import Answer, Request
 from sugarbush.llm.examples import choose_examples
-from sugarbush.llm.pool import PoolGenerator
 from sugarbush.metadata.curator import Curator
 from sugarbush.metadata.engines import run_engine
 from sugarbush.metadata.synthesis import draw_rows
-from sugarbush.metrics.attributes import train_reader
-from sugarbush.metrics.features import latent_space
-from sugarbush.metrics.jensen_shannon import distance_by_attribute
-from sugarbush.metrics.mauve import mauve
-from sugarbush.params import EvolutionParams, Params, PromptContent, parse_params
-from sugarbush.paths import Roots
-from sugarbush.privacy.kinds import Private, Released
+from sugarbush.params import EvolutionParams, Params, PromptContent
+from sugarbush.privacy.kinds import Private
 from sugarbush.privacy.plan import Part, Plan, make_plan
 from sugarbush.randomness import Rng, public_rng, seed_of
-from sugarbush.schema import load_schema
-from tasks.encoder import open_encoder
-from tasks.initialise import load_donated
-from tasks.pool import load_pool
-from tasks.private_files import load_real_texts
-from tasks.sweep import GROUND, points_of, sweep_folder
 
 METADATA = "metadata"
-METRICS = ("mauve", "mauve_tfidf", "mean_jsd")
-TEXTS = 100  # of each final set and round are measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,71 +87,6 @@ class Noisy:
     population: Population
     embeddings: NDArray[np.float32]
     votes: NDArray[np.float64]
-
-
-class Ground:
-    """A prepared set, in memory: every text's vector in both spaces, and the pool that writes.
-
-    `calls` counts what the pool was asked for.
-    """
-
-    def __init__(self, folder: Path, *, params: Params, records: int) -> None:
-        self.name, self.params, self.calls = folder.parent.name, params, 0
-        self.schema = load_schema(Path(self.params.prepare.schema_))
-        roots = Roots(folder)
-        self.donated = load_donated(folder, self.schema)
-        names, seed = self.schema.names, self.params.evaluate.seed
-        train, heldout = (
-            load_real_texts(roots.private, part, names, records, seed)
-            for part in ("train", "heldout")
-        )
-        self.codes = train.codes
-        self.label = params.synthesize_metadata.label or names[0]
-        self.labels = self.codes[:, names.index(self.label)]
-        pool = load_pool(self.params.generator.pool.sources, base=folder)
-        with open_encoder(self.params, roots, private=True) as private:
-            self.voters = private.encode(train.texts)
-            self.heldout = private.encode(heldout.texts)
-        with open_encoder(self.params, roots, private=False) as encoder:
-            vectors = encoder.encode(pool)
-            self.generator = PoolGenerator(
-                pool, vectors, params=self.params.generator.pool,
-                seed=self.params.generator.seed, embed=encoder.encode,
-            )  # fmt: skip
-            if self.donated is not None:
-                encoder.encode(self.donated.texts)
-        self._place = {text: place for place, text in enumerate(pool)}
-        self._vectors = vectors
-        latent = latent_space(train.texts, seed=seed)
-        self._latent, self.heldout_latent = latent.encode(pool), latent.encode(heldout.texts)
-        readers = [
-            train_reader(self.voters, self.codes[:, j], seed=seed) for j in range(len(names))
-        ]
-        self._codes = np.stack([reader.read(vectors) for reader in readers], axis=1)
-        self.heldout_codes = np.stack([r.read(self.heldout) for r in readers], axis=1)
-
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._vectors[[self._place[text] for text in texts]]
-
-    def measured(self, texts: Sequence[str], *, clusters: int, seed: int) -> dict[str, float]:
-        places = [self._place[text] for text in texts]
-        jsd = distance_by_attribute(
-            self.heldout_codes, self._codes[places], domain=self.schema.domain
-        )
-        return {
-            "mauve": mauve(self.heldout, self._vectors[places], clusters=clusters, seed=seed),
-            "mauve_tfidf": mauve(
-                self.heldout_latent, self._latent[places], clusters=clusters, seed=seed
-            ),
-            "mean_jsd": float(np.mean(list(jsd.values()))),
-        }
-
-    def write(self, requests: tuple[Request, ...], seed: int) -> tuple[Answer, ...]:
-        self.calls += len(requests)
-        requests = tuple(
-            dataclasses.replace(r, sample=seed_of(r.sample, "replay", seed) >> 1) for r in requests
-        )
-        return self.generator.generate(Released(requests)).value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,11 +137,9 @@ def _measured(
     ground: Ground, texts: Sequence[str], round_: int | None, before: int, ratio: float, *,
     seed: int,
 ) -> Measured:  # fmt: skip
-    rng = public_rng(seed, "measured")
-    shown = rng.choice(len(texts), size=min(TEXTS, len(texts)), replace=False)
     return Measured(
         round=round_, calls=ground.calls - before, texts=len(texts), votes_over_sigma=ratio,
-        figures=ground.measured([texts[i] for i in shown], clusters=TEXTS // 10, seed=seed),
+        figures=ground.measured(texts, seed=seed),
     )  # fmt: skip
 
 
@@ -275,16 +192,24 @@ def _targets(ground: Ground, variant: Variant, *, plan: Plan | None, seed: int) 
     if plan is None:
         return targets_by_rows(count, ground.codes, rng=public_rng(seed, "rows"))
     names = [name for name in schema.names if name in (variant.attributes or schema.names)]
+    mu = plan.of(METADATA).mu
+    rows = ground.once(
+        f"{'+'.join(names)}-{mu:.6f}-{seed}", lambda: _table(ground, names, mu=mu, seed=seed)
+    )
+    return targets_by_rows(count, rows, rng=public_rng(seed, "rows"))
+
+
+def _table(ground: Ground, names: Sequence[str], *, mu: float, seed: int) -> NDArray[np.int64]:
+    """Rows drawn from a DP table of the attributes `names`; NO_CODE in all other columns."""
+    schema = ground.schema
     columns = [schema.names.index(name) for name in names]
-    curator = Curator(
-        Private(ground.codes[:, columns]), {name: schema.domain[name] for name in names},
-        mu=plan.of(METADATA).mu,
-    )  # fmt: skip
+    domain = {name: schema.domain[name] for name in names}
+    curator = Curator(Private(ground.codes[:, columns]), domain, mu=mu)
     synthesis = run_engine(curator, ground.params.synthesize_metadata)
     drawn = draw_rows(synthesis, public_rng(seed, "table"))
     rows = np.full((len(drawn), len(schema.names)), NO_CODE, dtype=np.int64)
     rows[:, columns] = drawn
-    return targets_by_rows(count, rows, rng=public_rng(seed, "rows"))
+    return rows
 
 
 def _varied(
@@ -394,12 +319,3 @@ def _final(
             votes = np.concatenate([noisy.votes for noisy in rounds])
             return _by_density(rounds, votes, variant, count=variant.final_texts, seed=seed)[0]
     raise ValueError(variant.final)
-
-
-def grounds(sweep: Path, *, sets: Sequence[str] | None, records: int) -> Iterator[Ground]:
-    """The prepared sets of a sweep, all of them unless named."""
-    _, points = points_of(Path(), sweep)
-    settings = {point.set_name: parse_params(point.fields) for point in points}
-    for name in sets or settings:
-        folder = sweep_folder(Path(), sweep) / name / GROUND
-        yield Ground(folder, params=settings[name], records=records)

@@ -19,8 +19,10 @@ from pathlib import Path
 import pandas as pd
 from scipy.stats import t as student
 
-from benchmarks.replay import METRICS, Variant, grounds, replay
+from benchmarks.ground import METRICS, grounds
+from benchmarks.replay import Variant, replay
 
+TEXTS = 100  # of every variant are measured
 BASE = Variant()
 VARIANTS: Mapping[str, Variant] = {
     "maple": BASE,
@@ -105,7 +107,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2000, help="private records at most")
     parser.add_argument("--only", nargs="*", default=None)
     asked = parser.parse_args()
-    for ground in grounds(asked.sweep, sets=asked.sets, records=asked.records):
+    for ground in grounds(asked.sweep, sets=asked.sets, records=asked.records, texts=TEXTS):
         begun, rows = time.process_time(), []
         for variant_name, variant in VARIANTS.items():
             if asked.only is not None and variant_name not in {"maple", *asked.only}:

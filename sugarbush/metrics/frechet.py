@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, eigvalsh
+from scipy.linalg import svdvals
 from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import InvariantError
@@ -29,16 +29,20 @@ def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
         )
     # On matrices of a few hundred rows threads save nothing, and on a busy machine they wait.
     with threadpool_limits(1, user_api="blas"):
-        mean_a, cov_a = _moments(reference)
-        mean_b, cov_b = _moments(synthetic)
-        # (AB)^(1/2) has the trace of (A^(1/2) B A^(1/2))^(1/2), whose argument is symmetric.
-        values, vectors = eigh(cov_a)
-        root = vectors * np.sqrt(np.clip(values, 0, None)) @ vectors.T
-        cross = np.sqrt(np.clip(eigvalsh(root @ cov_b @ root), 0, None)).sum()
-    distance = np.sum((mean_a - mean_b) ** 2) + np.trace(cov_a) + np.trace(cov_b) - 2 * cross
+        mean_a, a = _moments(reference)
+        mean_b, b = _moments(synthetic)
+        # With A = a'a and B = b'b the eigenvalues of AB are the squared singular values of ba', so
+        # that the trace of (AB)^(1/2) is their sum: no covariance and no root of one is needed.
+        cross = svdvals(b @ a.T).sum()
+    distance = np.sum((mean_a - mean_b) ** 2) + np.sum(a**2) + np.sum(b**2) - 2 * cross
     return max(0.0, float(distance))
 
 
 def _moments(features: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean (d,), and a factor f (min(n, d), d) of the covariance, which is f'f."""
     features = np.asarray(features, dtype=np.float64)
-    return features.mean(axis=0), np.atleast_2d(np.cov(features, rowvar=False))
+    mean = features.mean(axis=0)
+    factor = (features - mean) / np.sqrt(len(features) - 1)
+    if len(factor) > factor.shape[1]:
+        factor = np.asarray(np.linalg.qr(factor, mode="r"))
+    return mean, factor

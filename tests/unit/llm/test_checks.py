@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sugarbush.llm.checks import check, language, script, without_thoughts
+from sugarbush.llm.checks import check, language, script, the_text, without_thoughts
 from sugarbush.llm.client import Problem, RandomRequest, Request, VariationRequest
 from sugarbush.llm.prompts import BLANK, instructions, with_blanks
 
@@ -140,6 +140,37 @@ def test_json_markup_and_talk_about_the_text_are_no_text(text: str) -> None:
     assert problem_of(text, RandomRequest(subject="letters")) is Problem.NOT_TEXT
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm ready to help you edit your text. Let's create a text of your choice.",
+        "Sure! I'd be happy to assist you with your request.",
+        "The 70-word text is: How to shop.",
+        "This text is in the format of a letter.",
+        "The text describes a lamp that broke.",
+    ],
+)
+def test_an_assistant_that_offers_help_or_describes_the_text_writes_none(text: str) -> None:
+    assert problem_of(text, RandomRequest(subject="letters")) is Problem.NOT_TEXT
+
+
+def test_a_corpus_of_offers_to_help_may_be_answered_with_one() -> None:
+    corpus = RandomRequest(subject="chats", examples=("I am here to help you edit your text.",))
+    assert problem_of("I'm happy to assist with any requests today.", corpus) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I would be happy to help if somebody told me where the lamp is.",
+        "I am glad to assist your driver at the door.",
+        "The text message came too late.",
+    ],
+)
+def test_a_customer_may_be_glad_to_help(text: str) -> None:
+    assert problem_of(text, RandomRequest(subject="letters")) is None
+
+
 @pytest.mark.parametrize("strange", ["\ud83d", "\x00", "\x1b[31m", "\x7f"])
 def test_what_no_file_can_hold_and_nobody_types_is_no_text(strange: str) -> None:
     assert problem_of(f"{GOOD} {strange}") is Problem.NOT_TEXT
@@ -158,6 +189,28 @@ def test_what_no_file_can_hold_and_nobody_types_is_no_text(strange: str) -> None
 )
 def test_what_a_model_thinks_aloud_is_not_what_it_says(text: str, said: str) -> None:
     assert without_thoughts(text) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ('"My lamp broke."', "My lamp broke."),
+        ("<think>A letter.</think>\n“My lamp broke.”\n", "My lamp broke."),
+        ('"My lamp" and "my chair"', '"My lamp" and "my chair"'),
+        ('My "lamp"', 'My "lamp"'),
+        ('"', '"'),
+        ('""', '""'),
+    ],
+)
+def test_quotation_marks_around_a_text_are_not_the_text(said: str, text: str) -> None:
+    assert the_text(said, RandomRequest(subject="letters")) == text
+
+
+def test_quotation_marks_stay_where_the_corpus_has_them() -> None:
+    corpus = RandomRequest(subject="proverbs", examples=('"Still waters run deep."',))
+    assert (
+        the_text('"Make hay while the sun shines."', corpus) == '"Make hay while the sun shines."'
+    )
 
 
 @pytest.mark.parametrize(
