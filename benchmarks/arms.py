@@ -22,11 +22,10 @@ import pandas as pd
 from scipy.stats import t as student
 
 from benchmarks.ground import METRICS, Ground, grounds
+from benchmarks.page import write_page
 from benchmarks.replay import Measured, Variant, replay
 from sugarbush.params import PromptContent
-from sugarbush.paths import Roots, make_private, whole_file
 from sugarbush.report.model import FINAL
-from sugarbush.report.sweep import SweepPage, headline, render_sweep_page
 
 AUGPE: Mapping[str, Any] = {
     "start": "labels", "prompt": PromptContent.INDEPENDENT, "by_label": True
@@ -137,15 +136,8 @@ def main() -> None:
     figures = averaged(pd.DataFrame(rows))
     name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
     intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"
-    folder = make_private(Roots(Path()).internal / "sweeps" / name)
-    with whole_file(folder / "figures.csv") as path:
-        figures.to_csv(path, index=False)
-    with whole_file(folder / "table.csv") as path:
-        headline(figures).to_csv(path, index=False)
-    with whole_file(folder / "index.html") as path:
-        page = SweepPage(name=name, intervals=intervals, figures=figures, missing=())
-        path.write_text(render_sweep_page(page), encoding="utf-8")
-    print(f"{folder / 'index.html'}: {asked.seeds} seeds, {time.process_time() - begun:.0f} CPU-s")
+    page = write_page(name, figures, intervals=intervals, base=Path())
+    print(f"{page}: {asked.seeds} seeds, {time.process_time() - begun:.0f} CPU-s")
 
 
 if __name__ == "__main__":

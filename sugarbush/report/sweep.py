@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from sugarbush.report.curves import CurveFigure, curves
 from sugarbush.report.model import FINAL, REAL, Figure, figures_of
 from sugarbush.report.plots import interval
 from sugarbush.report.svg import (
@@ -108,6 +109,7 @@ def render_sweep_page(page: SweepPage) -> str:
         styles=styles,
         seeds=table["seed"].nunique(),
         shown=shown,
+        learns=bool(table["accuracy"].notna().any()),
         sets=[
             {
                 "name": str(name),
@@ -116,6 +118,11 @@ def render_sweep_page(page: SweepPage) -> str:
                     {"title": title, "better": better,
                      "chart": forest(own, column, title=title, styles=styles)}
                     for column, _, _, title, better in shown
+                ],
+                "epsilons": [
+                    {"title": title, "better": better, "chart": chart_}
+                    for column, _, _, title, better in shown
+                    if (chart_ := _by_epsilon(own, column, title=title, styles=styles))
                 ],
                 "calls": [
                     {"epsilon": epsilon_text(epsilon), "chart": chart_}
@@ -181,6 +188,24 @@ def forest(
     return chart(parts, width=_WIDTH, height=base + 26, label=title)
 
 
+def _by_epsilon(
+    table: pd.DataFrame, column: str, *, title: str, styles: dict[str, tuple[str, int]]
+) -> Markup | None:
+    """One line an arm, its seeds' mean at each epsilon; None where no arm has two epsilons.
+
+    Without intervals, which would lie on one another: those are in the table.
+    """
+    finite = table[(table["epsilon"] > 0) & ~table["epsilon"].isin([math.inf])]
+    means = finite.groupby(["arm", "epsilon"], sort=False)[column].mean().dropna().reset_index()
+    several = means.groupby("arm")["epsilon"].transform("size") > 1
+    if not several.any():
+        return None
+    rows = means[several].rename(columns={"epsilon": "x", column: "value"})
+    rows = rows.assign(panel="", low=math.nan, high=math.nan)
+    figure = CurveFigure(name=column, title=title, x="epsilon", y=title, rows=rows)
+    return curves(figure, rows, styles)
+
+
 def _by_calls(
     figures: pd.DataFrame, set_name: str, styles: dict[str, tuple[str, int]]
 ) -> list[tuple[float, Markup]]:
@@ -195,27 +220,27 @@ def _by_calls(
     found = []
     for epsilon in sorted(e for e in own["epsilon"].unique() if e > 0):
         at = own[own["epsilon"] == epsilon]
-        curves = {
+        lines = {
             str(arm): list(zip(rows["calls"], rows["value"], strict=True))
             for arm, rows in at[at["seed"] == at["seed"].min()].groupby("arm", sort=False)
             if len(rows) > 1
         }
-        if curves:
-            found.append((float(epsilon), call_curves(curves, styles=styles)))
+        if lines:
+            found.append((float(epsilon), call_curves(lines, styles=styles)))
     return found
 
 
 def call_curves(
-    curves: dict[str, list[tuple[float, float]]], *, styles: dict[str, tuple[str, int]]
+    lines: dict[str, list[tuple[float, float]]], *, styles: dict[str, tuple[str, int]]
 ) -> Markup:
     """One line an arm, a mark a round; the further left and the higher, the better."""
     height, left, right, top, bottom = 250, 46, 14, 14, 40
-    calls: Sequence[float] = [c for curve in curves.values() for c, _ in curve]
+    calls: Sequence[float] = [c for curve in lines.values() for c, _ in curve]
     x = Scale(low=max(1.0, min(calls)), high=max(calls), start=left, end=_WIDTH - right, log=True)
     y = Scale(low=0, high=1, start=height - bottom, end=top)
     parts = [line([(left, y(t)), (_WIDTH - right, y(t))], "rule") for t in y.ticks()]
     parts += [text(short(t), left - 7, y(t) + 4, anchor="end") for t in y.ticks()]
-    for arm, curve in curves.items():
+    for arm, curve in lines.items():
         style, shape = styles[arm]
         at = [(x(c), y(value)) for c, value in curve]
         marks = [

@@ -103,6 +103,25 @@ def test_an_arm_without_noise_has_epsilon_infinity() -> None:
     assert "inf<" not in written
 
 
+def test_an_arm_at_several_epsilons_has_a_line_and_one_at_a_single_epsilon_none() -> None:
+    written = page()
+    assert written.count('aria-label="MAUVE, encoder by epsilon"') == 1
+    chart = written[written.index('aria-label="MAUVE, encoder by epsilon"') :]
+    chart = chart[: chart.index("</svg>")]
+    assert "maple, epsilon 4" in chart
+    assert "augpe" not in chart
+    once = figures()[lambda f: f["epsilon"] != 4]
+    alone = render_sweep_page(SweepPage(name="m", intervals="", figures=once, missing=()))
+    assert "by epsilon" not in alone
+
+
+def test_accuracy_that_nobody_measured_has_no_column() -> None:
+    assert "Accuracy ↑" in page()
+    without = figures()[lambda f: f["metric"] != "accuracy"]
+    written = render_sweep_page(SweepPage(name="m", intervals="", figures=without, missing=()))
+    assert "Accuracy" not in written
+
+
 def test_names_are_escaped() -> None:
     assert ATTACK not in page(maple=ATTACK)
     assert ATTACK not in page(letters=ATTACK)

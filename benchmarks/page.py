@@ -1,0 +1,57 @@
+"""One page of several grids: replays (`benchmarks.arms`) and sweeps of pipelines (`flows.sweep`).
+
+    python -m benchmarks.page whole sweep-replayed distractors-replayed=distractors sweep=pipeline
+
+Reads    reports/internal/sweeps/<grid>/figures.csv
+Writes   reports/internal/sweeps/<page>/   figures.csv, table.csv, index.html
+
+A grid's sets come under the name that follows its =, if there is one: "yelp-distractors".
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from sugarbush.paths import Roots, make_private, whole_file
+from sugarbush.report.sweep import SweepPage, headline, render_sweep_page
+
+INTERVALS = "Intervals are 95%: over whole runs where a grid was replayed, over texts where a row is one run"
+
+
+def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) -> Path:
+    """The figures as a page and as tables, in a folder of that name; the page's path."""
+    folder = make_private(Roots(base).internal / "sweeps" / name)
+    with whole_file(folder / "figures.csv") as path:
+        figures.to_csv(path, index=False)
+    with whole_file(folder / "table.csv") as path:
+        headline(figures).to_csv(path, index=False)
+    with whole_file(folder / "index.html") as path:
+        page = SweepPage(name=name, intervals=intervals, figures=figures, missing=())
+        path.write_text(render_sweep_page(page), encoding="utf-8")
+    return folder / "index.html"
+
+
+def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
+    """The figures of all grids, sets renamed as asked for."""
+    frames = []
+    for grid in grids:
+        folder, _, label = grid.partition("=")
+        frame = pd.read_csv(Roots(base).internal / "sweeps" / folder / "figures.csv")
+        frames.append(frame.assign(set=frame["set"] + f"-{label}") if label else frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("name")
+    parser.add_argument("grids", nargs="+")
+    asked = parser.parse_args()
+    figures = joined(asked.grids, base=Path())
+    print(write_page(asked.name, figures, intervals=INTERVALS, base=Path()))
+
+
+if __name__ == "__main__":
+    main()
