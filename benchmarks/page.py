@@ -18,7 +18,7 @@ import pandas as pd
 from sugarbush.paths import Roots, make_private, whole_file
 from sugarbush.report.sweep import SweepPage, headline, render_sweep_page
 
-INTERVALS = "Intervals are 95%: over whole runs where a grid was replayed, over texts where a row is one run"
+INTERVALS = "Intervals are 95%: over whole runs of a replay, over texts where a row is one run"
 
 
 def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) -> Path:
