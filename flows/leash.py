@@ -1,4 +1,4 @@
-"""Run DVC so that it dies with whoever started it: `python -m flows.leash PARENT ARGUMENTS...`.
+"""Run a module so that it dies with whoever started it: `python -m flows.leash PARENT MODULE ...`.
 
 A flow that is killed with -9 can clean up nothing, and DVC and its stage would go on spending. On
 Linux the kernel ends DVC when its parent is gone, and the stage, which asks for the same of its
@@ -17,13 +17,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Ask to die with the parent, and become DVC."""
+    """Ask to die with the parent, and become the module."""
     parent, *arguments = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != int(parent):  # it died before it was asked for
         sys.exit(1)
-    os.execv(sys.executable, [sys.executable, "-m", "dvc", *arguments])
+    os.execv(sys.executable, [sys.executable, "-m", *arguments])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
-"""Methods x budgets x seeds on public data: every point a pipeline of its own, DVC underneath.
+"""A grid of points on public data, of the kind that its file names, and the page of their figures.
 
-    python -m flows.sweep settings/sweep.yaml --jobs 2
+    python -m flows.sweep settings/sweep.yaml --jobs 2    # methods x budgets x seeds
+    python -m flows.sweep settings/crt_figures.yaml       # what confidential training gives away
 
-A killed sweep is started again by the same line and goes on where it was: points that are finished
-are up to date to DVC, and what others have drawn is restored and charged once. A point that fails
-stops no other. The table and the page are made of what there is (docs/decisions/0510).
+Of the kind `pipelines` every point is a pipeline of its own, DVC underneath (docs/decisions/0510);
+of the kind `leakage` points are trained models, run in batches that share a corpus (0703).
+
+A killed sweep is started again by the same line and goes on where it was: what is finished is kept,
+and what others have drawn is restored and charged once. A point that fails stops no other. The
+table and the page are made of what there is.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
+from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.pipeline import StageFailedError, run_dvc
@@ -28,20 +34,24 @@ MEASURED = "evaluate"
 @flow(name="sugarbush-sweep", log_prints=False)
 def sweep(file: str) -> None:
     """Bring every point of a sweep up to date, and its table."""
+    {"pipelines": pipelines, "leakage": leakage}[house("tasks.sweep", "kind", file).strip()](file)
+
+
+def pipelines(file: str) -> None:
+    """Points that are pipelines: what a set's points have in common first, then all of them."""
     for ground in folders("grounds", file):
         run_dvc("repro", PREPARED, folder=ground)
-    wanted = folders("points", file)
-    runs = {}
-    for folder in first_of_each_set(wanted):  # alone: the others find its texts embedded
-        runs[folder] = point.submit(folder)
-        runs[folder].wait()
-    runs |= {folder: point.submit(folder) for folder in wanted if folder not in runs}
-    states = {folder: run.wait() or run.state for folder, run in runs.items()}
-    failed = [folder for folder, state in states.items() if not state.is_completed()]
-    get_run_logger().info("%d of %d points are finished", len(runs) - len(failed), len(runs))
-    house("tasks.sweep_table", file)
-    if failed:
-        raise StageFailedError(f"failed, the rest is in the table: {', '.join(map(str, failed))}")
+    # The first of a set runs alone: the others find its texts embedded.
+    failed = run_all(folders("points", file), point.submit)
+    tell("tasks.sweep_table", file, failed)
+
+
+def leakage(file: str) -> None:
+    """Points that are trained models, in batches that are not finished."""
+    batches = [Path(line) for line in house("tasks.leakage_points", file).splitlines()]
+    # The first of a set and model runs alone: the others find the first model trained.
+    failed = run_all(batches, lambda own: batch.submit(own, file))
+    tell("tasks.leakage_page", file, failed)
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{folder.parent.name}/{folder.name}")
@@ -50,11 +60,37 @@ def point(folder: Path) -> None:
     run_dvc("repro", MEASURED, folder=folder)
 
 
-def first_of_each_set(points: list[Path]) -> list[Path]:
-    """The points that embed their set's texts; two at once would embed them twice."""
+@task(cache_policy=NO_CACHE, retries=0, task_run_name="{own}")
+def batch(own: Path, file: str) -> None:
+    """Train and measure what is not finished of a batch, one point after the other."""
+    house("tasks.leakage", file, str(own))
+
+
+def run_all(wanted: list[Path], submit: Callable[[Path], PrefectFuture[None]]) -> list[Path]:
+    """Run the first of each group alone and then the others; what failed."""
+    runs = {}
+    for first in first_of_each_group(wanted):
+        runs[first] = submit(first)
+        runs[first].wait()
+    runs |= {each: submit(each) for each in wanted if each not in runs}
+    states = {each: run.wait() or run.state for each, run in runs.items()}
+    failed = [each for each, state in states.items() if not state.is_completed()]
+    get_run_logger().info("%d of %d are finished", len(runs) - len(failed), len(runs))
+    return failed
+
+
+def tell(page: str, file: str, failed: list[Path]) -> None:
+    """Make the page of what there is. Raises StageFailedError naming what `failed`."""
+    house(page, file)
+    if failed:
+        raise StageFailedError(f"failed, the rest is in the table: {', '.join(map(str, failed))}")
+
+
+def first_of_each_group(wanted: list[Path]) -> list[Path]:
+    """Those that make what the others of a folder find made; two at once would do it twice."""
     firsts: dict[Path, Path] = {}
-    for folder in points:
-        firsts.setdefault(folder.parent, folder)
+    for each in wanted:
+        firsts.setdefault(each.parent, each)
     return list(firsts.values())
 
 
@@ -65,7 +101,7 @@ def folders(what: str, file: str) -> list[Path]:
 
 def house(module: str, *arguments: str) -> str:
     """Run a module of this checkout; what it printed. It says on the terminal why it failed."""
-    command = [sys.executable, "-m", module, *arguments]
+    command = [sys.executable, "-m", "flows.leash", str(os.getpid()), module, *arguments]
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if finished.returncode != 0:
         raise StageFailedError(f"{module} failed")

@@ -12,8 +12,9 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError
@@ -48,9 +49,17 @@ class PublicSet(Section):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
+class Kind(StrEnum):
+    """What a point of a grid is: a whole pipeline, or a trained model that is attacked."""
+
+    PIPELINES = "pipelines"
+    LEAKAGE = "leakage"
+
+
 class Sweep(Section):
     """A sweep file."""
 
+    kind: Literal[Kind.PIPELINES]
     sets: Annotated[dict[_Name, PublicSet], Field(min_length=1)]
     epsilons: _Epsilons
     seeds: _Seeds
@@ -77,6 +86,14 @@ class Point:
     def name(self) -> str:
         """Its folder within the set's."""
         return f"{self.arm}-epsilon-{self.epsilon:g}-seed-{self.seed}"
+
+
+def kind_of(path: Path) -> Kind:
+    """The kind that a grid's file names. Raises ParamsError when it names none of them."""
+    try:
+        return Kind(str(load_fields(path).get("kind")))
+    except ValueError:
+        raise ParamsError(f"{path}: kind: expected one of {', '.join(Kind)}") from None
 
 
 def load_sweep(path: Path) -> Sweep:

@@ -1,5 +1,6 @@
 """The folders of a sweep: one pipeline a point, each with its own settings and results.
 
+    python -m tasks.sweep kind settings/sweep.yaml       # prints what kind of grid it is
     python -m tasks.sweep grounds settings/sweep.yaml    # prints one folder a set
     python -m tasks.sweep points settings/sweep.yaml     # prints one folder a point
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import yaml
 
 from sugarbush.params import FILE
 from sugarbush.paths import Roots, make_private, whole_file
-from sugarbush.sweep import Point, Sweep, load_fields, load_sweep, points
+from sugarbush.sweep import Point, Sweep, kind_of, load_fields, load_sweep, points
 from tasks import stage
 
 NAME = "sweep"
@@ -121,13 +122,17 @@ def _begin(own: Path, ground: Path) -> None:
 
 
 def main() -> None:
-    """Lay what is asked for and print its folders, one a line."""
+    """Print the kind, or lay what is asked for and print its folders, one a line."""
     parser = argparse.ArgumentParser(prog="python -m tasks.sweep")
-    parser.add_argument("what", choices=["grounds", "points"])
+    told: dict[str, Callable[[Path, Path], Iterable[object]]] = {
+        "kind": lambda base, file: [kind_of(base / file)],
+        "grounds": lay_grounds,
+        "points": lay_points,
+    }
+    parser.add_argument("what", choices=list(told))
     parser.add_argument("file", type=Path)
     asked = parser.parse_args()
-    lay = {"grounds": lay_grounds, "points": lay_points}[asked.what]
-    stage.guarded(NAME, lambda base: print(*lay(base, asked.file), sep="\n"))
+    stage.guarded(NAME, lambda base: print(*told[asked.what](base, asked.file), sep="\n"))
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ class Detector(Protocol):
 
 
 class PublicPolicy(Protocol):
-    """The conservative policy pi_c: says of a whole text that it holds no secret."""
+    """The conservative policy pi_c: says of a sentence, by itself, that it holds no secret."""
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
-        """For each of `texts` whether nothing in it may be a secret."""
+        """For each of `texts`, one sentence or more, whether nothing in it may be a secret."""
         ...

@@ -131,6 +131,7 @@ class RegexDetector:
 
 
 _PLAIN = re.compile(r"[a-z,.;:!?'’ \n\t()-]*")
+_SPEAKER = re.compile(r"(?m)^[A-Z]{2,8}: ")
 _AFTER_STOP = re.compile(
     r"(?:\A|(?<=[.!?…\n])|(?<=[.!?…] )|(?<=: ))\s*[\"'“‘(]?[A-Z](?=[a-z'’ ,])|\bI\b"
 )
@@ -139,10 +140,12 @@ _AFTER_STOP = re.compile(
 class PlainWords:
     """A conservative policy without a model: lower-case words and punctuation only.
 
-    Capitals are allowed where a sentence begins, and as "I". A digit, a name in mid-sentence or a
+    Capitals are allowed where a sentence begins, as "I", and as a speaker's tag that opens a line
+    ("USR: "). A digit, a name in mid-sentence or a
     sign such as @ makes a text private. A secret in lower-case words (a diagnosis) or a name that
     opens a sentence is missed, so its delta_2 has to be measured.
     """
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
-        return [_PLAIN.fullmatch(_AFTER_STOP.sub("", text)) is not None for text in texts]
+        spoken = (_SPEAKER.sub("", text) for text in texts)
+        return [_PLAIN.fullmatch(_AFTER_STOP.sub("", text)) is not None for text in spoken]

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from sugarbush.crt.dedup import MASK
 from sugarbush.crt.findings import PublicPolicy
-from sugarbush.crt.redact import Policy, Span, mask_spans
+from sugarbush.crt.redact import Policy
+from sugarbush.crt.screening import public_views
+from sugarbush.crt.sentences import split
 from sugarbush.errors import InputError
 from sugarbush.privacy.binomial import Share, share
 
@@ -30,8 +32,8 @@ class Labelled:
 class Measurement:
     """`missed`: secrets not masked whole, by label and in all (gamma is its `upper`).
 
-    `precision`: masked spans that meet a labelled one. `public`: secrets that are unmasked in a
-    text which the conservative policy calls public (delta_2 is its `upper`); None without one.
+    `precision`: masked spans that meet a labelled one. `public`: secrets that show in the public
+    part, which a conservative policy lets through (delta_2 is its `upper`); None without one.
     """
 
     sample: str
@@ -66,15 +68,10 @@ def measure(
     _require_spans(sample, name)
     masked = policy.spans([one.text for one in sample])
     misses: dict[str, list[bool]] = defaultdict(list)
-    public_leaks: list[bool] = []
     hits = []
-    for one, own, is_public in zip(
-        sample, masked, _public(sample, masked, conservative), strict=True
-    ):
+    for one, own in zip(sample, masked, strict=True):
         for start, end, label in one.spans:
-            missed = not any(span.start <= start and end <= span.end for span in own)
-            misses[label].append(missed)
-            public_leaks.append(missed and is_public)
+            misses[label].append(not any(s.start <= start and end <= s.end for s in own))
         hits += [any(s.start < end and start < s.end for start, end, _ in one.spans) for s in own]
     every = [missed for by_label in misses.values() for missed in by_label]
     return Measurement(
@@ -83,20 +80,32 @@ def measure(
         missed=share(every, confidence=confidence),
         missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
         precision=share(hits, confidence=confidence),
-        public=None if conservative is None else share(public_leaks, confidence=confidence),
+        public=None
+        if conservative is None
+        else share(shown(sample, policy, conservative), confidence=confidence),
     )
 
 
-def _public(
-    sample: Sequence[Labelled],
-    masked: Sequence[Sequence[Span]],
-    conservative: PublicPolicy | None,
-) -> list[bool]:
-    if conservative is None:
-        return [False] * len(sample)
-    texts = [mask_spans(one.text, own) for one, own in zip(sample, masked, strict=True)]
-    said = conservative.is_public(texts)
-    return [is_public and MASK not in text for text, is_public in zip(texts, said, strict=True)]
+def shown(sample: Sequence[Labelled], policy: Policy, conservative: PublicPolicy) -> list[bool]:
+    """Of each labelled secret whether its text's public part changes when it is masked everywhere.
+
+    By a replay, as in `screening.changed_units`. A secret that moves the end of a sentence counts:
+    which sentence is the first of its kind, in this text or another, might change with it.
+    """
+    pairs = [(one.text, one.text[start:end]) for one in sample for start, end, _ in one.spans]
+    replaced = [text.replace(secret, MASK) for text, secret in pairs]
+    texts = [one.text for one in sample]
+    views = dict(zip(texts, public_views(policy.redact(texts), conservative), strict=True))
+    after = public_views(policy.redact(replaced), conservative)
+    return [
+        views[text] != view or _without(secret, text) != _without(MASK, other)
+        for (text, secret), other, view in zip(pairs, replaced, after, strict=True)
+    ]
+
+
+def _without(secret: str, text: str) -> list[str]:
+    """The sentences of `text` that do not hold `secret`."""
+    return [sentence.text for sentence in split(text) if secret not in sentence.text]
 
 
 def _require_spans(sample: Sequence[Labelled], name: str) -> None:

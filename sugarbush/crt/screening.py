@@ -3,43 +3,43 @@
 On the audit list. The guarantee rests on the order: sentences are compared before anything in them
 is masked, so whether one is a duplicate depends on equal sentences alone.
 
-One unit is one text. Without a conservative policy every unit is private. A text with a mask in it
-is private whatever the policy says.
+One unit is one text. What may be trained on without noise is its *public view*: the text with one
+mask for each run of sentences that the conservative policy does not call public. A sentence with a
+mask in it is private whatever the policy says, and without a policy all are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from sugarbush.crt.dedup import MASK, Duplicates, ExactDuplicates, mask_duplicates
 from sugarbush.crt.findings import PublicPolicy
 from sugarbush.crt.redact import Policy
-from sugarbush.crt.sentences import joined, split
+from sugarbush.crt.sentences import Sentence, joined, split
 from sugarbush.errors import InputError
 from sugarbush.privacy.kinds import Private
 
 
 @dataclass(frozen=True, kw_only=True)
 class Screened:
-    """The texts after screening, one a unit, and which of them are public (the same units)."""
+    """The texts after screening, one a unit, and the public view of each (the same units)."""
 
     texts: Private[str]
-    public: Private[bool]
+    views: Private[str]
     in_theorem: bool
 
     def private_count(self) -> int:
-        """How many texts are private. Replacing a secret does not change it, so it is no secret
-        here; under add/remove it would be one."""
-        return sum(not public for public in self.public._per_unit)
+        """How many texts are private: all but those that are public from end to end. Replacing a
+        secret does not change it, so it is no secret here; under add/remove it would be one."""
+        return sum(MASK in view for view in self.views._per_unit)
 
     def parts(self) -> tuple[Private[str], Private[str]]:
-        """The public texts and the private ones."""
-        flags = self.public._per_unit
-        pairs = list(zip(self.texts._per_unit, flags, strict=True))
+        """The views with a public sentence, and the private texts, whole."""
+        pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
         return (
-            Private([text for text, public in pairs if public]),
-            Private([text for text, public in pairs if not public]),
+            Private([view for view in self.views._per_unit if view.strip() != MASK]),
+            Private([text for text, view in pairs if MASK in view]),
         )
 
 
@@ -64,13 +64,21 @@ def screen(
             raise InputError(f"record {row} holds {MASK!r}, which stands for what is redacted")
     memory = duplicates()
     screened = policy.redact(_deduplicated(originals, memory, known))
-    public = [False] * len(screened)
-    if conservative is not None:
-        without = [place for place, text in enumerate(screened) if MASK not in text]
-        said = conservative.is_public([screened[place] for place in without])
-        for place, is_public in zip(without, said, strict=True):
-            public[place] = is_public
-    return Screened(texts=Private(screened), public=Private(public), in_theorem=memory.in_theorem)
+    views = [MASK] * len(screened) if conservative is None else public_views(screened, conservative)
+    return Screened(texts=Private(screened), views=Private(views), in_theorem=memory.in_theorem)
+
+
+def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[str]:
+    """Each text with one mask for each run of sentences that `conservative` does not call public.
+
+    A run is one mask however many sentences it has, so a secret within it cannot show by moving
+    their ends.
+    """
+    documents = [split(text) for text in redacted]
+    plain = list(dict.fromkeys(s.text for own in documents for s in own if MASK not in s.text))
+    said = conservative.is_public(plain)
+    public = {text for text, is_public in zip(plain, said, strict=True) if is_public}
+    return [joined(_masked_runs(sentences, public)) for sentences in documents]
 
 
 def changed_units(
@@ -93,6 +101,18 @@ def changed_units(
     redacted_before = policy.redact([one for one, _ in pairs])
     redacted_after = policy.redact([other for _, other in pairs])
     return sum(one != other for one, other in zip(redacted_before, redacted_after, strict=True))
+
+
+def _masked_runs(sentences: Iterable[Sentence], public: Set[str]) -> list[Sentence]:
+    view: list[Sentence] = []
+    for sentence in sentences:
+        if sentence.text in public:
+            view.append(sentence)
+            continue
+        if view and view[-1].text == MASK:
+            view.pop()
+        view.append(Sentence(MASK, sentence.space))
+    return view
 
 
 def _deduplicated(texts: Sequence[str], duplicates: Duplicates, known: Set[str]) -> list[str]:

@@ -53,11 +53,14 @@ def train_by_crt(
     stage: str,
     run: str,
     sketch: tuple[str, ...] = (),
+    rehearsal: Sequence[Example] = (),
 ) -> Released[nn.Module]:
     """Train `model` in place by CRT, or go on with a run that `checkpoints` holds.
 
-    `mechanism` is of DP-SGD over the private part, under REPLACE_ONE. Without a public text it is
-    DP-SGD alone; raises PrivacyError without a private one, since nothing would be protected.
+    `mechanism` is of DP-SGD over the private part, under REPLACE_ONE. `rehearsal` are examples of
+    texts that everybody may read, which come in each public pass, so that what is masked in the
+    corpus is not forgotten. Without those and a public part it is DP-SGD alone; raises PrivacyError
+    without a private part, since nothing would be protected.
     """
     if mechanism.relation is not Relation.REPLACE_ONE:
         raise InvariantError("confidentiality replaces a secret: account under REPLACE_ONE")
@@ -71,7 +74,7 @@ def train_by_crt(
             "the conservative policy calls every text public, so that none would be protected. "
             "Leave it out, or make it stricter."
         )
-    examples = [example for unit in public._per_unit for example in unit]
+    examples = [*(example for unit in public._per_unit for example in unit), *rehearsal]
     epoch_steps = max(1, round(1 / mechanism.rate))
 
     def pass_over_public(step: int) -> None:

@@ -29,13 +29,17 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 40
 
 @dataclass(frozen=True, kw_only=True)
 class CurveFigure:
-    """`rows`: panel, arm, x, value, low, high, the bounds NaN where there is no interval."""
+    """`rows`: panel, arm, x, value, low, high, the bounds NaN where there is no interval.
+
+    `floor` is where the y axis begins, unless something lies below.
+    """
 
     name: str
     title: str
     x: str
     y: str
     rows: pd.DataFrame
+    floor: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +64,11 @@ def render_curve_page(page: CurvePage) -> str:
         columns=list(page.table.columns),
         rows=page.table.astype(object).where(page.table.notna(), "–").to_numpy().tolist(),
         figures=[
-            {"title": figure.title, "panel": str(panel), "chart": curves(figure, own, styles)}
+            {
+                "title": figure.title,
+                "panel": f"{panel}: {figure.y}",
+                "chart": curves(figure, own, styles),
+            }
             for figure in page.figures
             for panel, own in figure.rows.groupby("panel", sort=False)
         ],
@@ -69,11 +77,12 @@ def render_curve_page(page: CurvePage) -> str:
 
 def curves(figure: CurveFigure, rows: pd.DataFrame, styles: dict[str, tuple[str, int]]) -> Markup:
     """One line an arm with a mark a point; a whisker where there is an interval."""
+    least = min(figure.floor, float(rows[["value", "low"]].min().min()))
     most = float(rows[["value", "high"]].max().max())
     x = Scale(
         low=float(rows["x"].min()), high=float(rows["x"].max()), start=_LEFT, end=_WIDTH - _RIGHT
     )
-    y = Scale(low=0, high=max(most, 1e-9), start=_HEIGHT - _BOTTOM, end=_TOP)
+    y = Scale(low=max(0.0, least), high=max(most, 1e-9), start=_HEIGHT - _BOTTOM, end=_TOP)
     parts = [line([(_LEFT, y(t)), (_WIDTH - _RIGHT, y(t))], "rule") for t in y.ticks()]
     parts += [text(short(t), _LEFT - 7, y(t) + 4, anchor="end") for t in y.ticks()]
     for arm, own in rows.groupby("arm", sort=False):
@@ -98,16 +107,15 @@ def curves(figure: CurveFigure, rows: pd.DataFrame, styles: dict[str, tuple[str,
     return chart(parts, width=_WIDTH, height=_HEIGHT, label=f"{figure.y} by {figure.x}")
 
 
-def vega_lite(figure: CurveFigure) -> dict[str, Any]:
-    """The figure as a Vega-Lite specification with its data in it."""
-    by_x = {"field": "x", "type": "quantitative", "title": figure.x}
+def dvc_template() -> dict[str, Any]:
+    """A Vega-Lite template of DVC that draws a figure's rows, a facet a panel and a line an arm."""
+    by_x = {"field": "x", "type": "quantitative", "title": "<DVC_METRIC_X_LABEL>"}
     by_arm = {"field": "arm", "type": "nominal", "title": None}
-    value = {"field": "value", "type": "quantitative", "title": figure.y}
-    records = figure.rows.astype(object).where(figure.rows.notna(), None).to_dict("records")
+    value = {"field": "value", "type": "quantitative", "title": "<DVC_METRIC_Y_LABEL>"}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": figure.title,
-        "data": {"values": records},
+        "title": "<DVC_METRIC_TITLE>",
+        "data": {"values": "<DVC_METRIC_DATA>"},
         "facet": {"field": "panel", "columns": 2, "title": None},
         "spec": {
             "layer": [
@@ -117,7 +125,7 @@ def vega_lite(figure: CurveFigure) -> dict[str, Any]:
                 },
                 {
                     "mark": "rule",
-                    "transform": [{"filter": "isValid(datum.low)"}],
+                    "transform": [{"filter": "isValid(datum.low) && datum.low !== ''"}],
                     "encoding": {
                         "x": by_x, "y": {"field": "low", "type": "quantitative"},
                         "y2": {"field": "high"}, "color": by_arm,

@@ -27,7 +27,7 @@ stages:
 """
 STARTER = """
 import os, subprocess, sys
-command = [sys.executable, "-m", "flows.leash", str(os.getpid()), "repro"]
+command = [sys.executable, "-m", "flows.leash", str(os.getpid()), "dvc", "repro"]
 subprocess.run(command, check=False)
 """
 
@@ -76,7 +76,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 def test_dvc_does_not_start_for_a_parent_that_is_gone() -> None:
     finished = subprocess.run(
-        [sys.executable, "-m", "flows.leash", "1", "version"], cwd=ROOT, check=False,
+        [sys.executable, "-m", "flows.leash", "1", "dvc", "version"], cwd=ROOT, check=False,
         capture_output=True,
     )  # fmt: skip
     assert finished.returncode == 1

@@ -21,6 +21,7 @@ from tests.integration.project import Project, make_project
 pytestmark = [pytest.mark.xdist_group("sweep"), pytest.mark.slow, pytest.mark.timeout(1200)]
 COMMAND = (sys.executable, "-m", "flows.sweep", "sweep.yaml", "--jobs", "1")
 SWEEP = {
+    "kind": "pipelines",
     "sets": {"letters": {"file": "set.yaml"}},
     "epsilons": [1.0],
     "seeds": [1],

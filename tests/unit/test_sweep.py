@@ -11,7 +11,7 @@ import yaml
 from sugarbush.errors import ParamsError
 from sugarbush.overlay import lay_over
 from sugarbush.params import parse_params
-from sugarbush.sweep import Sweep, load_fields, load_sweep, points
+from sugarbush.sweep import Kind, Sweep, kind_of, load_fields, load_sweep, points
 from tests.settings import ROOT, settings
 
 PUBLIC: dict[str, Any] = {
@@ -22,6 +22,7 @@ PUBLIC: dict[str, Any] = {
 
 def sweep_of(**changes: Any) -> Sweep:
     fields: dict[str, Any] = {
+        "kind": "pipelines",
         "sets": {"letters": {"file": "letters.yaml"}},
         "epsilons": [1.0, 4.0],
         "seeds": [1, 2],
@@ -155,3 +156,16 @@ def test_the_preset_changes_how_maple_chooses_and_nothing_that_is_charged() -> N
     changed = lay_over(fields, load_fields(ROOT / "settings" / "sugarbush.yaml"))
     assert changed == ["evolve.maple.distinct", "evolve.maple.final"]
     assert parse_params(fields).privacy == parse_params(settings()).privacy
+
+
+def test_every_committed_grid_names_its_kind() -> None:
+    kinds = {path.name: kind_of(path) for path in (ROOT / "settings").glob("crt_figures*.yaml")}
+    assert set(kinds.values()) == {Kind.LEAKAGE}
+    assert kind_of(ROOT / "settings/sweep.yaml") is Kind.PIPELINES
+
+
+@pytest.mark.parametrize("line", ["sets: {}", "kind: other"])
+def test_a_grid_of_no_kind_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "grid.yaml").write_text(line)
+    with pytest.raises(ParamsError, match="kind: expected one of pipelines, leakage"):
+        kind_of(tmp_path / "grid.yaml")

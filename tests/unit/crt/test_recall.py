@@ -3,7 +3,7 @@
 import pytest
 
 from sugarbush.crt.patterns import PlainWords, RegexDetector
-from sugarbush.crt.recall import Labelled, measure
+from sugarbush.crt.recall import Labelled, measure, shown
 from sugarbush.crt.redact import Policy
 from sugarbush.errors import InputError
 
@@ -37,11 +37,28 @@ def test_gamma_is_the_upper_bound_and_not_the_rate():
     assert measured.delta_2 == 0
 
 
-def test_delta_2_counts_unmasked_secrets_in_public_texts():
-    sample = [labelled("my pin is seven", ("seven", "PIN")), labelled("call me 1", ("1", "PIN"))]
+def test_delta_2_counts_the_secrets_that_show_in_the_public_part():
+    sample = [
+        labelled("It is late. My pin is seven.", ("seven", "PIN")),
+        labelled("It is late. Call me 1.", ("1", "PIN")),
+        labelled("Call 555-010-2345 now.", ("555-010-2345", "PHONE")),
+    ]
     measured = measure(sample, POLICY, name="s", conservative=PlainWords())
-    assert (measured.public.count, measured.public.total) == (1, 2)
+    assert (measured.public.count, measured.public.total) == (1, 3)
     assert measured.delta_2 == measured.public.upper
+
+
+def test_a_secret_that_moves_the_end_of_a_sentence_shows():
+    # Masked, "J." ends a sentence, and "Good bye." stands by itself in the public part.
+    sample = [labelled("I am Smith J. Good bye.", ("Smith J", "NAME"))]
+    assert shown(sample, POLICY, PlainWords()) == [True]
+    ends = [labelled("Room A. Dr. Hi.", ("Dr", "TITLE"))]
+
+    class Nothing:
+        def is_public(self, texts):
+            return [False] * len(texts)
+
+    assert shown(ends, POLICY, Nothing()) == [True]
 
 
 @pytest.mark.parametrize("span", [(0, 99, "X"), (3, 3, "X"), (-1, 2, "X")])

@@ -43,19 +43,48 @@ def test_duplicates_are_found_before_anything_is_redacted():
 
 
 def test_without_a_conservative_policy_everything_is_private():
-    assert screened("hello there", "call 555-010-2345").public._per_unit == [False, False]
-
-
-def test_a_text_with_a_mask_is_private_whatever_the_policy_says():
-    class Careless:
-        def is_public(self, texts):
-            return [True] * len(texts)
-
-    result = screened("hello there", "call 555-010-2345", "hello there", conservative=Careless())
-    assert result.public._per_unit == [True, False, False]
+    result = screened("hello there", "call 555-010-2345")
     public, private = result.parts()
-    assert public._per_unit == ["hello there"]
-    assert private._per_unit == [f"call {MASK}", MASK]
+    assert (public._per_unit, result.private_count()) == ([], 2)
+    assert private._per_unit == ["hello there", f"call {MASK}"]
+
+
+class Careless:
+    """Calls every sentence public."""
+
+    def is_public(self, texts):
+        return [True] * len(texts)
+
+
+def test_a_sentence_with_a_mask_is_private_whatever_the_policy_says():
+    result = screened("hello there", "Hi. Call 555-010-2345. Bye.", conservative=Careless())
+    assert result.views._per_unit == ["hello there", f"Hi. {MASK} Bye."]
+    public, private = result.parts()
+    assert public._per_unit == result.views._per_unit
+    assert private._per_unit == [f"Hi. Call {MASK}. Bye."]
+    assert result.private_count() == 1
+
+
+def test_a_run_of_private_sentences_is_one_mask():
+    view = screened("We met. Room 7 then. Or Room 8.\nIt was late.", conservative=PlainWords())
+    assert view.views._per_unit == [f"We met. {MASK}\nIt was late."]
+
+
+def test_a_text_with_a_mask_alone_in_its_view_is_in_the_private_part_only():
+    public, private = screened("Room 7. Room 8.", "We met.", conservative=PlainWords()).parts()
+    assert (public._per_unit, private._per_unit) == (["We met."], ["Room 7. Room 8."])
+
+
+_SAID = ["We met.", "It is late.", "Room zorro 7.", "My pin is zorro1", "Call 555-010-2345."]
+
+
+@given(st.lists(st.lists(st.sampled_from(_SAID), max_size=5), max_size=6))
+def test_the_public_part_is_the_same_when_a_secret_in_private_sentences_is_masked(documents):
+    texts = [" ".join(sentences) for sentences in documents]
+    replaced = [text.replace("zorro", "[hidden 9]") for text in texts]  # private as a mask is
+    public, _ = screened(*texts, conservative=PlainWords()).parts()
+    other, _ = screened(*replaced, conservative=PlainWords()).parts()
+    assert public._per_unit == other._per_unit
 
 
 def test_all_public_and_all_private_corpora_are_split_as_they_are():

@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.crt.arms import Start
-from benchmarks.crt.corpus import Corpus, Planted
-from benchmarks.crt.grid import Grid
 from sugarbush.attacks.exposure import candidate_losses, ranked
 from sugarbush.attacks.membership import Attack, attack, by_perplexity, by_reference, groups
 from sugarbush.crt.marked import marked_units
 from sugarbush.crt.patterns import RegexDetector
 from sugarbush.crt.redact import Policy
 from sugarbush.dpsgd.language_modelling import Example, pad_together, token_losses
+from sugarbush.leakage.corpus import Corpus, Planted
+from sugarbush.leakage.grid import Grid
+from sugarbush.leakage.start import Start
 
 BATCH = 32
 Candidates = tuple[list[int], NDArray[np.int64]]
@@ -38,9 +38,10 @@ class Losses:
 
 
 def losses_of(model: Any, start: Start, corpus: Corpus) -> Losses:
-    """What all attacks but exposure are made of."""
+    """What all attacks but exposure are made of: of as many members as others."""
     (members, _), (others, whole) = (
-        _mean_losses(model, start.examples(texts)) for texts in (corpus.members, corpus.others)
+        _mean_losses(model, start.examples(texts[: len(corpus.others)]))
+        for texts in (corpus.members, corpus.others)
     )
     marks = marked_units(
         corpus.others,

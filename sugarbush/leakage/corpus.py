@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import pandas as pd
-
-from benchmarks.crt.grid import Grid, Point, Sizes
 from sugarbush.attacks.canaries import Canary, draw_canaries, inserted, missed
 from sugarbush.crt.findings import Finding
 from sugarbush.crt.patterns import RegexDetector
 from sugarbush.crt.redact import Policy
+from sugarbush.errors import InputError
+from sugarbush.leakage.grid import Grid, Point, Sizes
 from sugarbush.randomness import hash_share, public_rng
 
 
@@ -25,21 +23,18 @@ class Corpus:
     others: list[str]
 
 
-def read(sizes: Sizes, *, seed: int) -> Corpus:
-    """The first texts by their hash; which of them are members is by `seed`.
+def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
+    """The first of `texts` by their hash, each once; which of them are members is by `seed`.
 
-    Raises ValueError when the set is too small.
+    Raises InputError when there are too few.
     """
-    frame = pd.read_parquet(Path(sizes.file))
-    if "is_canary" in frame:
-        frame = frame[~frame["is_canary"]]
-    texts = sorted(frame["text"].unique(), key=hash_share)
+    ordered = sorted(set(texts), key=hash_share)
     wanted = sizes.public + sizes.members + sizes.others
-    if len(texts) < wanted:
-        raise ValueError(f"{sizes.file} has {len(texts)} texts; the grid asks for {wanted}")
-    rest = texts[sizes.public : wanted]
+    if len(ordered) < wanted:
+        raise InputError(f"{sizes.file} has {len(ordered)} texts; the grid asks for {wanted}")
+    rest = ordered[sizes.public : wanted]
     sides = [rest[place] for place in public_rng(seed, "sides").permutation(len(rest))]
-    return Corpus(texts[: sizes.public], sides[: sizes.members], sides[sizes.members :])
+    return Corpus(ordered[: sizes.public], sides[: sizes.members], sides[sizes.members :])
 
 
 @dataclass(frozen=True)
@@ -67,6 +62,7 @@ class Planted:
 
 
 def plant(corpus: Corpus, grid: Grid, point: Point) -> Planted:
+    """The arm's own corpus, before anything is trained on it."""
     canaries = draw_canaries(count=grid.canaries, seed=point.seed)
     overlooked = missed(canaries, gamma=point.gamma or 0.0, seed=point.seed)
     return Planted(

@@ -1,67 +1,59 @@
-"""The grid's tables, curves and page: means over seeds with Student's intervals.
-
-Writes   table.csv            one row a condition: every figure with its bounds
-         <figure>.csv         what DVC plots:  dvc plots show <figure>.csv -x x -y value
-         <figure>.vl.json     the same as a Vega-Lite specification
-         index.html           the page
-"""
+"""A grid's tables and curves: means over seeds with Student's intervals."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.crt.grid import WITH_POLICY, Arm, Grid
 from sugarbush.attacks.membership import over_seeds
 from sugarbush.crt.confidentiality import allowed
-from sugarbush.paths import make_private, whole_file
-from sugarbush.report.curves import CurveFigure, CurvePage, render_curve_page, vega_lite
+from sugarbush.leakage.grid import WITH_POLICY, Arm, Grid
+from sugarbush.report.curves import CurveFigure, CurvePage
 
 _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
+
+
+@dataclass(frozen=True)
+class _Leak:
+    """What is drawn over gamma: its title and unit, what a guess has, and where its axis begins."""
+
+    title: str
+    y: str
+    guess: float
+    floor: float
+
+
 _OVER_GAMMA = {
-    "exposure_highest": ("Exposure of the likeliest canary", "bits"),
-    "exposure_mean": ("Mean exposure of the canaries", "bits"),
-    "membership_accuracy": ("Membership of a text", "accuracy"),
-    "group_accuracy": ("Membership of a group", "accuracy"),
+    "exposure_highest": _Leak("Exposure of the likeliest of ten canaries", "bits", 4.2, 0.0),
+    "exposure_mean": _Leak("Mean exposure of the canaries", "bits", 1.44, 0.0),
+    "membership_accuracy": _Leak("Membership of a text", "accuracy", 0.5, 0.4),
+    "group_accuracy": _Leak("Membership of a group", "accuracy", 0.5, 0.4),
 }
+_GUESS = "a guess"
+_PERPLEXITIES = ["perplexity", "perplexity_outside"]
+_RATIOS = {name: f"{name}_ratio" for name in _PERPLEXITIES}
 _MEASURED = [
-    "perplexity", "perplexity_outside", *_OVER_GAMMA,
+    *_PERPLEXITIES, *_RATIOS.values(), *_OVER_GAMMA,
     *(f"{attack}_{kind}" for attack in ("membership", "reference", "group")
       for kind in ("auc", "tpr_1")),
 ]  # fmt: skip
 _ACCOUNTED = (0.01, 0.1, 0.5)
-_EPSILONS = np.linspace(0.1, 4, 40)
+_EPSILONS = np.linspace(0.25, 4, 16)
 
 
-def write_figures(done: Sequence[dict[str, Any]], grid: Grid, folder: Path) -> None:
-    """Everything that the points so far show."""
-    if not done:
-        raise SystemExit("no point is finished")
-    table = summarised(pd.DataFrame(done))
-    page = CurvePage(
-        name=f"Confidential training: {folder.name}",
+def page_of(table: pd.DataFrame, grid: Grid, *, name: str) -> CurvePage:
+    """Everything that the points of `table`, as `summarised` gives it, show."""
+    return CurvePage(
+        name=f"Confidential training: {name}",
         remarks=remarks(table, grid),
         table=readable(table),
         figures=(*over_gamma(table, grid), over_epsilon(table, grid), accounting()),
     )
-    make_private(folder)
-    with whole_file(folder / "table.csv") as path:
-        table.to_csv(path, index=False)
-    for figure in page.figures:
-        with whole_file(folder / f"{figure.name}.csv") as path:
-            figure.rows.to_csv(path, index=False)
-        with whole_file(folder / f"{figure.name}.vl.json") as path:
-            path.write_text(json.dumps(vega_lite(figure)))
-    with whole_file(folder / "index.html") as path:
-        path.write_text(render_curve_page(page), encoding="utf-8")
-    print(readable(table).to_string(index=False))
-    print(folder / "index.html")
 
 
 def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
@@ -70,19 +62,30 @@ def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
         f"{name}: {s.public} public texts, {s.members} members, {s.others} others"
         for name, s in grid.sets.items()
     )
-    seeds = f"{table['seeds'].min()} to {table['seeds'].max()} seeds a point, 95% intervals"
+    fewest, most = table["seeds"].min(), table["seeds"].max()
+    seeds = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     return (
-        f"{sizes}. {grid.canaries} canaries, {grid.repeats} copies each. {seeds} by Student's t.",
-        "Without a leak the mean exposure is 1.44 bits and the highest of ten 4.2; the accuracy of "
-        "an attack that guesses is 0.5.",
+        f"{sizes}. {grid.canaries} canaries, {grid.repeats} copies each. Seeds a point: {seeds}; "
+        "intervals are 95% by Student's t.",
         "CRT's noise is made for a miss rate of at least "
         f"{grid.gammas[1]:g}; its epsilon is Bayesian, under replacement. That of dpsgd is of "
         "adding or removing a record. The two are not to be compared as numbers.",
+        "crt-conservative trains without noise on sentences that hold no secret by a conservative "
+        "policy. Its delta has the bound on that policy's misses on top; crt's is without one.",
     )
 
 
-def summarised(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row a condition: each figure's mean over seeds, `_low` and `_high`; NaN for one seed."""
+def summarised(done: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """A row a condition: each figure's mean over seeds, `_low` and `_high`; NaN for one seed.
+
+    `perplexity_ratio` is over that of `nonprivate` with the same seed; NaN before that is finished.
+    """
+    frame = pd.DataFrame(done)
+    same = ["set_name", "model", "seed"]
+    ceiling = frame[frame["arm"] == Arm.NONPRIVATE.value].set_index(same)[_PERPLEXITIES]
+    frame = frame.join(ceiling, on=same, rsuffix="_nonprivate")
+    for measured, ratio in _RATIOS.items():
+        frame[ratio] = frame[measured] / frame[f"{measured}_nonprivate"]
     return pd.DataFrame(
         dict(zip(_CONDITION, condition, strict=True)) | _means(own)
         for condition, own in frame.groupby(_CONDITION, dropna=False, sort=False)
@@ -90,10 +93,9 @@ def summarised(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _means(own: pd.DataFrame) -> dict[str, float]:
-    ratio = own["perplexity"] / own["start_perplexity"]
     found: dict[str, float] = {
         "seeds": len(own), "noise": own["noise"].mean(), "promised": own["promised"].max(),
-        "start_perplexity": own["start_perplexity"].mean(), "over_start": ratio.mean(),
+        "delta": own["delta"].max(),
     }  # fmt: skip
     for name in _MEASURED:
         interval = over_seeds(own[name].tolist())
@@ -106,7 +108,9 @@ def _means(own: pd.DataFrame) -> dict[str, float]:
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     """The table as it is read: a figure and its interval in one cell."""
-    shown = table[[*_CONDITION, "seeds", "promised"]].copy()
+    shown = table[[*_CONDITION, "seeds"]].copy()
+    for name in ("promised", "delta"):
+        shown[name] = [f"{value:.3g}" for value in table[name]]
     for name in _MEASURED:
         shown[name] = [
             f"{row[name]:.3g}"
@@ -128,10 +132,16 @@ def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
         for row in first.to_dict("records")
         for gamma in ([row["gamma"]] if Arm(row["arm"]) in WITH_POLICY else grid.gammas)
     ]
-    for name, (title, y) in _OVER_GAMMA.items():
+    for name, leak in _OVER_GAMMA.items():
+        drawn = [_curve_row(row, row["gamma"], name) for row in rows]
+        drawn += [
+            {"panel": panel, "arm": _GUESS, "x": gamma, "value": leak.guess,
+             "low": math.nan, "high": math.nan}
+            for panel in dict.fromkeys(row["panel"] for row in drawn) for gamma in grid.gammas
+        ]  # fmt: skip
         yield CurveFigure(
-            name=f"{name}_by_gamma", title=title, x="gamma", y=y,
-            rows=pd.DataFrame(_curve_row(row, row["gamma"], name) for row in rows),
+            name=f"{name}_by_gamma", title=leak.title, x="gamma", y=leak.y, floor=leak.floor,
+            rows=pd.DataFrame(drawn),
         )  # fmt: skip
 
 
@@ -139,7 +149,7 @@ def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
     """Figure 2: perplexity of held-out texts; the arms without noise are level lines."""
     at = table["gamma"].isna() | (table["gamma"] == grid.gammas[1])
     noisy = table[table["epsilon"].notna() & at]
-    level = table[table["arm"] == Arm.NONPRIVATE.value]
+    level = table[table["arm"].isin([Arm.PUBLIC.value, Arm.NONPRIVATE.value])]
     ends = sorted({noisy["epsilon"].min(), noisy["epsilon"].max()})
     rows = [_curve_row(row, row["epsilon"], "perplexity") for row in noisy.to_dict("records")]
     rows += [_curve_row(row, x, "perplexity") for row in level.to_dict("records") for x in ends]

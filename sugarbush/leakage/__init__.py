@@ -1,0 +1,1 @@
+"""What confidential training costs and gives away, beside its baselines. On public data alone."""

@@ -1,0 +1,189 @@
+"""A batch of a leakage grid: plant canaries, train by each arm, attack, and keep the figures.
+
+    python -m tasks.leakage settings/crt_figures.yaml customersim/gpt2/0
+
+Reads    the grid file, the set's parquet file
+Writes   data/private/leakage/           first models, and what policies miss
+         data/private/leakage/<grid>/    one file a finished point (tasks/leakage_points.py)
+Spends   nothing of a release: the sets are declared public. Trainings are noted in a ledger of
+         their own, and a corpus that the ledgers know as a release is refused
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from sugarbush.attacks.canaries import PREFIX
+from sugarbush.attacks.exposure import candidate_tokens
+from sugarbush.crt.patterns import RegexDetector
+from sugarbush.crt.policies import make_public_policy
+from sugarbush.crt.recall import Labelled, measure
+from sugarbush.crt.redact import Policy
+from sugarbush.dpsgd import models
+from sugarbush.leakage.arms import Trial, train_arm
+from sugarbush.leakage.corpus import Corpus, divided, plant
+from sugarbush.leakage.grid import Grid, Model, Point, Sizes
+from sugarbush.leakage.measure import Candidates, Losses, attacks, losses_of
+from sugarbush.leakage.start import Start, train_start, untrained
+from sugarbush.params import Purpose
+from sugarbush.paths import Roots, make_private, state_root, whole_file
+from sugarbush.privacy.draws import digest_of
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.ledger import Ledger, keyed_sketch
+from sugarbush.privacy.unit import Unit
+from tasks import stage
+from tasks.labelled import load_labelled
+from tasks.leakage_points import NAME, Points
+
+TEXT = "text"
+_MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}  # of the settings: the first model
+
+
+class Laboratory:
+    """Figures of points; what they have in common is made once."""
+
+    def __init__(self, base: Path, grid: Grid) -> None:
+        self._base, self._grid, self._state = base, grid, state_root(base)
+        self._kept = make_private(Roots(base).private / NAME)
+        self.corpus = cache(self._read)
+        self.start = cache(self._make_start)
+        self.candidates = cache(self._make_candidates)
+        self.before = cache(self._measure_start)
+        self.delta_2 = cache(self._measure_policy)
+
+    def measured(self, point: Point) -> dict[str, Any]:
+        """Train at `point`, and what the model can do and gives away."""
+        began = time.process_time()
+        corpus = self.corpus(point.set_name, point.seed)
+        planted = plant(corpus, self._grid, point)
+        start = self.start(point.set_name, point.model)
+        with tempfile.TemporaryDirectory(dir=self._kept) as scratch:
+            trial = Trial(
+                grid=self._grid,
+                point=point,
+                start=start,
+                corpus=corpus,
+                planted=planted,
+                delta_2=self.delta_2(point.set_name),
+                ledger=self._ledger(point.set_name, NAME),
+                scratch=Path(scratch),
+            )
+            trained = train_arm(trial)
+        return {
+            "noise": trained.noise,
+            "promised": trained.epsilon,
+            "delta": trained.delta,
+            **attacks(
+                trained.model,
+                losses_of(trained.model, start, corpus),
+                self.before(point.set_name, point.model, point.seed),
+                planted,
+                self.candidates(point.set_name, point.model),
+                grid=self._grid,
+                seed=point.seed,
+            ),
+            "cpu_s": round(time.process_time() - began, 1),
+        }
+
+    def _read(self, set_name: str, seed: int) -> Corpus:
+        sizes = self._grid.sets[set_name]
+        frame = pd.read_parquet(self._base / sizes.file)
+        if "is_canary" in frame:  # of the set's own making
+            frame = frame[~frame["is_canary"]]
+        corpus = divided(frame[TEXT].tolist(), sizes, seed=seed)
+        sketch = keyed_sketch(corpus.members, key=state_key(self._state))
+        self._ledger(set_name, Purpose.BENCHMARK.value).check((), sketch=sketch)
+        return corpus
+
+    def _ledger(self, set_name: str, purpose: str) -> Ledger:
+        return Ledger(
+            self._state,
+            dataset=set_name,
+            purpose=purpose,
+            unit=Unit.RECORD,
+            cap=math.inf,
+            delta=self._grid.delta,
+        )
+
+    def _make_start(self, set_name: str, model: Model) -> Start:
+        own = self._grid.models[model]
+        public = self.corpus(set_name, 0).public  # the same for every seed
+        made_of = digest_of(
+            public=public,
+            shape=own.shape.model_dump(mode="json"),
+            training=own.training.model_dump(mode="json", include=_MADE_FROM),
+        )
+        kept = self._kept / f"{set_name}-{model}-{made_of[:12]}.pt"
+        start = untrained(public, own.shape, model)
+        if kept.exists():
+            start.model.load_state_dict(torch.load(kept, weights_only=True))
+            return start
+        train_start(start, public, own.training)
+        with whole_file(kept) as path:
+            torch.save(start.model.state_dict(), path)
+        return start
+
+    def _measure_start(self, set_name: str, model: Model, seed: int) -> Losses:
+        start = self.start(set_name, model)
+        return losses_of(start.model, start, self.corpus(set_name, seed))
+
+    def _make_candidates(self, set_name: str, model: Model) -> Candidates:
+        return candidate_tokens(self.start(set_name, model).tokenizer, prefix=models.END + PREFIX)
+
+    def _measure_policy(self, set_name: str) -> float:
+        """The upper bound of the share of labelled secrets that the public part would show."""
+        sizes = self._grid.sets[set_name]
+        made_of = digest_of(
+            file=sizes.file, secrets=sizes.secrets, conservative=self._grid.conservative
+        )
+        kept = self._kept / f"{set_name}-policy-{made_of[:12]}.json"
+        if not kept.exists():
+            found = measure(
+                list(self._labelled(sizes)),
+                Policy([RegexDetector()]),
+                name=set_name,
+                conservative=make_public_policy(self._grid.conservative),
+            )
+            with whole_file(kept) as path:
+                path.write_text(json.dumps(asdict(found)) + "\n")
+        return float(json.loads(kept.read_text())["public"]["upper"])
+
+    def _labelled(self, sizes: Sizes) -> Iterator[Labelled]:
+        """The set's texts with those of their spans that are secrets."""
+        for one in load_labelled(self._base, sizes.file, text_column=TEXT):
+            spans = tuple(span for span in one.spans if span[2] in sizes.secrets)
+            yield Labelled(text=one.text, spans=spans)
+
+
+def run(base: Path, file: Path, batch: str) -> None:
+    """Bring a batch up to date, point by point."""
+    kept = Points(base, file)
+    laboratory = Laboratory(base, kept.grid)
+    for point in kept.unfinished(batch):
+        kept.keep(point, laboratory.measured(point))
+        print(f"{batch} {point.arm} gamma {point.gamma} epsilon {point.epsilon}", flush=True)
+
+
+def main() -> None:
+    """Run a batch in the current folder."""
+    parser = argparse.ArgumentParser(prog="python -m tasks.leakage")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("batch", help="set/model/seed, as tasks.leakage_points prints them")
+    asked = parser.parse_args()
+    stage.guarded(NAME, lambda base: run(base, asked.file, asked.batch))
+
+
+if __name__ == "__main__":
+    main()

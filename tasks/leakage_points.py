@@ -1,0 +1,66 @@
+"""Which points of a leakage grid are finished, and their figures.
+
+    python -m tasks.leakage_points settings/crt_figures.yaml    # prints the batches to be run
+
+Reads    the grid file
+Writes   data/private/leakage/<grid>/<key>.json    one a finished point, whole or not at all
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sugarbush.leakage.grid import Grid, Point, load_grid, points
+from sugarbush.paths import Roots, make_private, whole_file
+from tasks import stage
+
+NAME = "leakage"
+
+
+class Points:
+    """The points of one grid on file. What a grid no longer asks for is kept and not shown."""
+
+    def __init__(self, base: Path, file: Path) -> None:
+        self.grid: Grid = load_grid(base / file)
+        self._folder = Roots(base).private / NAME / file.stem
+
+    def done(self) -> list[dict[str, Any]]:
+        """The figures of the finished points, in the order of the grid."""
+        files = map(self._file, points(self.grid))
+        return [json.loads(file.read_text()) for file in files if file.exists()]
+
+    def unfinished(self, batch: str | None = None) -> Iterator[Point]:
+        """The points without figures, of `batch` or of all."""
+        for point in points(self.grid):
+            if batch in (None, point.batch) and not self._file(point).exists():
+                yield point
+
+    def keep(self, point: Point, figures: dict[str, Any]) -> None:
+        """Put a finished point on file."""
+        make_private(self._folder)
+        with whole_file(self._file(point)) as path:
+            path.write_text(json.dumps(point.model_dump(mode="json") | figures) + "\n")
+
+    def _file(self, point: Point) -> Path:
+        return self._folder / f"{point.key(self.grid)}.json"
+
+
+def _print_batches(base: Path, file: Path) -> None:
+    for batch in dict.fromkeys(point.batch for point in Points(base, file).unfinished()):
+        print(batch)
+
+
+def main() -> None:
+    """Print what is not finished in the current folder."""
+    parser = argparse.ArgumentParser(prog="python -m tasks.leakage_points")
+    parser.add_argument("file", type=Path)
+    file: Path = parser.parse_args().file
+    stage.guarded(NAME, lambda base: _print_batches(base, file))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The flow over a leakage grid: what is finished is kept, what fails leaves the rest on the page."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from sugarbush.leakage.grid import Arm
+from tasks.leakage_points import Points
+from tests.settings import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+FIGURES = {
+    "noise": 0.0, "promised": 0.0, "delta": 1e-5, "perplexity": 3.0, "perplexity_outside": 1.5,
+    "exposure_mean": 1.4, "exposure_highest": 4.2,
+    **{f"{attack}_{kind}": 0.5 for attack in ("membership", "reference", "group")
+       for kind in ("accuracy", "auc", "tpr_1")},
+}  # fmt: skip
+
+
+def swept(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flows.sweep", "grid.yaml", "--jobs", "1"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "SUGARBUSH_STATE": str(folder / "state")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_grid_is_known_by_its_kind_and_a_failed_batch_leaves_the_others(tmp_path: Path) -> None:
+    fields = yaml.safe_load((ROOT / "settings/crt_figures_small.yaml").read_text())
+    fields["sets"]["customersim"]["file"] = "no_such.parquet"
+    fields["seeds"] = 2
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))
+    kept = Points(tmp_path, Path("grid.yaml"))
+    for point in list(kept.unfinished("customersim/gpt2/0")):
+        kept.keep(point, FIGURES)
+    finished = swept(tmp_path)
+    assert finished.returncode == 1
+    assert "failed, the rest is in the table: customersim/gpt2/1\n" in finished.stderr
+    reports = tmp_path / "reports/internal/leakage/grid"
+    table = pd.read_csv(reports / "table.csv")
+    assert set(table["arm"]) == {arm.value for arm in Arm} - {"sdp"}
+    assert (table["seeds"] == 1).all()
+    assert "Mean exposure" in (reports / "index.html").read_text(encoding="utf-8")
+    assert reports.stat().st_mode & 0o077 == 0

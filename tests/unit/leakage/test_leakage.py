@@ -1,0 +1,196 @@
+"""A leakage grid: its points, every arm on every model, what is kept, and its figures."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+from sugarbush.attacks.canaries import CANDIDATES
+from sugarbush.errors import LedgerError, ParamsError
+from sugarbush.leakage import measure
+from sugarbush.leakage.figures import accounting, over_gamma, summarised
+from sugarbush.leakage.grid import Arm, Grid, Model, load_grid, points
+from sugarbush.privacy.events import NonPrivate
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.ledger import Ledger, keyed_sketch
+from sugarbush.privacy.unit import Unit
+from tasks import leakage
+from tasks.leakage_points import Points
+
+SETTINGS = Path(__file__).parents[3] / "settings"
+GRIDS = sorted(path.name for path in SETTINGS.glob("crt_figures*.yaml"))
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def fields(tmp_path):
+    texts = [f"SYS: how can I help, {n}?\nUSR: my phone is 555-010-{n:04d}." for n in range(60)]
+    phone = [[{"start": t.index("555"), "end": len(t) - 1, "label": "PHONE"}] for t in texts]
+    frame = pd.DataFrame({"text": texts, "spans": [json.dumps(spans) for spans in phone]})
+    frame.to_parquet(tmp_path / "texts.parquet")
+    small = yaml.safe_load((SETTINGS / "crt_figures_small.yaml").read_text())
+    own = small["models"]["gpt2"]
+    own["training"] |= {"public_epochs": 0.5, "epochs": 0.5, "noisy_epochs": 0.5}
+    own["shape"] = {"vocabulary": 300, "context": 32, "layers": 1, "width": 8}
+    return small | {
+        "sets": {
+            "one": {
+                "file": "texts.parquet", "purpose": "benchmark", "public": 20, "members": 20,
+                "others": 20, "secrets": ["PHONE"],
+            }
+        },
+        "models": {
+            "gpt2": own | {"arms": [arm.value for arm in Arm if arm is not Arm.SDP]},
+            "lstm": own | {"arms": ["nonprivate", "sdp", "crt"]},
+        },
+        "seeds": 2, "repeats": 2, "groups": 8, "group_size": 3, "gammas": [0.0, 0.5],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def grid(fields):
+    return Grid.model_validate(fields)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_committed_grids_train_arms_without_a_policy_once_a_seed(name):
+    grid = load_grid(SETTINGS / name)
+    found = list(points(grid))
+    assert len({point.key(grid) for point in found}) == len(found)
+    ordinary = [p for p in found if p.arm is Arm.NONPRIVATE]
+    assert len(ordinary) == grid.seeds * len(grid.sets) * len(grid.models)
+    confidential = [p for p in found if p.arm is Arm.CRT]
+    conditions = len(grid.gammas) + len(grid.epsilons) - 1
+    assert len(confidential) == conditions * len(ordinary)
+    batches = [p.batch for p in found]
+    assert batches == sorted(batches)
+
+
+def test_a_point_is_another_one_when_anything_it_follows_from_has_changed(grid, fields):
+    point = next(points(grid))
+
+    def key(**changes):
+        return point.key(Grid.model_validate(fields | changes))
+
+    own = fields["models"]["gpt2"]
+    changed = own | {"training": own["training"] | {"epochs": 9.0}}
+    assert key(models=fields["models"] | {"gpt2": changed}) != point.key(grid)
+    assert key(models=fields["models"] | {"lstm": changed}) == point.key(grid)
+    assert key(seeds=9) == point.key(grid)
+    assert key(delta=1e-6) != point.key(grid)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"purpose": "release"}, r"sets\.one is not declared public"),
+        ({"purpose": "example"}, r"sets\.one is not declared public"),
+        ({"members": 1}, r"sets\.one\.members"),
+    ],
+)
+def test_a_set_that_is_not_declared_public_is_refused(fields, tmp_path, changes, said):
+    fields["sets"]["one"] |= changes
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))
+    with pytest.raises(ParamsError, match=said):
+        load_grid(tmp_path / "grid.yaml")
+
+
+def test_selective_noise_is_refused_on_a_model_that_cannot_have_it(fields, tmp_path):
+    fields["models"]["gpt2"]["arms"] = ["sdp"]
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))
+    with pytest.raises(ParamsError, match="needs the LSTM"):
+        load_grid(tmp_path / "grid.yaml")
+
+
+def test_a_corpus_that_is_known_as_a_release_is_refused(grid, tmp_path, state):
+    texts = pd.read_parquet(tmp_path / "texts.parquet")["text"]
+    released = Ledger(
+        state, dataset="letters", purpose="release", unit=Unit.RECORD, cap=math.inf, delta=1e-5
+    )
+    sketch = keyed_sketch(texts, key=state_key(state))
+    released.charge(NonPrivate(), stage="finetune", run="1", sketch=sketch)
+    with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
+        leakage.Laboratory(tmp_path, grid).corpus("one", 0)
+
+
+def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, monkeypatch):
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))
+    kept = Points(tmp_path, Path("grid.yaml"))
+    grid = kept.grid
+    torch.set_num_threads(1)
+    losses = np.arange(CANDIDATES, dtype=float)
+    monkeypatch.setattr(measure, "candidate_losses", lambda *_: losses)
+    monkeypatch.setattr(leakage, "candidate_tokens", lambda *_, **__: ())
+    own = leakage.Laboratory(tmp_path, grid)
+    tried = {}
+    for point in points(grid):
+        if (point.model, point.arm) not in tried and point.gamma != 0:
+            kept.keep(point, own.measured(point))
+            tried[point.model, point.arm] = None
+    assert len(tried) == 9
+    again = Points(tmp_path, Path("grid.yaml"))
+    tried |= {(Model(found["model"]), Arm(found["arm"])): found for found in again.done()}
+    assert len(list(again.unfinished())) == len(list(points(grid))) - len(tried)
+    for (_, arm), found in tried.items():
+        assert math.isfinite(found["perplexity"])
+        noisy = (Arm.SDP, Arm.DPSGD, Arm.CRT, Arm.CRT_CONSERVATIVE)
+        assert (found["noise"] > 0) == (arm in noisy)
+        assert math.isfinite(found["promised"]) == (arm in {*noisy, Arm.PUBLIC} - {Arm.SDP})
+        assert len(found["exposure_missed"]) == (5 if found["gamma"] else 0)
+    confidential, conservative = (tried[Model.GPT2, arm] for arm in (Arm.CRT, Arm.CRT_CONSERVATIVE))
+    assert confidential["promised"] <= 1
+    assert conservative["promised"] == pytest.approx(confidential["promised"])
+    # No secret of 60 shows in the public part: its share is below 1 - 0.05^(1/60).
+    assert conservative["delta"] == pytest.approx(confidential["delta"] + 1 - 0.05 ** (1 / 60))
+    entries = Ledger(
+        state, dataset="one", purpose="leakage", unit=Unit.RECORD, cap=math.inf, delta=1e-5
+    ).entries()
+    assert len(entries) == len(tried) - 1  # all but `public`
+    start = leakage.Laboratory(tmp_path, grid).start("one", Model.LSTM).model.state_dict()
+    for name, weight in own.start("one", Model.LSTM).model.state_dict().items():
+        torch.testing.assert_close(start[name], weight)
+
+
+def made_up(grid):
+    rng = np.random.default_rng(1)
+    return [
+        {**point.model_dump(mode="json"), "noise": 1.0,
+         "promised": math.inf, "delta": 1e-5, "start_perplexity": 9.0,
+         "start_perplexity_outside": 5.0, "exposure_missed": [],
+         **{name: float(rng.uniform()) for name in (
+             "perplexity", "perplexity_outside", "exposure_mean", "exposure_highest",
+             *(f"{attack}_{kind}" for attack in ("membership", "reference", "group")
+               for kind in ("accuracy", "auc", "tpr_1")))}}
+        for point in points(grid)
+    ]  # fmt: skip
+
+
+def test_an_interval_is_over_seeds_and_an_arm_without_a_policy_is_a_level_line(grid):
+    done = made_up(grid)
+    table = summarised(done)
+    assert set(table["seeds"]) == {2}
+    ours = [p["exposure_mean"] for p in done if (p["model"], p["arm"]) == ("gpt2", "nonprivate")]
+    (row,) = table[(table["model"] == "gpt2") & (table["arm"] == "nonprivate")].to_dict("records")
+    margin = 12.7062 * np.std(ours, ddof=1) / math.sqrt(2)  # Student's t with one degree of freedom
+    assert row["exposure_mean"] == pytest.approx(np.mean(ours))
+    assert row["exposure_mean_high"] == pytest.approx(np.mean(ours) + margin, rel=1e-4)
+    figure = next(f for f in over_gamma(table, grid) if f.name == "exposure_mean_by_gamma")
+    level = figure.rows.query("panel == 'one, gpt2' and arm == 'nonprivate'")
+    assert list(level["x"]) == [0.0, 0.5]
+    assert level["value"].nunique() == 1
+
+
+def test_the_accounting_at_gamma_is_that_of_the_theorem():
+    rows = accounting().rows
+    last = rows[rows["arm"] == "gamma 0.1"].iloc[-1]
+    assert math.log1p(0.1 * math.expm1(last["value"])) == pytest.approx(last["x"])
