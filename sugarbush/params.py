@@ -576,7 +576,7 @@ class CrtParams(NoisyStepsParams):
     public file of texts with labelled spans, on which the miss rate is measured; `gamma` None takes
     its upper bound, or 1 where nothing was measured. `known` is a file of public texts, whose
     sentences are no duplicates. `conservative`, plain_words or a token classification model, says
-    which sentences are public; None: none is. `epsilon` is the Bayesian one that the noise is made for.
+    which sentences are public; None: none is. The noise is made for `epsilon`, the Bayesian one.
     """
 
     detectors: tuple[str, ...]

@@ -1,12 +1,25 @@
-"""Which points of a sweep run alone."""
+"""Which points of a sweep run alone, and what is told of those that failed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from flows import sweep
+from flows.pipeline import StageFailedError
 from flows.sweep import first_of_each_group
 
 
 def test_the_first_of_every_group_runs_alone() -> None:
     points = [Path(name) for name in ("a/public", "b/public", "a/maple", "b/maple", "c/maple")]
     assert first_of_each_group(points) == [Path("a/public"), Path("b/public"), Path("c/maple")]
+
+
+def test_what_failed_is_named_after_the_page_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(sweep, "house", lambda *command: made.append(command))
+    with pytest.raises(StageFailedError, match=r"in the table: one/gpt2/1$"):
+        sweep.tell("tasks.leakage_page", "grid.yaml", [Path("one/gpt2/1")])
+    sweep.tell("tasks.leakage_page", "grid.yaml", [])
+    assert made == [("tasks.leakage_page", "grid.yaml")] * 2

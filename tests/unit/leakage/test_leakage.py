@@ -127,7 +127,6 @@ def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, mon
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))
     kept = Points(tmp_path, Path("grid.yaml"))
     grid = kept.grid
-    torch.set_num_threads(1)
     losses = np.arange(CANDIDATES, dtype=float)
     monkeypatch.setattr(measure, "candidate_losses", lambda *_: losses)
     monkeypatch.setattr(leakage, "candidate_tokens", lambda *_, **__: ())
