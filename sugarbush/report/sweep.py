@@ -98,40 +98,46 @@ def _one(figures: pd.DataFrame, metric: str, space: str) -> Figure:
 def render_sweep_page(page: SweepPage) -> str:
     """The self-contained page."""
     table = headline(page.figures)
-    arms = [arm for arm in dict.fromkeys(table["arm"]) if arm != REAL]
-    shown = [item for item in _SHOWN if table[item[0]].notna().any()]
-    styles = series_styles(arms)
+    styles = series_styles([arm for arm in dict.fromkeys(table["arm"]) if arm != REAL])
     return TEMPLATES.get_template("sweep.html.jinja").render(
         **inlined(),
         name=page.name,
         intervals=page.intervals,
         missing=page.missing,
         styles=styles,
-        seeds=table["seed"].nunique(),
-        shown=shown,
-        learns=bool(table["accuracy"].notna().any()),
         sets=[
-            {
-                "name": str(name),
-                "rows": [_cells(row) for row in own.to_dict("records")],
-                "charts": [
-                    {"title": title, "better": better,
-                     "chart": forest(own, column, title=title, styles=styles)}
-                    for column, _, _, title, better in shown
-                ],
-                "epsilons": [
-                    {"title": title, "better": better, "chart": chart_}
-                    for column, _, _, title, better in shown
-                    if (chart_ := _by_epsilon(own, column, title=title, styles=styles))
-                ],
-                "calls": [
-                    {"epsilon": epsilon_text(epsilon), "chart": chart_}
-                    for epsilon, chart_ in _by_calls(page.figures, str(name), styles)
-                ],
-            }
+            _section(str(name), own, page.figures, styles)
             for name, own in table.groupby("set", sort=False)
         ],
-    )  # fmt: skip
+    )
+
+
+def _section(
+    name: str, table: pd.DataFrame, figures: pd.DataFrame, styles: dict[str, tuple[str, int]]
+) -> dict[str, Any]:
+    """One set: what was measured on it as a table and as charts, and nothing else."""
+    shown = [item for item in _SHOWN if table[item[0]].notna().any()]
+    return {
+        "name": name,
+        "shown": shown,
+        "seeds": table["seed"].nunique(),
+        "learns": bool(table["accuracy"].notna().any()),
+        "rows": [_cells(row) for row in table.to_dict("records")],
+        "charts": [
+            {"title": title, "better": better,
+             "chart": forest(table, column, title=title, styles=styles)}
+            for column, _, _, title, better in shown
+        ],
+        "epsilons": [
+            {"title": title, "better": better, "chart": chart_}
+            for column, _, _, title, better in shown
+            if (chart_ := _by_epsilon(table, column, title=title, styles=styles))
+        ],
+        "calls": [
+            {"epsilon": epsilon_text(epsilon), "chart": chart_}
+            for epsilon, chart_ in _by_calls(figures, name, styles)
+        ],
+    }  # fmt: skip
 
 
 def _cells(row: dict[Any, Any]) -> dict[str, Any]:

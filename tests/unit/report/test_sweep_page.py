@@ -115,6 +115,15 @@ def test_an_arm_at_several_epsilons_has_a_line_and_one_at_a_single_epsilon_none(
     assert "by epsilon" not in alone
 
 
+def test_a_set_shows_what_was_measured_on_it_and_nothing_of_another() -> None:
+    more = pd.DataFrame([row("maple", 0.6, set="notes", metric="coverage")])
+    both = pd.concat([figures(), more], ignore_index=True)
+    written = render_sweep_page(SweepPage(name="m", intervals="", figures=both, missing=()))
+    letters, notes = written.split('<section id="letters">')[1].split('<section id="notes">')
+    assert "Coverage" not in letters and "Coverage" in notes
+    assert "MAUVE" in letters and "MAUVE" not in notes.split("</section>")[0]
+
+
 def test_accuracy_that_nobody_measured_has_no_column() -> None:
     assert "Accuracy ↑" in page()
     without = figures()[lambda f: f["metric"] != "accuracy"]
