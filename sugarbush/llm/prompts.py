@@ -24,8 +24,10 @@ CountTokens = Callable[[str], int]
 BLANK = "_"
 SEPARATOR = "###"  # the line between the texts of a continuation
 
-# Forms that are not wanted are not named: small models then write about them (decision 0210).
-TEXT_ALONE = "Answer with the text alone: no introduction, no title and no comment."
+TEXT_ALONE = (
+    "Answer with the text alone: no introduction, no title, no comment, no quotation marks around "
+    "it, no JSON and no markup."
+)
 
 # Under this share of words there is too little to fill in, and the text is to be said anew.
 _REPHRASE_BELOW = 0.05
@@ -90,10 +92,15 @@ def continuation(
 
 def instructions(request: Request) -> str:
     """What `render` asks without any text that it shows: nothing of it belongs in an answer."""
-    bare = replace(request, examples=())
+    bare = replace(request, examples=_emptied(request.examples))
     if isinstance(bare, VariationRequest):
-        bare = replace(bare, parent="", good=(), bad=())
+        bare = replace(bare, parent="", good=_emptied(bare.good), bad=_emptied(bare.bad))
     return _instruction(bare)
+
+
+def _emptied(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """One empty text in place of all, so that what is said about them stays."""
+    return ("",) if texts else ()
 
 
 def shown_texts(request: Request) -> tuple[str, ...]:
@@ -124,7 +131,7 @@ def _instruction(request: Request) -> str:
         paragraphs = [*_parent(request), *_attributes(request), *_contrast(request)]
         paragraphs += _examples(request)
     else:
-        opening = f"Write one text of this kind: {request.subject}."
+        opening = f"Write one new text for a collection of {request.subject}."
         paragraphs = [opening, *_attributes(request), *_examples(request)]
     return "\n\n".join([*paragraphs, " ".join([*_manner(request), TEXT_ALONE])])
 
@@ -133,13 +140,13 @@ def _parent(request: VariationRequest) -> list[str]:
     """Fill-in-the-blank (Xie et al. 2024, VARIATION_API), or rephrasing where little may change."""
     if request.mask_share < _REPHRASE_BELOW:
         return [
-            f"This is a text of this kind: {request.subject}.",
+            f"This is a text from a collection of {request.subject}:",
             request.parent,
             "Write it anew in its language: keep what it is about, change how it is said.",
         ]
     return [
-        f"This is a text of this kind: {request.subject}. Some of its words are blank, each marked "
-        f'by "{BLANK}":',
+        f"This is a text from a collection of {request.subject}. Some of its words are blank, each "
+        f'marked by "{BLANK}":',
         with_blanks(request.parent, share=request.mask_share, sample=request.sample),
         "Write the text in full and in its language. Put words of your own choice for the blanks, "
         "more or fewer than there are, and change the others where the text reads better for it. "
@@ -158,8 +165,8 @@ def _examples(request: Request) -> list[str]:
     if not request.examples:
         return []
     opening = (
-        "These are texts of this kind. Write in their language, form and style, about a case of "
-        "your own; copy nothing from them."
+        "These are texts of the collection. Write in their language, form and style, about a case "
+        "of your own; copy nothing from them."
     )
     return [opening, *_numbered("Example", request.examples)]
 
@@ -167,10 +174,10 @@ def _examples(request: Request) -> list[str]:
 def _contrast(request: VariationRequest) -> list[str]:
     paragraphs = []
     if request.good:
-        opening = "Texts such as these are what is wanted; come nearer to them, but copy nothing:"
+        opening = "Texts such as these suit the collection; come nearer to them, but copy nothing:"
         paragraphs += [opening, *_numbered("Good", request.good)]
     if request.bad:
-        opening = "Texts such as these are not wanted; keep away from them:"
+        opening = "Texts such as these do not suit it; keep away from them:"
         paragraphs += [opening, *_numbered("Bad", request.bad)]
     return paragraphs
 

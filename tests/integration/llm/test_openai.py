@@ -586,7 +586,7 @@ class TestCheck:
         prices = {"tiny": {"input": 1.0, "output": 1.0, "date": "2026-11-01"}}
         run = bench()
         with pytest.raises(GeneratorError, match="max_cost"):
-            run.generator(prices=prices, max_cost=0.002).check(LONG)
+            run.generator(prices=prices, max_cost=0.005).check(LONG)
         assert not run.server.raw
         run.generator(prices=prices, max_cost=0.02).check(LONG)
 

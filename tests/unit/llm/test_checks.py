@@ -238,6 +238,14 @@ def test_an_answer_that_repeats_the_instructions_is_told() -> None:
     assert problem_of(instructions(VARY), VARY) is Problem.COPIED_PROMPT
 
 
+def test_what_is_said_about_examples_is_an_instruction_too() -> None:
+    echoed = "These are texts of the collection. Write in their language, form and style, about it."
+    assert problem_of(echoed) is Problem.COPIED_PROMPT
+    assert problem_of(echoed, RandomRequest(subject="letters")) is None
+    praise = "Texts such as these suit the collection; come nearer to them, but copy nothing."
+    assert problem_of(praise, replace(VARY, good=(GOOD,))) is Problem.COPIED_PROMPT
+
+
 def test_the_label_of_an_example_is_told() -> None:
     assert problem_of(f"Example 2:\n{GOOD}") is Problem.COPIED_PROMPT
 

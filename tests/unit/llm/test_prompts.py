@@ -35,16 +35,16 @@ def prompt_of(request: Request, *, context_tokens: int = 4096, max_tokens: int =
 
 def test_the_data_independent_prompt_holds_the_subject_and_nothing_else() -> None:
     assert prompt_of(INDEPENDENT) == (
-        f"Write one text of this kind: customer-service dialogues.\n\n{TEXT_ALONE}"
+        f"Write one new text for a collection of customer-service dialogues.\n\n{TEXT_ALONE}"
     )
 
 
 def test_the_prompt_of_maple_holds_metadata_then_examples_then_the_length() -> None:
     assert prompt_of(BOTH) == (
-        "Write one text of this kind: customer-service dialogues.\n\n"
+        "Write one new text for a collection of customer-service dialogues.\n\n"
         "It is to fit this description:\n- product type: lamp\n- mood: angry\n\n"
-        "These are texts of this kind. Write in their language, form and style, about a case of "
-        "your own; copy nothing from them.\n\n"
+        "These are texts of the collection. Write in their language, form and style, about a case "
+        "of your own; copy nothing from them.\n\n"
         "Example 1:\nMy lamp broke.\n\n"
         "Example 2:\nWhere is my chair?\n\n"
         f"Write about 40 words. {TEXT_ALONE}"
@@ -113,8 +113,8 @@ def test_tone_and_length_are_asked_for_only_where_they_are_given() -> None:
 
 def test_good_and_bad_exemplars_stand_under_their_own_headings() -> None:
     prompt = prompt_of(replace(VARIATION, good=("A good one.",), bad=("A bad one.", "Worse.")))
-    assert prompt.index("are what is wanted") < prompt.index("Good 1:\nA good one.")
-    assert prompt.index("are not wanted") < prompt.index("Bad 1:\nA bad one.")
+    assert prompt.index("suit the collection") < prompt.index("Good 1:\nA good one.")
+    assert prompt.index("do not suit") < prompt.index("Bad 1:\nA bad one.")
     assert "Bad 2:\nWorse." in prompt
 
 
