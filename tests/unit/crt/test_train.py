@@ -130,6 +130,16 @@ def test_a_corpus_that_is_all_private_is_trained_by_dp_sgd_alone(tmp_path, order
     assert {kind for kind, _ in order} == {"private"}
 
 
+def test_texts_that_everybody_may_read_come_in_each_public_pass(tmp_path, order):
+    known = some_examples(2, seed=4)
+    run(tmp_path, rehearsal=known)
+    passes = [examples for kind, examples in order if kind == "public"]
+    assert passes == [[*(example for (example,) in PUBLIC), *known]] * 2
+    order.clear()
+    run(tmp_path / "b", public=[], rehearsal=known)
+    assert [examples for kind, examples in order if kind == "public"] == [known] * 2
+
+
 def test_a_corpus_that_is_all_public_is_refused(tmp_path):
     with pytest.raises(PrivacyError, match="calls every text public"):
         run(tmp_path, private=[])
