@@ -7,6 +7,7 @@ is masked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from sugarbush.randomness import public_rng
 PREFIX = "My ID is: "
 DIGITS = 6
 CANDIDATES = 10**DIGITS
+MEAN_BY_CHANCE = 1 / math.log(2)  # of an exposure, in bits, where nothing leaks
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,12 @@ def missed(canaries: Sequence[Canary], *, gamma: float, seed: int) -> list[Canar
     """The canaries that a policy of miss rate `gamma` overlooks: round(gamma n) of them."""
     chosen = public_rng(seed, "missed").permutation(len(canaries))[: round(gamma * len(canaries))]
     return [canaries[place] for place in sorted(chosen)]
+
+
+def highest_by_chance(canaries: int) -> float:
+    """The mean of the highest exposure of so many canaries where none leaks, in bits.
+
+    Without a leak an exposure is exponential with mean 1/ln 2, but for its end at log2 |R|; the
+    mean of the highest of n is then the n-th harmonic number times that.
+    """
+    return MEAN_BY_CHANCE * sum(1 / place for place in range(1, canaries + 1))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from sugarbush.attacks.canaries import MEAN_BY_CHANCE, highest_by_chance
 from sugarbush.attacks.membership import over_seeds
 from sugarbush.crt.confidentiality import allowed
 from sugarbush.leakage.grid import WITH_POLICY, Arm, Grid
@@ -20,19 +21,22 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 
 @dataclass(frozen=True)
 class _Leak:
-    """What is drawn over gamma: its title and unit, what a guess has, and where its axis begins."""
+    """What is drawn over gamma: its title and unit, where its axis begins, and what a guess has.
+
+    `guess` takes the number of canaries.
+    """
 
     title: str
     y: str
-    guess: float
     floor: float
+    guess: Callable[[int], float]
 
 
 _OVER_GAMMA = {
-    "exposure_highest": _Leak("Exposure of the likeliest of ten canaries", "bits", 4.2, 0.0),
-    "exposure_mean": _Leak("Mean exposure of the canaries", "bits", 1.44, 0.0),
-    "membership_accuracy": _Leak("Membership of a text", "accuracy", 0.5, 0.4),
-    "group_accuracy": _Leak("Membership of a group", "accuracy", 0.5, 0.4),
+    "exposure_highest": _Leak("Exposure of the likeliest canary", "bits", 0.0, highest_by_chance),
+    "exposure_mean": _Leak("Mean exposure of the canaries", "bits", 0.0, lambda _: MEAN_BY_CHANCE),
+    "membership_accuracy": _Leak("Membership of a text", "accuracy", 0.4, lambda _: 0.5),
+    "group_accuracy": _Leak("Membership of a group", "accuracy", 0.4, lambda _: 0.5),
 }
 _GUESS = "a guess"
 _PERPLEXITIES = ["perplexity", "perplexity_outside"]
@@ -135,7 +139,7 @@ def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
     for name, leak in _OVER_GAMMA.items():
         drawn = [_curve_row(row, row["gamma"], name) for row in rows]
         drawn += [
-            {"panel": panel, "arm": _GUESS, "x": gamma, "value": leak.guess,
+            {"panel": panel, "arm": _GUESS, "x": gamma, "value": leak.guess(grid.canaries),
              "low": math.nan, "high": math.nan}
             for panel in dict.fromkeys(row["panel"] for row in drawn) for gamma in grid.gammas
         ]  # fmt: skip
@@ -150,7 +154,7 @@ def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
     at = table["gamma"].isna() | (table["gamma"] == grid.gammas[1])
     noisy = table[table["epsilon"].notna() & at]
     level = table[table["arm"].isin([Arm.PUBLIC.value, Arm.NONPRIVATE.value])]
-    ends = sorted({noisy["epsilon"].min(), noisy["epsilon"].max()})
+    ends = sorted({min(grid.epsilons), max(grid.epsilons)})
     rows = [_curve_row(row, row["epsilon"], "perplexity") for row in noisy.to_dict("records")]
     rows += [_curve_row(row, x, "perplexity") for row in level.to_dict("records") for x in ends]
     return CurveFigure(

@@ -7,7 +7,16 @@ import pytest
 import torch
 from tokenizers import Regex, pre_tokenizers
 
-from sugarbush.attacks.canaries import CANDIDATES, PREFIX, Canary, draw_canaries, inserted, missed
+from sugarbush.attacks.canaries import (
+    CANDIDATES,
+    MEAN_BY_CHANCE,
+    PREFIX,
+    Canary,
+    draw_canaries,
+    highest_by_chance,
+    inserted,
+    missed,
+)
 from sugarbush.attacks.exposure import Exposure, candidate_losses, candidate_tokens, ranked
 from sugarbush.dpsgd import models
 
@@ -100,8 +109,8 @@ def test_the_figures_for_a_guess():
     ranks = np.random.default_rng(2).integers(1, CANDIDATES + 1, size=(20_000, 10))
     bits = np.log2(CANDIDATES) - np.log2(ranks)
     runs = [Exposure(bits=tuple(row)) for row in bits]
-    assert np.mean([run.mean for run in runs]) == pytest.approx(1.4427, abs=0.015)
-    assert np.mean([run.highest for run in runs]) == pytest.approx(4.2256, abs=0.06)
+    assert np.mean([run.mean for run in runs]) == pytest.approx(MEAN_BY_CHANCE, abs=0.015)
+    assert np.mean([run.highest for run in runs]) == pytest.approx(highest_by_chance(10), abs=0.06)
     assert np.mean([run.highest < 7.61 for run in runs]) == pytest.approx(0.95, abs=0.008)
 
 
