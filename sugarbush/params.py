@@ -482,11 +482,12 @@ class EvolveParams(Section):
 class PretrainParams(Section):
     """The tiny GPT-2, trained on public text alone.
 
-    The simulator writes `texts` by the schema; `sources` adds public files, as for the pool, and
-    the donated examples come in `donated_copies` each.
+    The simulator writes `texts` by the schema, each after so many donated `examples`; `sources`
+    adds public files, as for the pool, and the donated examples come in `donated_copies` each.
     """
 
     texts: Annotated[int, Field(ge=20)]
+    examples: Annotated[int, Field(ge=0)]
     sources: tuple[PoolSource, ...]
     vocabulary: Annotated[int, Field(ge=300)]
     layers: Annotated[int, Field(ge=1)]

@@ -5,14 +5,16 @@ Writes   data/public/pretrained/     model and tokenizer, pretrain.json
 Spends   nothing; no private record is read
 
 The simulator writes most of the text, by codes drawn uniformly from the schema's public values, so
-that the model meets the control codes before it is fine-tuned. The donated examples, which are not
-protected, are read several times: they are few, and all that shows how the private texts are
-written. Nothing is written where `finetune` names another model.
+that the model meets the control codes before it is fine-tuned. It is shown the donated examples
+nearest to the codes, as `maple` shows them to a generator: they are not protected, few, and all
+that tells how the private texts are written. The model reads them too. Nothing is written where
+`finetune` names another model.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,7 @@ from sugarbush.dpsgd.language_modelling import Example, perplexity
 from sugarbush.dpsgd.ordinary import train_on_public
 from sugarbush.dpsgd.train import Decay, Learning
 from sugarbush.llm.client import RandomRequest
+from sugarbush.llm.examples import choose_examples
 from sugarbush.llm.simulator.writer import Simulator
 from sugarbush.params import TINY, Params, PretrainParams
 from sugarbush.paths import Roots, find_input, require, whole_folder
@@ -48,9 +51,9 @@ def run(base: Path, params: Params) -> None:
         leave_note(roots.public / "pretrained")
         return
     schema = load_schema(find_input(base, params.prepare.schema_))
-    texts, codes = simulated(schema, settings)
+    given, given_codes = donated(roots, schema)
+    texts, codes = simulated(schema, settings, given, given_codes)
     others = _others(base, settings)
-    given, given_codes = donated(roots, schema, copies=settings.donated_copies)
     tokenizer = models.train_tokenizer([*texts, *others, *given], vocabulary=settings.vocabulary)
     length = settings.max_length
     examples = [
@@ -58,7 +61,7 @@ def run(base: Path, params: Params) -> None:
         *plain_examples(others, tokenizer=tokenizer, max_length=length),
     ]
     held, kept = _split([example for (example,) in examples], settings.seed)
-    kept += [
+    kept += settings.donated_copies * [
         example
         for (example,) in examples_of(
             given, given_codes, schema=schema, tokenizer=tokenizer, max_length=length
@@ -111,32 +114,49 @@ def _others(base: Path, settings: PretrainParams) -> tuple[str, ...]:
 
 
 def simulated(
-    schema: Schema, settings: PretrainParams
+    schema: Schema,
+    settings: PretrainParams,
+    examples: Sequence[str] = (),
+    example_codes: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Texts by the simulator and their codes (n, d), drawn uniformly: nothing of it is private."""
+    """Texts by the simulator and their codes (n, d), drawn uniformly: nothing of it is private.
+
+    Each is written after the `settings.examples` of `examples` (m,) that are nearest to its codes
+    by theirs (m, d). The bucket of values that the schema does not name is asked for by no text.
+    """
     rng = public_rng(settings.seed, "codes")
     columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]
     codes = np.stack(columns, axis=1)
+    shown = np.empty((settings.texts, 0), dtype=np.int64)
+    if example_codes is not None:
+        shown = choose_examples(
+            codes, example_codes, k=settings.examples, rng=public_rng(settings.seed, "near")
+        )
+    buckets = {attribute.name: attribute.other for attribute in schema.attributes}
     writer = Simulator(seed=settings.seed)
     texts = tuple(
         writer.write(
             RandomRequest(
-                subject=schema.subject, attributes=schema.decode(tuple(row)), sample=number
+                subject=schema.subject,
+                attributes=tuple(
+                    (name, value)
+                    for name, value in schema.decode(tuple(row))
+                    if value != buckets[name]
+                ),
+                examples=tuple(examples[place] for place in near),
+                sample=number,
             )
         )
-        for number, row in enumerate(codes.tolist())
+        for number, (row, near) in enumerate(zip(codes.tolist(), shown.tolist(), strict=True))
     )
     return texts, codes
 
 
-def donated(
-    roots: Roots, schema: Schema, *, copies: int
-) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The donated texts and their codes (n, d), `copies` times over."""
+def donated(roots: Roots, schema: Schema) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The donated texts and their codes (n, d)."""
     path = require(roots.public / "donated" / "donated.parquet", left_by="extract_metadata")
     frame = pd.read_parquet(path)
-    codes = frame[list(schema.names)].to_numpy(dtype=np.int64)
-    return tuple(frame["text"]) * copies, np.tile(codes, (copies, 1))
+    return tuple(frame["text"]), frame[list(schema.names)].to_numpy(dtype=np.int64)
 
 
 def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:

@@ -69,12 +69,12 @@ def test_one_table_and_one_training_are_charged(project: Project) -> None:
     assert [e.stage for e in project.charges()] == ["synthesize_metadata", "finetune"]
 
 
-def test_the_first_model_has_read_the_donated_examples_ten_times(project: Project) -> None:
+def test_the_first_model_has_read_the_donated_examples_twice(project: Project) -> None:
     public = project.path / "data/public"
     donated = len(pd.read_parquet(public / "donated/donated.parquet"))
     told = json.loads((public / "pretrained/pretrain.json").read_text())
     assert donated > 0
-    assert told["examples"] == 60 - 6 + 10 * donated  # six of the simulator's are to try it on
+    assert told["examples"] == 60 - 6 + 2 * donated  # six of the simulator's are to try it on
 
 
 def test_the_training_is_charged_as_a_whole_with_its_repeatable_steps(project: Project) -> None:
