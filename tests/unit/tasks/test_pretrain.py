@@ -33,9 +33,11 @@ def test_texts_are_written_after_the_donated_examples_and_are_no_copies() -> Non
     assert not set(texts) & set(EXAMPLES)
 
 
-@pytest.mark.parametrize("given", [(), (EXAMPLES, CODES)])
-def test_without_examples_the_simulator_writes_in_its_own_manner(given: tuple) -> None:
-    settings = params(pretrain__texts=60, pretrain__examples=0).pretrain
+@pytest.mark.parametrize(
+    ("shown", "given"), [(0, ()), (0, (EXAMPLES, CODES)), (10, ((), CODES[:0]))]
+)
+def test_without_examples_the_simulator_writes_in_its_own_manner(shown: int, given: tuple) -> None:
+    settings = params(pretrain__texts=60, pretrain__examples=shown).pretrain
     texts, _ = simulated(SCHEMA, settings, *given)
     assert not any("Zounds" in text for text in texts)
 
