@@ -16,7 +16,7 @@ import hmac
 import json
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +84,14 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Both parts, and how many rows became what: exact tallies, internal."""
+    """Both parts, and how many rows became what: exact tallies, internal.
+
+    `known_by` are the texts that the ledger knows the corpus by, whatever is used of each person.
+    """
 
     train: tuple[Record, ...]
     heldout: tuple[Record, ...]
+    known_by: tuple[str, ...]
     tally: dict[str, int]
 
 
@@ -232,6 +236,7 @@ def split(
     return Prepared(
         train=tuple(parts[False]),
         heldout=tuple(parts[True]),
+        known_by=tuple(r.text for r in kept),
         tally={
             "train": len(parts[False]),
             "heldout": len(parts[True]),
@@ -340,7 +345,7 @@ def prepared(base: Path, params: Params, schema: Schema) -> Prepared:
         key = state_key(state_of(params, base))
         bound = Bound(records=params.privacy.records_per_user, key=key)
     parts = split(records, settings, public=public, source=str(path), bound=bound)
-    return Prepared(train=parts.train, heldout=parts.heldout, tally={**parts.tally, **bad})
+    return replace(parts, tally={**parts.tally, **bad})
 
 
 def run(base: Path, params: Params) -> None:
@@ -353,7 +358,7 @@ def run(base: Path, params: Params) -> None:
         for part, records in (("train", parts.train), ("heldout", parts.heldout)):
             frame = _private_frame(records, schema, key=key)
             frame.to_parquet(folder / f"{part}.parquet", index=False)
-        sketch = keyed_sketch((record.text for record in parts.train), key=key)
+        sketch = keyed_sketch(parts.known_by, key=key)
         (folder / "sketch.json").write_text(json.dumps({"sketch": sketch}))
         (folder / "tally.json").write_text(json.dumps(parts.tally))
     train, heldout = (roots.private / "prepared" / f"{p}.parquet" for p in ("train", "heldout"))

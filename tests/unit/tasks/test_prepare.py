@@ -14,6 +14,7 @@ from sugarbush.errors import InputError, UsageError
 from sugarbush.params import PrepareParams
 from tasks import prepare
 from tasks.prepare import Record, split
+from tasks.private_files import load_sketch
 from tests.settings import params
 
 CANARY = "canary-7731"
@@ -208,6 +209,16 @@ def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
         prepare.run(tmp_path, settings)
         left.add(stamp.read_text())
     assert len(left) == 2
+
+
+def test_a_corpus_is_known_again_however_little_of_each_person_is_used(tmp_path: Path) -> None:
+    """Or prolific authors' corpus would have a second budget under another name."""
+    own = jsonl([{**row, "author": f"author {i % 40}"} for i, row in enumerate(rows(600))])
+    sketches = []
+    for unit in ({}, PERSONS):
+        prepare.run(tmp_path, corpus(tmp_path, own, **unit))
+        sketches.append(load_sketch(tmp_path / "data/private/prepared/sketch.json"))
+    assert sketches[0] == sketches[1]
 
 
 @pytest.mark.parametrize("author", [None, "  ", ""])
