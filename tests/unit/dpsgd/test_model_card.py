@@ -25,12 +25,13 @@ def mechanism(noise_multiplier: float) -> Mechanism:
     )
 
 
-def card(noise_multiplier: float) -> dict:
+def card(noise_multiplier: float, unit: Unit = Unit.RECORD, records_per_unit: int = 1) -> dict:
     return model_card(
         mechanism(noise_multiplier),
         steps_taken=77,
         others=[AIM],
-        unit=Unit.RECORD,
+        unit=unit,
+        records_per_unit=records_per_unit,
         delta=1e-6,
         settings=params().finetune.dpft,
     )
@@ -47,6 +48,12 @@ def test_it_states_the_mechanism_and_what_it_costs_together_with_the_count() -> 
     assert told["epsilon"] > told["epsilon_of_training_alone"]
 
 
+def test_it_says_how_many_records_of_a_person_were_used() -> None:
+    told = card(1.5, Unit.USER, 3)
+    assert (told["unit"], told["records_per_unit"]) == ("user", 3)
+    assert told["epsilon"] == card(1.5)["epsilon"]
+
+
 def test_training_without_noise_is_called_that() -> None:
     told = card(0.0)
     assert told["epsilon"] == "infinity"
@@ -56,6 +63,7 @@ def test_training_without_noise_is_called_that() -> None:
 def test_it_is_plain_json_and_holds_no_path() -> None:
     settings = params().finetune.dpft.model_copy(update={"model": "/home/someone/models/gpt2"})
     told = model_card(
-        mechanism(1.0), steps_taken=80, others=[], unit=Unit.RECORD, delta=1e-6, settings=settings
-    )
+        mechanism(1.0), steps_taken=80, others=[], unit=Unit.RECORD, records_per_unit=1, delta=1e-6,
+        settings=settings,
+    )  # fmt: skip
     assert "/home" not in json.dumps(told, allow_nan=False)
