@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sugarbush.errors import ParamsError
 from sugarbush.leakage.grid import Grid, Point, load_grid, points
 from sugarbush.paths import Roots, make_private, whole_file
 from tasks import stage
@@ -34,7 +35,9 @@ class Points:
         return [json.loads(file.read_text()) for file in files if file.exists()]
 
     def unfinished(self, batch: str | None = None) -> Iterator[Point]:
-        """The points without figures, of `batch` or of all."""
+        """The points without figures, of `batch` or of all. Raises ParamsError on no such batch."""
+        if batch is not None and batch not in {point.batch for point in points(self.grid)}:
+            raise ParamsError(f"the grid has no batch '{batch}', such as customersim/gpt2/0")
         for point in points(self.grid):
             if batch in (None, point.batch) and not self._file(point).exists():
                 yield point

@@ -123,6 +123,14 @@ def test_a_corpus_that_is_known_as_a_release_is_refused(grid, tmp_path, state):
         leakage.Laboratory(tmp_path, grid).corpus("one", 0)
 
 
+def test_a_batch_that_the_grid_has_not_is_refused(fields, tmp_path):
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))
+    kept = Points(tmp_path, Path("grid.yaml"))
+    assert {point.seed for point in kept.unfinished("one/gpt2/1")} == {1}
+    with pytest.raises(ParamsError, match="no batch 'one/gpt2/7'"):
+        list(kept.unfinished("one/gpt2/7"))
+
+
 def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, monkeypatch):
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))
     kept = Points(tmp_path, Path("grid.yaml"))
