@@ -21,7 +21,7 @@ from transformers.utils import logging
 
 from sugarbush.errors import InvariantError
 from sugarbush.metrics.downstream import Predictions
-from sugarbush.metrics.small_models import Training, device, fit, seeded
+from sugarbush.metrics.small_models import Training, device, fit, seeded, window
 
 PUBLISHED = Training(
     epochs=3, batch_texts=32, learning_rate=3e-5, weight_decay=0.01, max_tokens=128
@@ -42,18 +42,19 @@ def fine_tuned_predictions(
     """What a fine-tuned encoder says of `heldout_texts`, trained on texts with codes (m,).
 
     `values` is the size of the attribute's domain; `name` a model's name or path, None the
-    bundled MiniLM. Texts are cut at `training.max_tokens`.
+    bundled MiniLM. Texts are cut at `training.max_tokens`, or where the model ends.
     Raises InvariantError when either set is empty.
     """
     if not training_texts or not heldout_texts:
         raise InvariantError("texts to learn from and texts to judge are both needed")
     tokenizer = AutoTokenizer.from_pretrained(name or MODEL_DIR)
+    most = window(name or MODEL_DIR, tokenizer, training.max_tokens)
     model = seeded(lambda: _classifier(name or MODEL_DIR, values), seed=seed)
     codes = torch.as_tensor(np.asarray(training_codes, dtype=np.int64))
 
     def encoded(texts: Sequence[str]) -> dict[str, torch.Tensor]:
         found = tokenizer(
-            list(texts), truncation=True, max_length=training.max_tokens, padding=True,
+            list(texts), truncation=True, max_length=most, padding=True,
             return_tensors="pt",
         ).to(device())  # fmt: skip
         return dict(found)

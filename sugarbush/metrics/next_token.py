@@ -20,7 +20,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertLMHeadModel
 
 from sugarbush.errors import InvariantError
-from sugarbush.metrics.small_models import Training, device, fit, seeded
+from sugarbush.metrics.small_models import Training, device, fit, seeded, window
 
 PUBLISHED = Training(
     epochs=10, batch_texts=32, learning_rate=3e-4, weight_decay=0.01, max_tokens=128
@@ -66,8 +66,8 @@ def next_token_scores(
 ) -> TokenScores:
     """Scores on `heldout_texts` of a model trained on `training_texts` alone.
 
-    Texts are cut at `training.max_tokens`; a held-out text without a word to predict counts 0
-    tokens. Perplexities compare only between models of one tokenizer.
+    Texts are cut at `training.max_tokens`, or where the model ends; a held-out text without a word
+    to predict counts 0 tokens. Perplexities compare only between models of one tokenizer.
     Raises InvariantError when either set is empty.
     """
     if not training_texts or not heldout_texts:
@@ -75,10 +75,13 @@ def next_token_scores(
     tokenizer = AutoTokenizer.from_pretrained(decoder.name or MODEL_DIR)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    model = seeded(lambda: _decoder(decoder, tokenizer, training.max_tokens), seed=seed)
-    learnt = _Encoded(tokenizer, training_texts, training.max_tokens)
+    most = training.max_tokens
+    if decoder.name is not None:
+        most = window(decoder.name, tokenizer, most)
+    model = seeded(lambda: _decoder(decoder, tokenizer, most), seed=seed)
+    learnt = _Encoded(tokenizer, training_texts, most)
     fit(model, len(training_texts), batch_of=learnt.batch, training=training, seed=seed)
-    return _scores(model, _Encoded(tokenizer, heldout_texts, training.max_tokens), training)
+    return _scores(model, _Encoded(tokenizer, heldout_texts, most), training)
 
 
 class _Encoded:

