@@ -95,7 +95,7 @@ def run(base: Path, params: Params) -> None:
             public=public_texts(params, base),
             domain=schema.domain,
             settings=Settings(
-                clusters=wanted.clusters or max(2, count // 10),
+                clusters=wanted.clusters or clusters_for(count, len(heldout.texts)),
                 resamples=wanted.bootstrap,
                 seed=wanted.seed,
             ),
@@ -128,13 +128,21 @@ def run(base: Path, params: Params) -> None:
 def equal_count(base: Path, params: Params, schema: Schema) -> int:
     """How many texts of each arm and round are measured: as many as the smallest final set has.
 
-    Most metrics depend on the number of texts, and MAUVE on the number of clusters, a tenth of it.
+    Most metrics depend on the number of texts.
     An arm without texts has no figures and limits no other.
     """
     finals = (final_folder(Roots(base), method) / "final.parquet" for method in params.measured)
     sizes = [len(load_population(final, schema.names)) for final in finals]
     most = params.evaluate.texts or params.evaluate.max_texts
     return min([most, *(size for size in sizes if size)])
+
+
+def clusters_for(texts: int, heldout: int) -> int:
+    """How many clusters MAUVE has for arms of `texts` texts: a tenth of the smaller side.
+
+    With a tenth of the larger one a cluster holds few texts of the other, or none, by chance.
+    """
+    return max(2, min(texts, heldout) // 10)
 
 
 def trained(ruler: Yardstick, sample: Sample, *, method: str, params: Params) -> tuple[Figure, ...]:
