@@ -100,15 +100,7 @@ def run(base: Path, params: Params) -> None:
                 seed=wanted.seed,
             ),
         )
-        # Real texts measured as if they were synthetic: as near as chance draws that many.
-        given = replace(ruler.train, codes=train.codes)
-        ceiling, ceiling_given = (
-            sample.limited(count, rng=public_rng(wanted.seed, REAL))
-            for sample in (ruler.train, given)
-        )
-        figures += ruler.texts(ceiling, method=REAL, round_=FINAL)
-        figures += ruler.downstream(given, method=REAL)
-        figures += trained(ruler, ceiling_given, method=REAL, params=params)
+        figures += real_figures(ruler, train.codes, count=count, params=params)
         for method in params.measured:
             for round_, everything in stages_of(base, method, schema):
                 population = everything.take(
@@ -128,13 +120,31 @@ def run(base: Path, params: Params) -> None:
 def equal_count(base: Path, params: Params, schema: Schema) -> int:
     """How many texts of each arm and round are measured: as many as the smallest final set has.
 
-    Most metrics depend on the number of texts.
-    An arm without texts has no figures and limits no other.
+    Most metrics depend on it. An arm without texts has no figures and limits no other.
     """
     finals = (final_folder(Roots(base), method) / "final.parquet" for method in params.measured)
     sizes = [len(load_population(final, schema.names)) for final in finals]
     most = params.evaluate.texts or params.evaluate.max_texts
     return min([most, *(size for size in sizes if size)])
+
+
+def real_figures(
+    ruler: Yardstick, codes: NDArray[np.int64], *, count: int, params: Params
+) -> tuple[Figure, ...]:
+    """Real train texts measured as if they were synthetic: as near as chance draws `count`.
+
+    `codes` (n, a) are those that the train texts came with; what is trained learns from them, and
+    from no more texts than an arm has.
+    """
+    texts, given = (
+        sample.limited(count, rng=public_rng(params.evaluate.seed, REAL))
+        for sample in (ruler.train, replace(ruler.train, codes=codes))
+    )
+    return (
+        *ruler.texts(texts, method=REAL, round_=FINAL),
+        *ruler.downstream(given, method=REAL),
+        *trained(ruler, given, method=REAL, params=params),
+    )
 
 
 def clusters_for(texts: int, heldout: int) -> int:

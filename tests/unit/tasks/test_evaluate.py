@@ -1,8 +1,13 @@
 """What arms are measured with."""
 
+import numpy as np
+
+from sugarbush.metrics.evaluate import Sample, Settings
 from sugarbush.metrics.mauve import mauve
 from sugarbush.randomness import public_rng
-from tasks.evaluate import clusters_for
+from tasks.evaluate import clusters_for, real_figures
+from tasks.yardstick import ENCODER, Yardstick
+from tests.settings import params
 
 
 def test_clusters_are_a_tenth_of_the_smaller_side_and_at_least_two() -> None:
@@ -17,3 +22,25 @@ def test_few_heldout_texts_do_not_make_texts_of_their_own_kind_look_strange() ->
     heldout, arm = rows[:60], rows[60:]
     assert mauve(heldout, arm, clusters=clusters_for(len(arm), len(heldout)), seed=1) > 0.9
     assert mauve(heldout, arm, clusters=60, seed=1) < 0.7
+
+
+def test_a_model_trained_on_real_texts_sees_no_more_of_them_than_an_arm_has() -> None:
+    """One text teaches one value, so that the model can do no better than name it."""
+    codes = np.arange(40)[:, None] % 2
+    real = Sample(
+        texts=("a lamp", "my money") * 20, features={ENCODER: np.eye(2)[codes[:, 0]]}, codes=codes
+    )
+    ruler = Yardstick(
+        heldout=real, heldout_codes=codes, train=real, donated=(), public=(),
+        domain={"wish": 2}, settings=Settings(clusters=2, resamples=0, seed=1),
+    )  # fmt: skip
+    found = {
+        count: {
+            figure.metric: figure.value
+            for figure in real_figures(ruler, codes, count=count, params=params())
+            if figure.space == "wish"
+        }
+        for count in (1, 40)
+    }
+    assert found[1]["accuracy"] == found[1]["majority_accuracy"] == 0.5
+    assert found[40]["accuracy"] == 1
