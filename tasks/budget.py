@@ -79,6 +79,7 @@ def open_ledger(params: Params, base: Path) -> Ledger:
         dataset=params.privacy.dataset,
         purpose=params.privacy.purpose.value,
         unit=params.privacy.unit,
+        whose=params.prepare.user_column,
         cap=params.privacy.cap,
         delta=params.privacy.delta,
     )

@@ -44,11 +44,15 @@ _SAME_DATASET = 0.04
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One charge. `run` is the digest of the settings and inputs of the stage that drew."""
+    """One charge. `run` is the digest of the settings and inputs of the stage that drew.
+
+    `whose` names the column that said whose a record is, where the unit is a person.
+    """
 
     id: str
     time: str
     unit: Unit
+    whose: str | None = None
     stage: str
     run: str
     event: Event
@@ -60,6 +64,7 @@ class Entry:
             "id": self.id,
             "time": self.time,
             "unit": self.unit.value,
+            **({} if self.whose is None else {"whose": self.whose}),
             "stage": self.stage,
             "run": self.run,
             "event": self.event.as_dict(),
@@ -91,13 +96,22 @@ class Ledger:
     """The charges on one dataset, under one cap."""
 
     def __init__(
-        self, state: Path, *, dataset: str, purpose: str, unit: Unit, cap: float, delta: float
+        self,
+        state: Path,
+        *,
+        dataset: str,
+        purpose: str,
+        unit: Unit,
+        cap: float,
+        delta: float,
+        whose: str | None = None,
     ) -> None:
         if not _NAME.fullmatch(dataset):
             raise ParamsError(
                 "params.yaml: privacy.dataset must be a short name of a-z, 0-9, '.', '_' and '-'"
             )
         self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
+        self.whose = whose
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
@@ -127,6 +141,7 @@ class Ledger:
                 id=secrets.token_hex(8),
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
                 unit=self.unit,
+                whose=self.whose,
                 stage=stage,
                 run=run,
                 event=event,
@@ -149,11 +164,13 @@ class Ledger:
 
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
         entries = tuple(entries)
-        if any(entry.unit is not self.unit for entry in entries):
+        own = _per(self.unit, self.whose)
+        others = {_per(entry.unit, entry.whose) for entry in entries} - {own}
+        if others:
             raise LedgerError(
-                f"{self.path}: holds charges per {'/'.join(sorted({e.unit for e in entries}))}, "
-                f"which cannot be added to charges per {self.unit}: neither promise follows from "
-                "the other. Set privacy.unit back; a dataset has one unit."
+                f"{self.path}: holds charges per {'/'.join(sorted(others))}, which cannot be added "
+                f"to charges per {own}: neither promise follows from the other. Set privacy.unit "
+                "and prepare.user_column back; a dataset has one unit."
             )
         # A larger delta makes epsilon smaller: asking for one must not make room under the cap.
         delta = min([self.delta, *(entry.delta for entry in entries)])
@@ -220,6 +237,11 @@ class Ledger:
             os.close(folder)
 
 
+def _per(unit: Unit, whose: str | None) -> str:
+    """Whom a charge protects, in words."""
+    return unit.value if whose is None else f"{unit} by column '{whose}'"
+
+
 def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
     return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
 
@@ -248,6 +270,7 @@ def _parse(fields: dict[str, Any]) -> Entry:
         id=str(fields["id"]),
         time=str(fields["time"]),
         unit=Unit(fields["unit"]),
+        whose=None if (whose := fields.get("whose")) is None else str(whose),
         stage=str(fields["stage"]),
         run=str(fields["run"]),
         event=event_from_dict(fields["event"]),

@@ -240,7 +240,8 @@ def not_covered(release: Release) -> list[str]:
         items.insert(
             0,
             "Records that name another person: each is protected as its author's only. Somebody "
-            "who stands in the corpus under several names is several persons to it.",
+            "who stands in the corpus under several names is several persons to it; several under "
+            "one name, `unknown` say, are one, and each of them alone is not protected.",
         )
     if release.generator is not None and release.generator.endpoint is not None:
         items.append(

@@ -90,5 +90,5 @@ def test_no_file_outside_the_users_own_names_a_person(project: Project) -> None:
 
 
 def test_the_same_dataset_is_charged_per_person_for_good(project: Project) -> None:
-    with pytest.raises(LedgerError, match="per user, which cannot be added to charges per record"):
+    with pytest.raises(LedgerError, match="per user by column 'writer', which cannot be"):
         project.ledger.check([])

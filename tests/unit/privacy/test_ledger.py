@@ -106,6 +106,16 @@ def test_charges_per_user_are_not_added_to_charges_per_record(tmp_path: Path) ->
         charge(ledger_at(tmp_path, dataset="other"))
 
 
+def test_who_a_person_is_stays_what_it_was(tmp_path: Path) -> None:
+    """A customer less may bring other records of the household in: no household less."""
+    charge(ledger_at(tmp_path, unit=Unit.USER, whose="customer"))
+    charge(ledger_at(tmp_path, unit=Unit.USER, whose="customer"))
+    household = ledger_at(tmp_path, unit=Unit.USER, whose="household")
+    with pytest.raises(LedgerError, match=r"'customer', which cannot be added .* 'household'"):
+        charge(household)
+    assert len(household.entries()) == 2
+
+
 def test_a_result_without_dp_has_an_infinite_epsilon(tmp_path: Path) -> None:
     with pytest.raises(BudgetExceededError, match="inf"):
         charge(ledger_at(tmp_path), NonPrivate())
