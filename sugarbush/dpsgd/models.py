@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors import SafetensorError
 from tokenizers import ByteLevelBPETokenizer
 from torch import nn
 from transformers import (
@@ -27,6 +28,8 @@ from sugarbush.errors import ParamsError
 from sugarbush.randomness import seed_of
 
 END = "<|endoftext|>"
+# What the libraries raise on a folder that is missing, not a model's, damaged or of odd sizes.
+_UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
 _BLOCKS = (".h.", ".layers.")  # what the blocks of a GPT-2, and of a Llama, are called
 
 
@@ -47,19 +50,33 @@ def load(name_or_path: str, *, device: torch.device) -> tuple[Any, Any]:
     """A causal language model in float32 without dropout, and its tokenizer.
 
     A name is looked up where Hugging Face keeps its downloads, then downloaded. Dropout is off:
-    DP-SGD's noise regularises enough. Raises ParamsError when there is no such model, or when its
-    tokenizer does not mark the end of a text or has tokens that the model does not know.
+    DP-SGD's noise regularises enough. Raises ParamsError when there is no such model, when some of
+    its weights are missing, or when its tokenizer cannot read a text, does not mark its end or has
+    tokens that the model does not know.
     """
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         tokenizer = AutoTokenizer.from_pretrained(name_or_path)
-        model: Any = AutoModelForCausalLM.from_pretrained(name_or_path, dtype=torch.float32)
-    except (OSError, ValueError) as error:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            name_or_path, dtype=torch.float32, output_loading_info=True
+        )
+    except _UNREADABLE as error:
         raise ParamsError(
             f"params.yaml: finetune.model={name_or_path!r} cannot be loaded "
             f"({type(error).__name__}): it is no folder with a causal language model, and no such "
             "name could be downloaded."
         ) from None
+    model, told = loaded
+    if told["missing_keys"]:
+        raise ParamsError(
+            f"params.yaml: finetune.model={name_or_path!r} lacks {len(told['missing_keys'])} of "
+            "its weights, which would be drawn at random. Mend its files, or choose another."
+        )
+    if not tokenizer("a text")["input_ids"]:
+        raise ParamsError(
+            f"params.yaml: finetune.model={name_or_path!r} has a tokenizer that reads nothing of a "
+            "text. Put its tokenizer's files beside the weights, or choose another."
+        )
     if tokenizer.eos_token_id is None:
         raise ParamsError(
             f"params.yaml: finetune.model={name_or_path!r} has a tokenizer without an end-of-text "

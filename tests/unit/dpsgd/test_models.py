@@ -1,10 +1,12 @@
 """Models come from a folder by the code that loads the real ones."""
 
+import json
 import logging
 import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -47,6 +49,40 @@ def test_a_folder_without_a_model_is_told_with_the_setting(tmp_path, content):
         (tmp_path / "config.json").write_text(content)
     with pytest.raises(ParamsError, match=r"finetune\.model"):
         models.load(str(tmp_path), device=torch.device("cpu"))
+
+
+def damage(folder, what):
+    weights = folder / "model.safetensors"
+    match what:
+        case "no tokenizer":
+            (folder / "tokenizer.json").unlink()
+        case "tokenizer of another kind":
+            (folder / "tokenizer.json").write_text("{}")
+        case "damaged weights":
+            weights.write_bytes(b"no tensors" * 99)
+        case "a block missing":
+            left = {n: t for n, t in load_file(weights).items() if ".h.0." not in n}
+            save_file(left, weights, metadata={"format": "pt"})
+        case "another width":
+            config = json.loads((folder / "config.json").read_text())
+            (folder / "config.json").write_text(json.dumps(config | {"n_embd": 64}))
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("no tokenizer", "reads nothing of a text"),
+        ("tokenizer of another kind", "cannot be loaded"),
+        ("damaged weights", "cannot be loaded"),
+        ("a block missing", "of its weights"),
+        ("another width", "cannot be loaded"),
+    ],
+)
+def test_a_damaged_model_is_told_before_anything_is_spent(saved_model, tmp_path, what, said):
+    folder = shutil.copytree(saved_model, tmp_path / "gpt2")
+    damage(folder, what)
+    with pytest.raises(ParamsError, match=rf"finetune\.model.* {said}"):
+        models.load(str(folder), device=torch.device("cpu"))
 
 
 def test_texts_longer_than_the_model_can_read_are_refused_with_the_setting(loaded):
