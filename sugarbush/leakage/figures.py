@@ -119,7 +119,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
         shown[name] = [
             f"{row[name]:.3g}"
             + (
-                f" ({row[f'{name}_low']:.3g} to {row[f'{name}_high']:.3g})"
+                f"\u00a0({row[f'{name}_low']:.3g}–{row[f'{name}_high']:.3g})"
                 if row["seeds"] > 1
                 else ""
             )
@@ -159,7 +159,7 @@ def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
     rows += [_curve_row(row, x, "perplexity") for row in level.to_dict("records") for x in ends]
     return CurveFigure(
         name="perplexity_by_epsilon", title="Perplexity of held-out texts", x="epsilon",
-        y="perplexity", rows=pd.DataFrame(rows),
+        y="perplexity", rows=pd.DataFrame(rows), floor=1.0,
     )  # fmt: skip
 
 
