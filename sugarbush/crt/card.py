@@ -45,7 +45,7 @@ def confidentiality_card(
             "delta": average.delta,
             "delta_2": delta_2,
             "gamma": gamma,
-            "gamma_from": "a setting" if measured is None else measured.sample,
+            "gamma_from": _source(gamma, measured),
         },
         "by_gamma": [
             {"gamma": g, "epsilon": _number(point.epsilon)}
@@ -64,11 +64,18 @@ def confidentiality_card(
     }
 
 
+def _source(gamma: float, measured: Measurement | None) -> str:
+    if measured is not None and gamma == measured.gamma:
+        return measured.sample
+    return "a setting" if gamma < 1 else "nothing measured: the policy is not trusted"
+
+
 def _recall(measured: Measurement) -> dict[str, Any]:
     return {
         "sample": measured.sample,
         "confidence": measured.confidence,
         "missed": _share(measured.missed),
+        "traced": _share(measured.traced),
         "missed_by_label": {k: _share(v) for k, v in measured.missed_by_label.items()},
         "precision": _share(measured.precision),
     }

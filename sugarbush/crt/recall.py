@@ -1,8 +1,11 @@
 """How much a policy finds, measured on labelled spans, with bounds that may be relied on.
 
-A labelled secret counts as found only when it is masked whole. The false-negative rate that enters
-the accounting is an *upper* confidence bound: no miss in 200 labels still leaves 1.5%. It holds for
-secrets drawn as the labelled ones were, so a report names the sample.
+A labelled secret counts as found only when it is masked whole. Found is not enough for epsilon 0: a
+detector that takes the word before a name with it leaves another text than one that sees a mask. So
+gamma counts the secrets that leave a *trace*: those missed, and those whose replay with a mask in
+their place is redacted otherwise. What enters the accounting is an *upper* confidence bound: no
+trace in 200 labels still leaves 1.5%. It holds for secrets drawn as the labelled ones were, so a
+report names the sample.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ class Labelled:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """`missed`: secrets not masked whole, by label and in all (gamma is its `upper`).
+    """`missed`: secrets not masked whole, by label and in all. `traced`: those, and the ones that
+    are and leave a trace all the same (gamma is its `upper`).
 
     `precision`: masked spans that meet a labelled one. `public`: secrets that show in the public
     part, which a conservative policy lets through (delta_2 is its `upper`); None without one.
@@ -39,13 +43,14 @@ class Measurement:
     sample: str
     confidence: float
     missed: Share
+    traced: Share
     missed_by_label: dict[str, Share]
     precision: Share
     public: Share | None
 
     @property
     def gamma(self) -> float:
-        return self.missed.upper
+        return self.traced.upper
 
     @property
     def delta_2(self) -> float:
@@ -67,39 +72,76 @@ def measure(
     """
     _require_spans(sample, name)
     masked = policy.spans([one.text for one in sample])
+    every: list[bool] = []
     misses: dict[str, list[bool]] = defaultdict(list)
     hits = []
     for one, own in zip(sample, masked, strict=True):
         for start, end, label in one.spans:
-            misses[label].append(not any(s.start <= start and end <= s.end for s in own))
+            every.append(not any(s.start <= start and end <= s.end for s in own))
+            misses[label].append(every[-1])
         hits += [any(s.start < end and start < s.end for start, end, _ in one.spans) for s in own]
-    every = [missed for by_label in misses.values() for missed in by_label]
+    replays = replayed(sample, policy)
+    left = [missed or replay.traced for missed, replay in zip(every, replays, strict=True)]
     return Measurement(
         sample=name,
         confidence=confidence,
         missed=share(every, confidence=confidence),
+        traced=share(left, confidence=confidence),
         missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
         precision=share(hits, confidence=confidence),
         public=None
         if conservative is None
-        else share(shown(sample, policy, conservative), confidence=confidence),
+        else share(shown(replays, conservative), confidence=confidence),
     )
 
 
-def shown(sample: Sequence[Labelled], policy: Policy, conservative: PublicPolicy) -> list[bool]:
-    """Of each labelled secret whether its text's public part changes when it is masked everywhere.
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """A redacted text, and what it becomes when one of its secrets is masked everywhere before.
 
-    By a replay, as in `screening.changed_units`. A secret that moves the end of a sentence counts:
-    which sentence is the first of its kind, in this text or another, might change with it.
+    `moved`: the secret moves the end of a sentence. Which sentence is the first of its kind, in
+    this text or another, might change with it.
     """
-    pairs = [(one.text, one.text[start:end]) for one in sample for start, end, _ in one.spans]
-    replaced = [text.replace(secret, MASK) for text, secret in pairs]
-    texts = [one.text for one in sample]
-    views = dict(zip(texts, public_views(policy.redact(texts), conservative), strict=True))
-    after = public_views(policy.redact(replaced), conservative)
+
+    before: str
+    after: str
+    moved: bool
+
+    @property
+    def traced(self) -> bool:
+        """Whether the redacted text tells the secret from a mask."""
+        return self.moved or self.before != self.after
+
+
+def replayed(sample: Sequence[Labelled], policy: Policy) -> list[Replay]:
+    """A replay for each labelled secret in order, as `screening.changed_units` makes it."""
+    redacted = policy.redact([one.text for one in sample])
+    secrets = [
+        (before, one.text, one.text[start:end])
+        for before, one in zip(redacted, sample, strict=True)
+        for start, end, _ in one.spans
+    ]
+    masked = [text.replace(secret, MASK) for _, text, secret in secrets]
     return [
-        views[text] != view or _without(secret, text) != _without(MASK, other)
-        for (text, secret), other, view in zip(pairs, replaced, after, strict=True)
+        Replay(
+            before=before,
+            after=after,
+            moved=_without(secret, text) != _without(MASK, other),
+        )
+        for (before, text, secret), other, after in zip(
+            secrets, masked, policy.redact(masked), strict=True
+        )
+    ]
+
+
+def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
+    """Of each replay whether the text's public part tells the secret from a mask."""
+    befores = list(dict.fromkeys(replay.before for replay in replays))
+    views = dict(zip(befores, public_views(befores, conservative), strict=True))
+    after = public_views([replay.after for replay in replays], conservative)
+    return [
+        replay.moved or views[replay.before] != view
+        for replay, view in zip(replays, after, strict=True)
     ]
 
 

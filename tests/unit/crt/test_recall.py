@@ -3,7 +3,7 @@
 import pytest
 
 from sugarbush.crt.patterns import PlainWords, RegexDetector
-from sugarbush.crt.recall import Labelled, measure, shown
+from sugarbush.crt.recall import Labelled, measure, replayed, shown
 from sugarbush.crt.redact import Policy
 from sugarbush.errors import InputError
 
@@ -37,6 +37,16 @@ def test_gamma_is_the_upper_bound_and_not_the_rate():
     assert measured.delta_2 == 0
 
 
+def test_a_secret_that_is_masked_whole_and_leaves_a_trace_counts_for_gamma():
+    # "I'm" goes with the name, and stays where there is a mask instead of it.
+    sample = [labelled("Yep - I'm Jean Horning.", ("Jean Horning", "NAME"))] * 20
+    measured = measure(sample, Policy([RegexDetector(["NAME"])]), name="s")
+    assert (measured.missed.count, measured.traced.count) == (0, 20)
+    assert measured.gamma == 1
+    plain = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 20
+    assert measure(plain, POLICY, name="s").traced.count == 0
+
+
 def test_delta_2_counts_the_secrets_that_show_in_the_public_part():
     sample = [
         labelled("It is late. My pin is seven.", ("seven", "PIN")),
@@ -51,14 +61,14 @@ def test_delta_2_counts_the_secrets_that_show_in_the_public_part():
 def test_a_secret_that_moves_the_end_of_a_sentence_shows():
     # Masked, "J." ends a sentence, and "Good bye." stands by itself in the public part.
     sample = [labelled("I am Smith J. Good bye.", ("Smith J", "NAME"))]
-    assert shown(sample, POLICY, PlainWords()) == [True]
+    assert shown(replayed(sample, POLICY), PlainWords()) == [True]
     ends = [labelled("Room A. Dr. Hi.", ("Dr", "TITLE"))]
 
     class Nothing:
         def is_public(self, texts):
             return [False] * len(texts)
 
-    assert shown(ends, POLICY, Nothing()) == [True]
+    assert shown(replayed(ends, POLICY), Nothing()) == [True]
 
 
 @pytest.mark.parametrize("span", [(0, 99, "X"), (3, 3, "X"), (-1, 2, "X")])
