@@ -53,14 +53,16 @@ def by_reference(losses: Scores, reference_losses: Scores) -> Scores:
 def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
     """The summed scores of `count` groups of `size` texts each, drawn by a public seed.
 
-    Groups share texts, so intervals of one run are too narrow: use `over_seeds`.
-    Raises ValueError where there are fewer texts than a group has.
+    Every other group is of every other text: `attack` tries a threshold on groups that share no
+    text with those it was chosen on. Within a half they do, so intervals of one run are too narrow:
+    use `over_seeds`. Raises ValueError where there are fewer texts than two groups have.
     """
-    if len(scores) < size:
-        raise ValueError(f"{len(scores)} texts do not make a group of {size}")
+    if len(scores) < 2 * size:
+        raise ValueError(f"{len(scores)} texts do not make two groups of {size}")
     rng = public_rng(seed, "groups")
+    halves = scores[::2], scores[1::2]
     return np.array(
-        [scores[rng.choice(len(scores), size=size, replace=False)].sum() for _ in range(count)]
+        [rng.choice(halves[place % 2], size=size, replace=False).sum() for place in range(count)]
     )
 
 
