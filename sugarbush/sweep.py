@@ -26,7 +26,7 @@ from sugarbush.params import Method, Params, Purpose, Section, parse_params
 _SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata")
 _Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
 _Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
-_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
 class Arm(Section):
@@ -60,12 +60,12 @@ class Sweep(Section):
     """A sweep file."""
 
     kind: Literal[Kind.PIPELINES]
-    sets: Annotated[dict[_Name, PublicSet], Field(min_length=1)]
+    sets: Annotated[dict[Name, PublicSet], Field(min_length=1)]
     epsilons: _Epsilons
     seeds: _Seeds
     settings: dict[str, Any]
     evolution: dict[str, Any]
-    arms: Annotated[dict[_Name, Arm], Field(min_length=1)]
+    arms: Annotated[dict[Name, Arm], Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,12 +27,13 @@ import torch
 
 from sugarbush.attacks.canaries import PREFIX
 from sugarbush.attacks.exposure import candidate_tokens
+from sugarbush.crt.confidentiality import agreed_gamma
 from sugarbush.crt.patterns import RegexDetector
 from sugarbush.crt.policies import make_public_policy
 from sugarbush.crt.recall import Labelled, measure
 from sugarbush.crt.redact import Policy
 from sugarbush.dpsgd import models
-from sugarbush.leakage.arms import Trial, train_arm
+from sugarbush.leakage.arms import Trial, smallest_gamma, train_arm
 from sugarbush.leakage.corpus import Corpus, divided, plant
 from sugarbush.leakage.grid import Grid, Model, Point, Sizes
 from sugarbush.leakage.measure import Candidates, Losses, attacks, losses_of
@@ -68,6 +69,7 @@ class Laboratory:
         began = time.process_time()
         corpus = self.corpus(point.set_name, point.seed)
         planted = plant(corpus, self._grid, point)
+        delta_2 = self.delta_2(point.set_name)
         start = self.start(point.set_name, point.model)
         with tempfile.TemporaryDirectory(dir=self._kept) as scratch:
             trial = Trial(
@@ -76,7 +78,7 @@ class Laboratory:
                 start=start,
                 corpus=corpus,
                 planted=planted,
-                delta_2=self.delta_2(point.set_name),
+                delta_2=delta_2,
                 ledger=self._ledger(point.set_name, NAME),
                 scratch=Path(scratch),
             )
@@ -143,10 +145,16 @@ class Laboratory:
         return candidate_tokens(self.start(set_name, model).tokenizer, prefix=models.END + PREFIX)
 
     def _measure_policy(self, set_name: str) -> float:
-        """The upper bound of the share of labelled secrets that the public part would show."""
+        """The upper bound of the share of labelled secrets that the public part would show.
+
+        Raises ParamsError where more of them leave a trace than CRT's noise is made for.
+        """
         sizes = self._grid.sets[set_name]
         made_of = digest_of(
-            file=sizes.file, secrets=sizes.secrets, conservative=self._grid.conservative
+            version=2,
+            file=sizes.file,
+            secrets=sizes.secrets,
+            conservative=self._grid.conservative,
         )
         kept = self._kept / f"{set_name}-policy-{made_of[:12]}.json"
         if not kept.exists():
@@ -158,7 +166,9 @@ class Laboratory:
             )
             with whole_file(kept) as path:
                 path.write_text(json.dumps(asdict(found)) + "\n")
-        return float(json.loads(kept.read_text())["public"]["upper"])
+        measured = json.loads(kept.read_text())
+        agreed_gamma(smallest_gamma(self._grid), measured=measured["traced"]["upper"])
+        return float(measured["public"]["upper"])
 
     def _labelled(self, sizes: Sizes) -> Iterator[Labelled]:
         """The set's texts with those of their spans that are secrets."""

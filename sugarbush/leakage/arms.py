@@ -259,5 +259,10 @@ def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechan
 
 
 def accounted_gamma(grid: Grid, point: Point) -> float:
-    """The miss rate that CRT's noise is made for: no smaller than the smallest above 0."""
-    return max(point.gamma or 0.0, grid.gammas[1])
+    """The miss rate that CRT's noise is made for."""
+    return max(point.gamma or 0.0, smallest_gamma(grid))
+
+
+def smallest_gamma(grid: Grid) -> float:
+    """The smallest miss rate that CRT's noise is made for; the figure over epsilon is at it."""
+    return grid.gammas[1]

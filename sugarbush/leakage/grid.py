@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from sugarbush.errors import ParamsError
 from sugarbush.params import Purpose, Section
 from sugarbush.privacy.draws import digest_of
-from sugarbush.sweep import Kind, load_fields
+from sugarbush.sweep import Kind, Name, load_fields
 
 
 class Arm(StrEnum):
@@ -38,8 +38,23 @@ class Model(StrEnum):
     LSTM = "lstm"
 
 
+HEADS = 2  # of the GPT-2
+
 WITH_POLICY = {Arm.SDP, Arm.REDACT_ONLY, Arm.CRT, Arm.CRT_CONSERVATIVE}
 WITH_EPSILON = {Arm.DPSGD, Arm.CRT, Arm.CRT_CONSERVATIVE}
+
+
+def _different(values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """Twice the same would be counted as another seed. Raises ValueError."""
+    if len(set(values)) < len(values):
+        raise ValueError("one is named twice")
+    return values
+
+
+def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
+    if list(values) != sorted(values):
+        raise ValueError("they do not increase")
+    return values
 
 
 class Sizes(Section):
@@ -86,7 +101,7 @@ class Training(Section):
 class ModelGrid(Section):
     """A model, how it is trained, and the arms that train it."""
 
-    arms: Annotated[tuple[Arm, ...], Field(min_length=1)]
+    arms: Annotated[tuple[Arm, ...], Field(min_length=1), AfterValidator(_different)]
     shape: Shape
     training: Training
 
@@ -99,10 +114,17 @@ class Grid(Section):
     """
 
     kind: Literal[Kind.LEAKAGE]
-    sets: Annotated[dict[str, Sizes], Field(min_length=1)]
+    sets: Annotated[dict[Name, Sizes], Field(min_length=1)]
     models: Annotated[dict[Model, ModelGrid], Field(min_length=1)]
-    gammas: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=2)]
-    epsilons: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
+    gammas: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=1)], ...],
+        Field(min_length=2),
+        AfterValidator(_different),
+        AfterValidator(_increasing),
+    ]
+    epsilons: Annotated[
+        tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1), AfterValidator(_different)
+    ]
     delta: Annotated[float, Field(gt=0, lt=1)]
     conservative: str
     seeds: Annotated[int, Field(ge=1)]
@@ -110,6 +132,23 @@ class Grid(Section):
     repeats: Annotated[int, Field(ge=1)]
     groups: Annotated[int, Field(ge=4)]
     group_size: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _require_what_the_attacks_need(self) -> Self:
+        for name, sizes in self.sets.items():
+            fewest = min(sizes.members, sizes.others)
+            if fewest < 2 * self.group_size:
+                raise ValueError(f"sets.{name}: {fewest} texts do not make two groups")
+        return self
+
+    @model_validator(mode="after")
+    def _require_models_that_can_be_made(self) -> Self:
+        gpt2 = self.models.get(Model.GPT2)
+        if gpt2 is not None and Arm.SDP in gpt2.arms:
+            raise ValueError("models.gpt2.arms: selective DP-SGD needs the LSTM")
+        if gpt2 is not None and gpt2.shape.width % HEADS:
+            raise ValueError(f"models.gpt2.shape.width: {HEADS} heads do not share it evenly")
+        return self
 
 
 class Point(Section):
@@ -147,15 +186,14 @@ def load_grid(path: Path) -> Grid:
     except ValidationError as error:
         found = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in found["loc"])
-        raise ParamsError(f"{path}: {where}: {found['msg']}") from None
+        said = found["msg"].removeprefix("Value error, ")
+        raise ParamsError(": ".join(filter(None, (str(path), where, said)))) from None
     for name, sizes in grid.sets.items():
         if sizes.purpose is not Purpose.BENCHMARK:
             raise ParamsError(
                 f"{path}: sets.{name} is not declared public. Secrets are planted and models are "
                 "trained without noise here; set its purpose: benchmark if everybody may read it"
             )
-    if Model.GPT2 in grid.models and Arm.SDP in grid.models[Model.GPT2].arms:
-        raise ParamsError(f"{path}: models.gpt2.arms: selective DP-SGD needs the LSTM")
     return grid
 
 

@@ -12,10 +12,9 @@ from sugarbush.dpsgd import models
 from sugarbush.dpsgd.language_modelling import Example
 from sugarbush.dpsgd.ordinary import train_on_public
 from sugarbush.dpsgd.train import Decay, Learning
-from sugarbush.leakage.grid import Model, Shape, Training
+from sugarbush.leakage.grid import HEADS, Model, Shape, Training
 
 MICRO_BATCH_TOKENS = 8192
-_HEADS = 2
 _SEED = 1  # of the weights and of the order of the public texts
 
 
@@ -41,7 +40,7 @@ def untrained(public: Sequence[str], shape: Shape, model: Model) -> Start:
         else models.new_model(
             tokenizer,
             models.Shape(
-                layers=shape.layers, width=shape.width, heads=_HEADS, context=shape.context
+                layers=shape.layers, width=shape.width, heads=HEADS, context=shape.context
             ),
             seed=_SEED,
         )

@@ -112,6 +112,49 @@ def test_selective_noise_is_refused_on_a_model_that_cannot_have_it(fields, tmp_p
         load_grid(tmp_path / "grid.yaml")
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"gammas": [0.0, 0.0, 0.1]}, r"gammas: one is named twice"),
+        ({"gammas": [0.5, 0.1]}, r"gammas: they do not increase"),
+        ({"epsilons": [1.0, 1]}, r"epsilons: one is named twice"),
+        ({"group_size": 11}, r"sets\.one: 20 texts do not make two groups"),
+    ],
+)
+def test_a_grid_that_could_not_be_measured_is_refused_before_anything_is_trained(
+    fields, tmp_path, changes, said
+):
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields | changes))
+    with pytest.raises(ParamsError, match=said):
+        load_grid(tmp_path / "grid.yaml")
+
+
+def test_arms_named_twice_odd_widths_and_names_that_leave_the_folder_are_refused(fields, tmp_path):
+    def refusal(own):
+        (tmp_path / "grid.yaml").write_text(yaml.safe_dump(own))
+        with pytest.raises(ParamsError) as refused:
+            load_grid(tmp_path / "grid.yaml")
+        return str(refused.value)
+
+    gpt2 = fields["models"]["gpt2"]
+    twice = {"gpt2": gpt2 | {"arms": ["crt", "crt"]}}
+    assert "models.gpt2.arms: one is named twice" in refusal(fields | {"models": twice})
+    odd = {"gpt2": gpt2 | {"shape": gpt2["shape"] | {"width": 9}}}
+    assert "models.gpt2.shape.width" in refusal(fields | {"models": odd})
+    assert "sets" in refusal(fields | {"sets": {"../../x": fields["sets"]["one"]}})
+
+
+def test_noise_for_fewer_misses_than_the_labels_allow_is_refused(fields, tmp_path, state):
+    # No trace in 60 labels leaves 4.9%.
+    low = Grid.model_validate(fields | {"gammas": [0.0, 0.04]})
+    with pytest.raises(ParamsError, match=r"gamma=0\.04 is given.*0\.0487"):
+        leakage.Laboratory(tmp_path, low).delta_2("one")
+    enough = Grid.model_validate(fields | {"gammas": [0.0, 0.05]})
+    assert leakage.Laboratory(tmp_path, enough).delta_2("one") == pytest.approx(
+        1 - 0.05 ** (1 / 60)
+    )
+
+
 def test_a_corpus_that_is_known_as_a_release_is_refused(grid, tmp_path, state):
     texts = pd.read_parquet(tmp_path / "texts.parquet")["text"]
     released = Ledger(
