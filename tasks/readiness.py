@@ -78,9 +78,10 @@ def _longest_requests(
 
 
 def check_model(params: Params, schema: Schema) -> None:
-    """See that what fine-tuning starts from can be loaded, and has room for a text after the codes.
+    """See that what fine-tuning starts from can be loaded and has a clipping rule for all of it,
+    and that there is room for a text after the codes.
 
-    The tiny model is made by a stage of its own. Raises ParamsError.
+    The tiny model is made by a stage of its own. Raises ParamsError and PrivacyError.
     """
     settings = params.finetune.chosen
     if settings.model == TINY:
@@ -89,7 +90,11 @@ def check_model(params: Params, schema: Schema) -> None:
 
     from sugarbush.dpsgd import models
     from sugarbush.dpsgd.data import refuse_long_codes
+    from sugarbush.dpsgd.train import Clipping, open_clipper
 
     model, tokenizer = models.load(settings.model, device=torch.device("cpu"))
     models.refuse_beyond_context(model, settings.max_length)
     refuse_long_codes(schema, tokenizer, settings.max_length)
+    if settings.lora_rank is not None:
+        model = models.with_lora(model, rank=settings.lora_rank)
+    open_clipper(model, settings.clip_norm, Clipping(params.finetune.clipping)).remove()
