@@ -43,7 +43,8 @@ def pipelines(file: str) -> None:
         run_dvc("repro", PREPARED, folder=ground)
     # The first of a set runs alone: the others find its texts embedded.
     failed = run_all(folders("points", file), point.submit)
-    tell("tasks.sweep_table", file, failed)
+    # What lies in a failed point's folder is of settings that it had before.
+    tell("tasks.sweep_table", file, failed, *(["--without", *map(str, failed)] if failed else []))
 
 
 def leakage(file: str) -> None:
@@ -79,9 +80,9 @@ def run_all(wanted: list[Path], submit: Callable[[Path], PrefectFuture[None]]) -
     return failed
 
 
-def tell(page: str, file: str, failed: list[Path]) -> None:
+def tell(page: str, file: str, failed: list[Path], *arguments: str) -> None:
     """Make the page of what there is. Raises StageFailedError naming what `failed`."""
-    house(page, file)
+    house(page, file, *arguments)
     if failed:
         raise StageFailedError(f"failed, the rest is in the table: {', '.join(map(str, failed))}")
 

@@ -1,6 +1,7 @@
 """The figures of a sweep as tables and as one page.
 
     python -m tasks.sweep_table settings/sweep.yaml
+    python -m tasks.sweep_table settings/sweep.yaml --without FOLDER    # a point that failed
 
 Reads    data/private/sweeps/<sweep>/<set>/<point>/: reports/internal/figures.csv,
          data/released/{initial,evolve}/<method>/usage.json
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Collection
 from itertools import accumulate
 from pathlib import Path
 
@@ -60,11 +62,17 @@ def calls_by_round(folder: Path, method: Method) -> dict[int, int]:
     return dict(enumerate(totals[:-1])) | {FINAL: totals[-1]}
 
 
-def collected(base: Path, file: Path) -> SweepPage:
-    """Every figure of every finished point. Raises MissingInputError when none is finished."""
+def collected(base: Path, file: Path, *, without: Collection[Path] = ()) -> SweepPage:
+    """Every figure of every finished point. Raises MissingInputError when none is finished.
+
+    Points in the folders `without` failed: figures that lie there are of earlier settings.
+    """
     _, points = points_of(base, file)
     folder = sweep_folder(base, file)
-    found = [(p, figures_of_point(folder / p.set_name / p.name, p)) for p in points]
+    found = [
+        (p, None if (own := folder / p.set_name / p.name) in without else figures_of_point(own, p))
+        for p in points
+    ]
     frames = [frame for _, frame in found if frame is not None]
     if not frames:
         raise MissingInputError(f"{file}: no point is finished. Run: python -m flows.sweep {file}")
@@ -76,9 +84,9 @@ def collected(base: Path, file: Path) -> SweepPage:
     )
 
 
-def run(base: Path, file: Path) -> None:
+def run(base: Path, file: Path, *, without: Collection[Path] = ()) -> None:
     """Write both tables and the page."""
-    page = collected(base, file)
+    page = collected(base, file, without=without)
     folder = make_private(Roots(base).internal / "sweeps" / file.stem)
     with whole_file(folder / "figures.csv") as path:
         page.figures.to_csv(path, index=False)
@@ -93,8 +101,9 @@ def main() -> None:
     """Collect a sweep in the current folder."""
     parser = argparse.ArgumentParser(prog="python -m tasks.sweep_table")
     parser.add_argument("file", type=Path)
-    file: Path = parser.parse_args().file
-    stage.guarded(NAME, lambda base: run(base, file))
+    parser.add_argument("--without", type=Path, nargs="+", default=[], help="points that failed")
+    asked = parser.parse_args()
+    stage.guarded(NAME, lambda base: run(base, asked.file, without=asked.without))
 
 
 if __name__ == "__main__":

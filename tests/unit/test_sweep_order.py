@@ -23,3 +23,13 @@ def test_what_failed_is_named_after_the_page_was_made(monkeypatch: pytest.Monkey
         sweep.tell("tasks.leakage_page", "grid.yaml", [Path("one/gpt2/1")])
     sweep.tell("tasks.leakage_page", "grid.yaml", [])
     assert made == [("tasks.leakage_page", "grid.yaml")] * 2
+
+
+def test_a_pipeline_that_failed_is_left_out_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(sweep, "house", lambda *command: made.append(command))
+    monkeypatch.setattr(sweep, "folders", lambda what, file: [])
+    monkeypatch.setattr(sweep, "run_all", lambda wanted, submit: [Path("sweeps/a/maple")])
+    with pytest.raises(StageFailedError, match="sweeps/a/maple"):
+        sweep.pipelines("grid.yaml")
+    assert made == [("tasks.sweep_table", "grid.yaml", "--without", "sweeps/a/maple")]
