@@ -23,7 +23,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.overlay import lay_over
 from sugarbush.params import Method, Params, Purpose, Section, parse_params
 
-_SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata")
+_SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata", "pretrain", "generate")
 _Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
 _Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]

@@ -67,6 +67,8 @@ def test_a_point_has_its_own_epsilon_method_and_public_seeds() -> None:
         point.params.initialise.seed,
         point.params.evolve.seed,
         point.params.generator.seed,
+        point.params.pretrain.seed,
+        point.params.generate.seed,
     } == {2}
 
 
