@@ -102,7 +102,9 @@ def _metric_charts(
             if len({f.round for f in shown}) < 2:
                 continue
             named = METRICS[metric]
-            title = f"{named.label}, {_SPACES[space][0].lower() + _SPACES[space][1:]}"
+            title = named.label
+            if space != "attribute":
+                title += f", {_SPACES[space][0].lower()}{_SPACES[space][1:]}"
             picture = metric_lines(
                 shown, styles=styles, ceiling=ceiling, title=title, bounds=named.bounds
             )

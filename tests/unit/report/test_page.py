@@ -94,6 +94,24 @@ def test_internal_figures_stand_on_the_internal_page_only() -> None:
         assert word not in public
 
 
+def test_texts_that_nobody_voted_on_have_their_map_too() -> None:
+    data = public_data()
+    voted, public = data.methods
+    page = render_public_page(replace(data, methods=(replace(public, map=voted.map),)))
+    assert "Texts in two dimensions: public" in page
+    assert "Votes and survivors" not in page
+    assert render_public_page(data).count("Texts in two dimensions") == 1
+
+
+def test_a_name_keeps_its_capital_in_the_title_of_a_chart() -> None:
+    figures = tuple(
+        Figure(method="maple", round=round_, space="attribute", metric="mean", value=0.1)
+        for round_ in (0, FINAL)
+    )
+    page = render_internal_page(public_data(), InternalData(figures=figures))
+    assert "Mean JSD <small>" in page and "jensen" not in page
+
+
 def test_an_arm_that_stays_private_and_a_second_encoder_stand_on_the_internal_page_only() -> None:
     figures = tuple(
         Figure(method=arm, round=round_, space="second encoder", metric="mauve", value=0.5)
