@@ -11,12 +11,17 @@ from importlib import import_module
 
 import pandas as pd
 import pytest
+import torch
 
 from sugarbush.errors import LedgerError
 from sugarbush.params import Method, load_params
+from sugarbush.paths import Roots
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian
 from sugarbush.privacy.unit import Unit
+from sugarbush.schema import load_schema
+from tasks.budget import plan_for
+from tasks.finetune import load_start, units_of
 from tests.integration.project import Project, as_lines, letters, make_project
 
 AT_MOST = 3
@@ -25,15 +30,16 @@ PERSON = "person-zq"  # so that no text and no digest holds it by chance
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Fifty persons of two or three letters, and one of them of 22; votes and a training.
+    """Fifty persons of two or three letters, and one of them of 22; a table, counts of one label,
+    votes and a training. Of augpe's share the counts alone are drawn.
 
     Their number is a setting: noise leaves nothing of a count of a hundred.
     """
     folder = tmp_path_factory.mktemp("persons")
     made = make_project(
-        folder / "checkout", folder / "state", methods=["maple", "dpft"], privacy__unit="user",
-        privacy__records_per_user=AT_MOST, prepare__user_column="writer",
-        finetune__dpft__records=60,
+        folder / "checkout", folder / "state", methods=["maple", "augpe", "dpft"],
+        privacy__unit="user", privacy__records_per_user=AT_MOST,
+        prepare__user_column="writer", finetune__dpft__records=60,
     )  # fmt: skip
     own = [
         {**row, "writer": f"{PERSON}{min(i % 60, 49)}"} for i, row in enumerate(letters(146)[6:])
@@ -57,18 +63,29 @@ def test_every_charge_is_per_person_and_together_they_stay_within_epsilon(
 ) -> None:
     charged = project.charges()
     assert {entry.unit for entry in charged} == {Unit.USER}
-    table, votes, training = (entry.event for entry in charged)
+    table, labels, votes, training = (entry.event for entry in charged)
     assert isinstance(table, GaussianDp)
-    assert isinstance(votes, DiscreteGaussian)
     assert isinstance(training, PoissonGaussian)
-    assert votes.sensitivity == AT_MOST
-    assert 0.98 < epsilon([table, votes, training], delta=1e-6) <= 1.0
+    for counts in (labels, votes):
+        assert isinstance(counts, DiscreteGaussian)
+        assert counts.sensitivity == AT_MOST
+    left = plan_for(load_params(project.path / "params.yaml")).of("votes:augpe").event
+    assert 0.98 < epsilon([table, labels, votes, training, left], delta=1e-6) <= 1.0
 
 
 def test_the_table_was_measured_with_noise_for_all_of_a_persons_records(project: Project) -> None:
     made = json.loads((project.path / "data/released/metadata/table.json").read_text())
     for measured in made["measurements"]:
         assert measured["stddev"] * measured["mu"] >= AT_MOST
+
+
+def test_the_units_of_training_are_persons(project: Project) -> None:
+    params = load_params(project.path / "params.yaml")
+    schema = load_schema(project.path / params.prepare.schema_)
+    _, tokenizer = load_start(params.finetune.chosen, Roots(project.path), torch.device("cpu"))
+    units = units_of(project.path, params, schema, tokenizer=tokenizer)
+    train = pd.read_parquet(project.path / "data/private/prepared/train.parquet")
+    assert sorted(map(len, units._per_unit)) == sorted(train["user"].value_counts())
 
 
 def test_the_models_card_says_whom_it_protects(project: Project) -> None:
