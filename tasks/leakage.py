@@ -2,7 +2,7 @@
 
     python -m tasks.leakage settings/crt_figures.yaml customersim/gpt2/0
 
-Reads    the grid file, the set's parquet file
+Reads    the grid file, the set's file
 Writes   data/private/leakage/           first models, and what policies miss
          data/private/leakage/<grid>/    one file a finished point (tasks/leakage_points.py)
 Spends   nothing of a release: the sets are declared public. Trainings are noted in a ledger of
@@ -22,7 +22,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 
 from sugarbush.attacks.canaries import PREFIX
@@ -33,13 +32,14 @@ from sugarbush.crt.policies import make_public_policy
 from sugarbush.crt.recall import Labelled, measure
 from sugarbush.crt.redact import Policy
 from sugarbush.dpsgd import models
+from sugarbush.errors import InputError
 from sugarbush.leakage.arms import Trial, smallest_gamma, train_arm
 from sugarbush.leakage.corpus import Corpus, divided, plant
 from sugarbush.leakage.grid import Grid, Model, Point, Sizes
 from sugarbush.leakage.measure import Candidates, Losses, attacks, losses_of
 from sugarbush.leakage.start import Start, train_start, untrained
 from sugarbush.params import Purpose
-from sugarbush.paths import Roots, make_private, state_root, whole_file
+from sugarbush.paths import Roots, find_input, make_private, state_root, whole_file
 from sugarbush.privacy.draws import digest_of
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger, keyed_sketch
@@ -47,8 +47,10 @@ from sugarbush.privacy.unit import Unit
 from tasks import stage
 from tasks.labelled import load_labelled
 from tasks.leakage_points import NAME, Points
+from tasks.reading import is_missing, read_rows
 
 TEXT = "text"
+_PLANTED = "is_canary"  # a set's own canaries are left out
 _MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}  # of the settings: the first model
 
 
@@ -100,11 +102,14 @@ class Laboratory:
         }
 
     def _read(self, set_name: str, seed: int) -> Corpus:
-        sizes = self._grid.sets[set_name]
-        frame = pd.read_parquet(self._base / sizes.file)
-        if "is_canary" in frame:  # of the set's own making
-            frame = frame[~frame["is_canary"]]
-        corpus = divided(frame[TEXT].tolist(), sizes, seed=seed)
+        sizes, setting = self._grid.sets[set_name], f"sets.{set_name}.file"
+        path = find_input(self._base, sizes.file)
+        rows = read_rows(path, setting=setting, wanted={TEXT: setting}, all_columns=True)
+        missing = next((row for row in rows if is_missing(row.fields[TEXT])), None)
+        if missing is not None:
+            raise InputError(f"{path}, row {missing.number}: has no text ({setting})")
+        own = [str(row.fields[TEXT]) for row in rows if not row.fields.get(_PLANTED)]
+        corpus = divided(own, sizes, seed=seed)
         sketch = keyed_sketch(corpus.members, key=state_key(self._state))
         self._ledger(set_name, Purpose.BENCHMARK.value).check((), sketch=sketch)
         return corpus

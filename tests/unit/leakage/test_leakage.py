@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from sugarbush.attacks.canaries import CANDIDATES
-from sugarbush.errors import LedgerError, ParamsError
+from sugarbush.errors import InputError, LedgerError, ParamsError
 from sugarbush.leakage import measure
 from sugarbush.leakage.figures import accounting, over_gamma, summarised
 from sugarbush.leakage.grid import Arm, Grid, Model, load_grid, points
@@ -153,6 +153,24 @@ def test_noise_for_fewer_misses_than_the_labels_allow_is_refused(fields, tmp_pat
     assert leakage.Laboratory(tmp_path, enough).delta_2("one") == pytest.approx(
         1 - 0.05 ** (1 / 60)
     )
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (None, r"not found \(setting sets\.one\.file\)"),
+        ({"words": ["a"]}, "has no column 'text'"),
+        ({"text": ["a", "b"]}, "has 2 texts; the grid asks for 60"),
+        ({"text": ["a", None]}, "row 2: has no text"),
+        ({"text": ["a", "b"], "is_canary": [True, False]}, "has 1 texts"),
+    ],
+)
+def test_a_file_without_what_is_asked_for_is_refused(grid, tmp_path, state, columns, said):
+    (tmp_path / "texts.parquet").unlink()
+    if columns is not None:
+        pd.DataFrame(columns).to_parquet(tmp_path / "texts.parquet")
+    with pytest.raises(InputError, match=said):
+        leakage.Laboratory(tmp_path, grid).corpus("one", 0)
 
 
 def test_a_corpus_that_is_known_as_a_release_is_refused(grid, tmp_path, state):
