@@ -4,8 +4,9 @@
     python -m benchmarks.arms settings/sweep.yaml --seeds 10
 
 Writes reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, as a sweep
-does. A figure is the mean over seeds, its interval 95% by Student's t over seeds: noise, table,
-prompts and selection are all drawn anew. The same texts are held out at all seeds.
+does, and runs.csv, every run by itself. A figure is the mean over seeds, its interval 95% by
+Student's t over seeds: noise, table, prompts and selection are all drawn anew. The same texts are
+held out at all seeds.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.ground import METRICS, Ground, grounds
 from benchmarks.page import write_page
 from benchmarks.replay import Measured, Variant, replay
 from sugarbush.params import PromptContent
+from sugarbush.paths import whole_file
 from sugarbush.report.model import FINAL
 
 AUGPE: Mapping[str, Any] = {
@@ -86,7 +88,8 @@ def runs(
             for epsilon in (FIXED[arm],) if arm in FIXED else epsilons:
                 if variant.rounds >= 10 and epsilon not in slow:
                     continue
-                point = {"set": ground.name, "arm": arm, "method": arm, "epsilon": epsilon}
+                point = {"set": ground.name, "arm": arm, "method": arm, "epsilon": epsilon,
+                         "run": seed}  # fmt: skip
                 for found in replay(ground, variant, epsilon=epsilon, seed=seed, by_round=True):
                     yield from (point | row for row in _rows(found, texts=ground.texts))
 
@@ -137,6 +140,8 @@ def main() -> None:
     name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
     intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"
     page = write_page(name, figures, intervals=intervals, base=Path())
+    with whole_file(page.with_name("runs.csv")) as path:
+        pd.DataFrame(rows).to_csv(path, index=False)
     print(f"{page}: {asked.seeds} seeds, {time.process_time() - begun:.0f} CPU-s")
 
 

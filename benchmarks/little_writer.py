@@ -8,7 +8,8 @@ write for, named first, is left out. The folder is for `generator.huggingface.mo
 belong into the repository.
 
 What such a model can show: that the pipeline runs with a language model, and what it costs. What it
-cannot: which method is better. It has met four sets, and writes like one of them.
+cannot: which method is better, since it writes like the four sets that it has read. On a CPU a few
+minutes are too little for that too (docs/log/language_model.md).
 """
 
 from __future__ import annotations

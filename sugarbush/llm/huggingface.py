@@ -58,6 +58,8 @@ _TOKENS_PER_WORD = 1.5
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
+# A small model does not always write the whole separator: a line of two signs is one too.
+_NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 # What transformers meets in a folder that is incomplete, damaged or of another kind.
 _CANNOT_LOAD = (
     OSError, ValueError, KeyError, ImportError, RuntimeError, EOFError, UnpicklingError,
@@ -422,8 +424,8 @@ def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
 
     And whether it ends there: with less than half left it counts as cut off.
     """
-    first, separator, _ = text.partition(SEPARATOR)
-    if ended or separator:
+    first, *others = _NEXT_TEXT.split(text, maxsplit=1)
+    if ended or others:
         return first, True
     ends = [found.end() for found in _SENTENCE_END.finditer(first)]
     if not ends or ends[-1] < _LEAST_KEPT_SHARE * len(first):

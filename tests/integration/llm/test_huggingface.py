@@ -197,6 +197,9 @@ def test_a_model_that_only_goes_on_is_cut_back_to_its_last_whole_sentence(plain:
     ("text", "ended", "first"),
     [
         ("One. Two.\n###\nThree.", False, ("One. Two.\n", True)),
+        ("One. Two.\n##\nThree.", False, ("One. Two.\n", True)),
+        ("One. Two.\n\n##", True, ("One. Two.\n\n", True)),
+        ("One. ## Two.", False, ("One. ## Two.", True)),
         ("One. Two. Thr", False, ("One. Two.", True)),
         ('He said "Yes." And', False, ('He said "Yes."', True)),
         ("One whole line\nanother", False, ("One whole line\n", True)),
