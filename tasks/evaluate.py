@@ -209,7 +209,10 @@ def write_figures(
     *,
     key: bytes,
 ) -> None:
-    """The internal figures, as DVC's metrics and plots read them, and their keyed stamp."""
+    """The internal figures, as DVC's metrics and plots read them, and a keyed stamp of them all.
+
+    The internal page is made anew when the stamp changes, so it covers intervals and rounds too.
+    """
     internal = make_private(Roots(base).internal)
     plots = make_private(internal / "plots")
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(Figure)])
@@ -218,19 +221,21 @@ def write_figures(
         if figure.round == FINAL:
             spaces = nested.setdefault(figure.method, {})
             spaces.setdefault(figure.space, {})[figure.metric] = figure.value
-    text = json.dumps({"final": nested}, indent=1)
-    with whole_file(internal / "metrics.json") as path:
-        path.write_text(text)
-    with whole_file(internal / "figures.csv") as path:
-        frame.to_csv(path, index=False)
-    with whole_file(internal / "read.json") as path:
-        path.write_text(json.dumps(read))
+    contents = {
+        "metrics.json": json.dumps({"final": nested}, indent=1),
+        "figures.csv": frame.to_csv(index=False),
+        "read.json": json.dumps(read),
+    }
+    for name, content in contents.items():
+        with whole_file(internal / name) as path:
+            path.write_text(content)
     with whole_file(plots / "distance.csv") as path:
         frame[frame.space.isin([ENCODER, LATENT, SECOND])].to_csv(path, index=False)
     with whole_file(plots / "attributes.csv") as path:
         frame[frame.space == ATTRIBUTE].to_csv(path, index=False)
     with whole_file(Roots(base).stamps / "evaluate.json") as path:
-        stamp = hmac.digest(key, hashlib.sha256(text.encode()).digest(), "sha256").hex()
+        digest = hashlib.sha256(json.dumps(contents).encode()).digest()
+        stamp = hmac.digest(key, digest, "sha256").hex()
         path.write_text(json.dumps({"stamp": stamp}) + "\n")
 
 

@@ -1,11 +1,14 @@
 """What arms are measured with."""
 
-import numpy as np
+from pathlib import Path
 
-from sugarbush.metrics.evaluate import Sample, Settings
+import numpy as np
+import pytest
+
+from sugarbush.metrics.evaluate import FINAL, Figure, Sample, Settings
 from sugarbush.metrics.mauve import mauve
 from sugarbush.randomness import public_rng
-from tasks.evaluate import clusters_for, real_figures
+from tasks.evaluate import clusters_for, real_figures, write_figures
 from tasks.yardstick import ENCODER, Yardstick
 from tests.settings import params
 
@@ -44,3 +47,25 @@ def test_a_model_trained_on_real_texts_sees_no_more_of_them_than_an_arm_has() ->
     }
     assert found[1]["accuracy"] == found[1]["majority_accuracy"] == 0.5
     assert found[40]["accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"low": 0.4, "high": 0.6}, {"low": 0.45, "high": 0.55, "round": 1}],
+    ids=["another interval", "another round"],
+)
+def test_the_page_is_made_anew_when_anything_that_it_shows_has_changed(
+    tmp_path: Path, other: dict[str, float]
+) -> None:
+    """DVC sees the stamp alone."""
+
+    def stamp(**changes: float) -> str:
+        fields = {"low": 0.45, "high": 0.55, "round": 0} | changes
+        figures = [
+            Figure(metric="mauve", space=ENCODER, value=0.5, method="maple", round=FINAL),
+            Figure(metric="mauve", space=ENCODER, value=0.5, method="maple", **fields),
+        ]
+        write_figures(tmp_path, figures, {"maple": {"wish": [3, 4]}}, key=b"key")
+        return (tmp_path / "data/stamps/evaluate.json").read_text()
+
+    assert stamp() == stamp() != stamp(**other)
