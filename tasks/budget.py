@@ -15,6 +15,7 @@ from tasks.state import state_of
 METADATA = "metadata"
 LABELS = "labels"
 TRAINING = "training"
+_VOTES = "votes:"
 
 # A vote whose noise is this many records cannot be seen in any corpus that fits on one machine.
 _HOPELESS_STDDEV = 1000.0
@@ -22,7 +23,7 @@ _HOPELESS_STDDEV = 1000.0
 
 def votes_of(method: Method) -> str:
     """The name of a method's votes in the plan."""
-    return f"votes:{method.value}"
+    return _VOTES + method.value
 
 
 def plan_for(params: Params) -> Plan:
@@ -63,13 +64,20 @@ def _refuse_hopeless(params: Params, parts: Sequence[Part]) -> None:
     for part in parts:
         stddev = params.privacy.records_per_user * math.sqrt(part.draws / part.share) / mu
         if stddev > _HOPELESS_STDDEV:
-            method = part.name.removeprefix("votes:")
             raise ParamsError(
-                f"params.yaml: evolve.{method}.rounds={part.draws} at "
-                f"privacy.epsilon={params.privacy.epsilon:g} leaves every vote a noise of "
+                f"params.yaml: {_settings_of(part, params)} leaves every count a noise of "
                 f"{stddev:.0f} records (at most {_HOPELESS_STDDEV:.0f} make sense). Lower the "
-                "rounds or raise epsilon."
+                "rounds or the records of a person, or raise epsilon."
             )
+
+
+def _settings_of(part: Part, params: Params) -> str:
+    """The settings that the noise of a part of several counts follows from."""
+    privacy, method = params.privacy, part.name.removeprefix(_VOTES)
+    rounds = [] if part.name == LABELS else [f"evolve.{method}.rounds={part.draws}"]
+    several = privacy.records_per_user > 1
+    person = [f"privacy.records_per_user={privacy.records_per_user}"] if several else []
+    return " with ".join([*rounds, *person, f"privacy.epsilon={privacy.epsilon:g}"])
 
 
 def open_ledger(params: Params, base: Path) -> Ledger:

@@ -63,6 +63,13 @@ def test_more_rounds_than_the_budget_can_carry_are_refused() -> None:
         plan_for(params(evolve__maple__rounds=200_000))
 
 
+def test_more_records_of_a_person_than_label_counts_can_carry_are_refused() -> None:
+    own = {"privacy__unit": "user", "prepare__user_column": "author"}
+    said = r"yaml: privacy\.records_per_user=100 with privacy\.epsilon=1 leaves every count"
+    with pytest.raises(ParamsError, match=said):
+        plan_for(params(methods=["augpe"], privacy__records_per_user=100, **own))
+
+
 def test_the_example_keeps_its_ledger_in_the_checkout_also_from_an_experiments_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
