@@ -29,13 +29,17 @@ from sugarbush.schema import Schema, load_schema
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNote:
-    """release.json of a folder: which stage drew it, and the ledger entries that paid for it."""
+    """release.json of a folder: which stage drew it, and the ledger entries that paid for it.
+
+    `records_per_unit` are used of one person at most where `unit` is that.
+    """
 
     stage: str
     dataset: str
     purpose: str
     publishable: bool
     unit: str
+    records_per_unit: int
     delta: float
     ledger_ids: tuple[str, ...]
     run: str
