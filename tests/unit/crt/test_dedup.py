@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 from sugarbush.crt.dedup import MASK, BloomDuplicates, ExactDuplicates, mask_duplicates
+from sugarbush.crt.near_duplicates import NearDuplicates
 from sugarbush.crt.sentences import joined, split
 from sugarbush.errors import ParamsError
 
@@ -76,6 +77,7 @@ def test_a_bloom_filter_finds_all_duplicates_and_few_others():
 def test_only_exact_duplicates_are_in_the_theorem():
     assert ExactDuplicates.in_theorem
     assert not BloomDuplicates.in_theorem
+    assert not NearDuplicates.in_theorem
 
 
 @pytest.mark.parametrize(("capacity", "rate"), [(0, 0.1), (10, 0.0), (10, 1.0)])
@@ -86,8 +88,6 @@ def test_a_bloom_filter_without_room_or_rate_is_refused(capacity, rate):
 
 def test_near_duplicates_are_masked_and_marked_as_outside_the_theorem():
     pytest.importorskip("datasketch")
-    from sugarbush.crt.near_duplicates import NearDuplicates
-
     near = NearDuplicates(similarity=0.6)
     assert not near.in_theorem
     assert not near.seen("the parcel with the blue lamp came to me three weeks too late")
