@@ -159,3 +159,14 @@ def test_a_script_that_got_into_the_page_would_not_run(page: Page, tmp_path: Pat
 def test_the_page_prints(page: Page) -> None:
     printed = page.call("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69)
     assert len(printed["data"]) > 20_000
+
+
+def test_no_table_is_wider_than_the_paper(page: Page) -> None:
+    """A4 within Chromium's margins is 717 pixels wide; what lies beyond them is not printed."""
+    page.view(width=717)
+    page.call("Emulation.setEmulatedMedia", media="print")
+    edges = page.evaluate(
+        "Array.from(document.querySelectorAll('table'), t => t.getBoundingClientRect().right)"
+    )
+    page.call("Emulation.setEmulatedMedia", media="")
+    assert edges and max(edges) <= 717
