@@ -13,6 +13,7 @@ import pytest
 
 from sugarbush import artifacts
 from sugarbush.errors import MissingInputError
+from sugarbush.paths import Roots
 from tests.integration.project import PRODUCTS, Project, as_lines, letters, make_project
 from tests.settings import ROOT
 
@@ -78,6 +79,29 @@ def test_the_notebook_opens_every_stage_and_keeps_no_output(project: Project) ->
     finally:
         hidden.rename(private)
     assert "8 candidates, 8 calls" in told
+
+
+def test_no_public_report_changes_with_the_texts_that_are_private(project: Project) -> None:
+    """Other private and held-out texts, codes and figures in the same place: the internal page
+    shows them, and what is handed out is the same to the byte."""
+    before = Roots(project.path)
+    other = Roots(shutil.copytree(project.path, project.path.parent / "other", symlinks=True))
+    for path in (other.private / "prepared").glob("*.parquet"):
+        rows = pd.read_parquet(path)
+        rows.assign(text=[f"quagga {text[::-1]}" for text in rows["text"]]).to_parquet(path)
+    for path in (other.private / "metadata").glob("*.parquet"):
+        pd.read_parquet(path).assign(product=0, wish=1).to_parquet(path)
+    for stage in ("evaluate", "report"):
+        Project(other.base, project.state).run(sys.executable, "-m", f"tasks.{stage}")
+    told, other_told = (contents(roots.published) for roots in (before, other))
+    assert told == other_told and "index.html" in told
+    assert contents(before.internal)["index.html"] != contents(other.internal)["index.html"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_dvc_holds_nothing_of_the_private_texts(project: Project) -> None:
