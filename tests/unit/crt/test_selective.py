@@ -137,6 +137,9 @@ def test_its_cost_without_misses_counts_both_releases_and_no_amplification():
     most = 2 * math.sqrt(16 * (1 / 64 + 1 / 36))
     assert found.epsilon <= epsilon([GaussianDp(mu=most)], delta=5e-6)
     assert found.delta == 1e-5
+    for silent in ({"gradient_noise": 1e9}, {"state_noise": 1e9}):
+        one_release = true_cost(replace(mechanism, **silent), gamma=0.0, delta=1e-5)
+        assert 0 < one_release.epsilon < found.epsilon
 
 
 def test_training_is_charged_as_not_private_and_learns(tmp_path, model):
