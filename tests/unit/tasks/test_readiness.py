@@ -47,7 +47,7 @@ def test_a_model_that_can_be_clipped_is_ready(
 def test_a_model_that_has_no_clipping_rule_is_refused(tmp_path: Path) -> None:
     bert = params(
         methods=["dpft"], finetune__dpft__model=folder_of(tmp_path, "bert"),
-        finetune__dpft__max_length=64,
+        finetune__dpft__max_length=64, finetune__dpft__lora_rank=None,
     )  # fmt: skip
     with pytest.raises(PrivacyError, match=r"no clipping rule.*finetune\.model"):
         check_model(bert, SCHEMA)
