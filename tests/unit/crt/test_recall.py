@@ -38,8 +38,8 @@ def test_gamma_is_the_upper_bound_and_not_the_rate():
 
 
 def test_a_secret_that_is_masked_whole_and_leaves_a_trace_counts_for_gamma():
-    # "I'm" goes with the name, and stays where there is a mask instead of it.
-    sample = [labelled("Yep - I'm Jean Horning.", ("Jean Horning", "NAME"))] * 20
+    # "Yes" goes with the name, and stays where there is a mask instead of it.
+    sample = [labelled("Yes Jean Horning.", ("Jean Horning", "NAME"))] * 20
     measured = measure(sample, Policy([RegexDetector(["NAME"])]), name="s")
     assert (measured.missed.count, measured.traced.count) == (0, 20)
     assert measured.gamma == 1

@@ -60,6 +60,22 @@ def test_plain_numbers_are_left(text):
     assert Policy([RegexDetector()]).redact([text]) == [text]
 
 
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("I'm ", "Jean Horning"),
+        ("Yep - I’m ", "Jean Q. Horning"),
+        ("I'm ", "Jean"),
+        ("It's ", "Jean Mary O'Hara"),
+        ("it is ", "Jean Horning"),
+    ],
+)
+def test_a_name_is_masked_without_the_words_before_it(before, name):
+    text = f"{before}{name}, hello."
+    names = Policy([RegexDetector(["NAME"])])
+    assert names.redact([text, f"{before}<MASK>, hello."]) == [f"{before}<MASK>, hello."] * 2
+
+
 def test_a_card_needs_its_check_digit():
     assert luhn("4111 1111 1111 1111")
     assert not luhn("4111 1111 1111 1112")
