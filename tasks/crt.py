@@ -23,6 +23,7 @@ import pandas as pd
 from sugarbush.crt.card import confidentiality_card
 from sugarbush.crt.confidentiality import agreed_gamma, noise_for
 from sugarbush.crt.findings import PublicPolicy
+from sugarbush.crt.patterns import described
 from sugarbush.crt.policies import make_policy, make_public_policy
 from sugarbush.crt.recall import Measurement, measure
 from sugarbush.crt.redact import Policy
@@ -75,6 +76,7 @@ def run(base: Path, params: Params) -> None:
     mechanism = mechanism_of(params, screened, gamma=gamma, delta_2=delta_2)
     digest = digest_of(
         version=METHOD_VERSION,
+        patterns=described(),
         corpus=read_stamp(roots.stamps / "train_texts.json", left_by="prepare"),
         settings=settings.model_dump(mode="json"),
         known=sorted(known),

@@ -14,15 +14,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-from sugarbush.errors import InputError
 from sugarbush.params import Params, Provider
 from sugarbush.paths import Roots, find_input, whole_file
 from sugarbush.privacy.key import state_key
 from sugarbush.schema import load_schema
 from tasks import stage
+from tasks.file_digests import digest_of_files
 from tasks.state import state_of
 
 NAME = "fingerprint"
@@ -37,13 +36,13 @@ def run(base: Path, params: Params) -> None:
     sources += [s.file for s in params.pretrain.sources] if params.trains or params.redacts else []
     told = [params.crt.labelled, params.crt.known] if params.redacts else []
     digests = {
-        "corpus": _digest_of_files(base, [settings.file], setting="prepare.file"),
+        "corpus": digest_of_files(base, [settings.file], setting="prepare.file"),
         "schema": hashlib.sha256(schema.model_dump_json().encode()).digest(),
-        "donated": _digest_of_files(base, donated, setting="prepare.donated"),
-        "policy": _digest_of_files(
+        "donated": digest_of_files(base, donated, setting="prepare.donated"),
+        "policy": digest_of_files(
             base, [name for name in told if name is not None], setting="crt.labelled, crt.known"
         ),
-        "pool": _digest_of_files(base, sources, setting="generator.pool.sources"),
+        "pool": digest_of_files(base, sources, setting="generator.pool.sources"),
     }
     key = state_key(state_of(params, base))
     for name, digest in digests.items():
@@ -55,20 +54,6 @@ def run(base: Path, params: Params) -> None:
 
 def _uses_pool(params: Params) -> bool:
     return params.generator.provider is Provider.POOL
-
-
-def _digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
-    whole = hashlib.sha256()
-    for name in names:
-        path = find_input(base, name)
-        try:
-            with path.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-        except FileNotFoundError:
-            raise InputError(f"{path}: not found (setting {setting})") from None
-        except (PermissionError, IsADirectoryError) as error:
-            raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
-    return whole.digest()
 
 
 def forget_stamps_without_files(base: Path) -> None:

@@ -27,7 +27,7 @@ import torch
 from sugarbush.attacks.canaries import PREFIX
 from sugarbush.attacks.exposure import candidate_tokens
 from sugarbush.crt.confidentiality import agreed_gamma
-from sugarbush.crt.patterns import RegexDetector
+from sugarbush.crt.patterns import RegexDetector, described
 from sugarbush.crt.policies import make_public_policy
 from sugarbush.crt.recall import Labelled, measure
 from sugarbush.crt.redact import Policy
@@ -46,7 +46,7 @@ from sugarbush.privacy.ledger import Ledger, keyed_sketch
 from sugarbush.privacy.unit import Unit
 from tasks import stage
 from tasks.labelled import load_labelled
-from tasks.leakage_points import NAME, Points
+from tasks.leakage_points import NAME, Points, file_of
 from tasks.reading import is_missing, read_rows
 
 TEXT = "text"
@@ -66,8 +66,8 @@ class Laboratory:
         self.before = cache(self._measure_start)
         self.delta_2 = cache(self._measure_policy)
 
-    def measured(self, point: Point) -> dict[str, Any]:
-        """Train at `point`, and what the model can do and gives away."""
+    def measured(self, point: Point, *, key: str) -> dict[str, Any]:
+        """Train at `point`, which is called `key`; what the model can do and gives away."""
         began = time.process_time()
         corpus = self.corpus(point.set_name, point.seed)
         planted = plant(corpus, self._grid, point)
@@ -77,6 +77,7 @@ class Laboratory:
             trial = Trial(
                 grid=self._grid,
                 point=point,
+                key=key,
                 start=start,
                 corpus=corpus,
                 planted=planted,
@@ -152,12 +153,15 @@ class Laboratory:
     def _measure_policy(self, set_name: str) -> float:
         """The upper bound of the share of labelled secrets that the public part would show.
 
+        It and the bound of those that leave a trace hold at once at 95%.
+
         Raises ParamsError where more of them leave a trace than CRT's noise is made for.
         """
         sizes = self._grid.sets[set_name]
         made_of = digest_of(
-            version=2,
-            file=sizes.file,
+            version=3,
+            file=file_of(self._base, set_name, sizes),
+            patterns=described(),
             secrets=sizes.secrets,
             conservative=self._grid.conservative,
         )
@@ -187,7 +191,7 @@ def run(base: Path, file: Path, batch: str) -> None:
     kept = Points(base, file)
     laboratory = Laboratory(base, kept.grid)
     for point in kept.unfinished(batch):
-        kept.keep(point, laboratory.measured(point))
+        kept.keep(point, laboratory.measured(point, key=kept.key(point)))
         print(f"{batch} {point.arm} gamma {point.gamma} epsilon {point.epsilon}", flush=True)
 
 

@@ -2,7 +2,7 @@
 
     python -m tasks.leakage_points settings/crt_figures.yaml    # prints the batches to be run
 
-Reads    the grid file
+Reads    the grid file, the sets' files
 Writes   data/private/leakage/<grid>/<key>.json    one a finished point, whole or not at all
 """
 
@@ -15,19 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from sugarbush.errors import ParamsError
-from sugarbush.leakage.grid import Grid, Point, load_grid, points
+from sugarbush.leakage.grid import Grid, Point, Sizes, load_grid, points
 from sugarbush.paths import Roots, make_private, whole_file
 from tasks import stage
+from tasks.file_digests import digest_of_files
 
 NAME = "leakage"
 
 
 class Points:
-    """The points of one grid on file. What a grid no longer asks for is kept and not shown."""
+    """The points of one grid on file. What a grid no longer asks for is kept and not shown.
+
+    So are points of a set's file, or of a redaction, that has changed since. Raises InputError when
+    a set's file is not there.
+    """
 
     def __init__(self, base: Path, file: Path) -> None:
         self.grid: Grid = load_grid(base / file)
         self._folder = Roots(base).private / NAME / file.stem
+        self._files = {name: file_of(base, name, sizes) for name, sizes in self.grid.sets.items()}
 
     def done(self) -> list[dict[str, Any]]:
         """The figures of the finished points, in the order of the grid."""
@@ -42,6 +48,10 @@ class Points:
             if batch in (None, point.batch) and not self._file(point).exists():
                 yield point
 
+    def key(self, point: Point) -> str:
+        """What the point is called in the ledger and on file."""
+        return point.key(self.grid, file=self._files[point.set_name])
+
     def keep(self, point: Point, figures: dict[str, Any]) -> None:
         """Put a finished point on file."""
         make_private(self._folder)
@@ -49,7 +59,12 @@ class Points:
             path.write_text(json.dumps(point.model_dump(mode="json") | figures) + "\n")
 
     def _file(self, point: Point) -> Path:
-        return self._folder / f"{point.key(self.grid)}.json"
+        return self._folder / f"{self.key(point)}.json"
+
+
+def file_of(base: Path, name: str, sizes: Sizes) -> str:
+    """The digest of a set's file. Raises InputError when it cannot be read."""
+    return digest_of_files(base, [sizes.file], setting=f"sets.{name}.file").hex()
 
 
 def _print_batches(base: Path, file: Path) -> None:

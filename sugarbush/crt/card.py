@@ -26,7 +26,7 @@ def confidentiality_card(
 
     `gamma` is the miss rate that is accounted with, an upper bound where it was `measured`. With a
     conservative policy (`all_private` False) nothing holds for every secret: one may stand in a
-    text that was taken for public.
+    text that was taken for public. `confidence` is that of gamma and delta_2 together.
     """
     delta_2 = 0.0 if all_private or measured is None else measured.delta_2
     average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
@@ -46,6 +46,7 @@ def confidentiality_card(
             "delta_2": delta_2,
             "gamma": gamma,
             "gamma_from": _source(gamma, measured),
+            "confidence": None if measured is None else measured.confidence,
         },
         "by_gamma": [
             {"gamma": g, "epsilon": _number(point.epsilon)}
@@ -75,9 +76,11 @@ def _recall(measured: Measurement) -> dict[str, Any]:
         "sample": measured.sample,
         "confidence": measured.confidence,
         "missed": _share(measured.missed),
-        "traced": _share(measured.traced),
         "missed_by_label": {k: _share(v) for k, v in measured.missed_by_label.items()},
         "precision": _share(measured.precision),
+        "confidence_each": measured.confidence_each,
+        "traced": _share(measured.traced),
+        "shown": None if measured.public is None else _share(measured.public),
     }
 
 

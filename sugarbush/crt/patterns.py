@@ -155,3 +155,10 @@ class PlainWords:
     def is_public(self, texts: Sequence[str]) -> list[bool]:
         spoken = (_SPEAKER.sub("", text) for text in texts)
         return [_PLAIN.fullmatch(_AFTER_STOP.sub("", text)) is not None for text in spoken]
+
+
+def described() -> dict[str, tuple[str, int, float]]:
+    """Each expression with its flags and score: what redaction by pattern follows from, as JSON."""
+    own = {label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()}
+    own |= {"plain": (_PLAIN, 0.0), "speaker": (_SPEAKER, 0.0), "after a stop": (_AFTER_STOP, 0.0)}
+    return {name: (regex.pattern, regex.flags, score) for name, (regex, score) in own.items()}

@@ -4,8 +4,9 @@ A labelled secret counts as found only when it is masked whole. Found is not eno
 detector that takes the word before a name with it leaves another text than one that sees a mask. So
 gamma counts the secrets that leave a *trace*: those missed, and those whose replay with a mask in
 their place is redacted otherwise. What enters the accounting is an *upper* confidence bound: no
-trace in 200 labels still leaves 1.5%. It holds for secrets drawn as the labelled ones were, so a
-report names the sample.
+trace in 200 labels still leaves 1.5%. Where gamma and delta_2 both enter, both bounds have to hold
+at once, so each is measured at half the error (Bonferroni). They hold for secrets drawn as the
+labelled ones were, so a report names the sample.
 """
 
 from __future__ import annotations
@@ -38,10 +39,14 @@ class Measurement:
 
     `precision`: masked spans that meet a labelled one. `public`: secrets that show in the public
     part, which a conservative policy lets through (delta_2 is its `upper`); None without one.
+
+    What rests on gamma and delta_2 together holds at `confidence`; the bounds of `traced` and of
+    `public` are each at `confidence_each`, all other bounds at `confidence`, each by itself.
     """
 
     sample: str
     confidence: float
+    confidence_each: float
     missed: Share
     traced: Share
     missed_by_label: dict[str, Share]
@@ -67,7 +72,8 @@ def measure(
 ) -> Measurement:
     """Misses and precision of `policy` on `sample`, which is called `name`.
 
-    The bounds take the labelled secrets as independent draws. Raises InputError when there is no
+    gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 both do, at once. The
+    bounds take the labelled secrets as independent draws. Raises InputError when there is no
     label, or one that is not within its text.
     """
     _require_spans(sample, name)
@@ -81,17 +87,19 @@ def measure(
             misses[label].append(every[-1])
         hits += [any(s.start < end and start < s.end for start, end, _ in one.spans) for s in own]
     replays = replayed(sample, policy)
+    each = confidence if conservative is None else (1 + confidence) / 2
     left = [missed or replay.traced for missed, replay in zip(every, replays, strict=True)]
     return Measurement(
         sample=name,
         confidence=confidence,
+        confidence_each=each,
         missed=share(every, confidence=confidence),
-        traced=share(left, confidence=confidence),
+        traced=share(left, confidence=each),
         missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
         precision=share(hits, confidence=confidence),
         public=None
         if conservative is None
-        else share(shown(replays, conservative), confidence=confidence),
+        else share(shown(replays, conservative), confidence=each),
     )
 
 

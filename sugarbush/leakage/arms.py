@@ -55,12 +55,13 @@ class Trained:
 class Trial:
     """A point with all that its training needs.
 
-    `delta_2` bounds the share of secrets that the conservative policy lets through. `scratch` holds
-    checkpoints, and may be deleted once the arm is trained.
+    `key` is the point's. `delta_2` bounds the share of secrets that the conservative policy lets
+    through. `scratch` holds checkpoints, and may be deleted once the arm is trained.
     """
 
     grid: Grid
     point: Point
+    key: str
     start: Start
     corpus: Corpus
     planted: Planted
@@ -75,7 +76,7 @@ class Trial:
     @property
     def run(self) -> dict[str, Any]:
         """Whom a training is charged to."""
-        return {"ledger": self.ledger, "stage": "leakage", "run": self.point.key(self.grid)}
+        return {"ledger": self.ledger, "stage": "leakage", "run": self.key}
 
     def screened(self, conservative: str | None = None) -> Screened:
         """The planted texts after the policy that overlooks some canaries."""

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from sugarbush.crt.patterns import described
 from sugarbush.errors import ParamsError
 from sugarbush.params import Purpose, Section
 from sugarbush.privacy.draws import digest_of
@@ -39,6 +40,7 @@ class Model(StrEnum):
 
 
 HEADS = 2  # of the GPT-2
+VERSION = 1  # to be raised when the figures of a point come to mean something else
 
 WITH_POLICY = {Arm.SDP, Arm.REDACT_ONLY, Arm.CRT, Arm.CRT_CONSERVATIVE}
 WITH_EPSILON = {Arm.DPSGD, Arm.CRT, Arm.CRT_CONSERVATIVE}
@@ -166,9 +168,16 @@ class Point(Section):
         """What it is run with: the points of one set, model and seed share a corpus."""
         return f"{self.set_name}/{self.model}/{self.seed}"
 
-    def key(self, grid: Grid) -> str:
-        """A digest of all that the point's figures follow from."""
+    def key(self, grid: Grid, *, file: str) -> str:
+        """A digest of all that the point's figures follow from; `file` is that of the set's file.
+
+        The code that trains and attacks is in it by its VERSION, redaction by its patterns, and a
+        conservative policy that is a model by its name.
+        """
         return digest_of(
+            version=VERSION,
+            file=file,
+            patterns=described(),
             point=self.model_dump(mode="json"),
             sizes=grid.sets[self.set_name].model_dump(mode="json"),
             model=grid.models[self.model].model_dump(mode="json", exclude={"arms"}),

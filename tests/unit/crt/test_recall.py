@@ -37,6 +37,18 @@ def test_gamma_is_the_upper_bound_and_not_the_rate():
     assert measured.delta_2 == 0
 
 
+def test_the_bounds_of_gamma_and_delta_2_hold_at_once():
+    # 1 - (1 - c)^(1/n) bounds a share of which none of n was seen, c its confidence.
+    sample = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 20
+    alone = measure(sample, POLICY, name="s")
+    both = measure(sample, POLICY, name="s", conservative=PlainWords())
+    assert alone.gamma == pytest.approx(1 - 0.05 ** (1 / 20))
+    assert both.gamma == both.delta_2 == pytest.approx(1 - 0.025 ** (1 / 20))
+    assert both.missed == alone.missed
+    assert (alone.confidence_each, both.confidence_each) == (0.95, 0.975)
+    assert alone.confidence == both.confidence == 0.95
+
+
 def test_a_secret_that_is_masked_whole_and_leaves_a_trace_counts_for_gamma():
     # "Yes" goes with the name, and stays where there is a mask instead of it.
     sample = [labelled("Yes Jean Horning.", ("Jean Horning", "NAME"))] * 20

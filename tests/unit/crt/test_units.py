@@ -102,6 +102,8 @@ def test_with_a_conservative_policy_nothing_holds_for_every_secret():
     assert card["uniform"]["epsilon"] == "infinite"
     assert card["bayesian"]["delta_2"] == measured.delta_2 > 0
     assert card["bayesian"]["epsilon"] >= without["bayesian"]["epsilon"]
+    assert (card["bayesian"]["confidence"], card["recall"]["confidence_each"]) == (0.95, 0.975)
+    assert card["recall"]["shown"]["upper"] == pytest.approx(1 - 0.025 ** (1 / 50), abs=1e-5)
     with pytest.raises(ParamsError, match="not below delta"):
         confidentiality_card(
             TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured, in_theorem=True,
