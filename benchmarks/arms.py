@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
@@ -62,7 +63,7 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
         "maple-M": Variant(**size, prompt=PromptContent.METADATA),
         "maple-E": Variant(**size, prompt=PromptContent.EXAMPLES),
         "maple-weak": Variant(**size, attributes=("product_group", "region")),
-        "sugarbush": Variant(**size, distinct=True, final="density", final_texts=survivors),
+        "sugarbush": Variant(**size, score_width=0.2, select="herded"),
         "augpe-10": Variant(**AUGPE, rounds=10, variations=7, candidates=7 * survivors),
     }
 
@@ -109,9 +110,10 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
         value=("value", "mean"), sd=("value", "std"), n=("value", "size"), calls=("calls", "mean")
     )
     reach = student.ppf(0.975, found["n"] - 1) * found["sd"] / found["n"] ** 0.5
-    # MAUVE and the root of the divergence end at 1: so do their intervals.
+    # Shares, MAUVE and the root of the divergence end at 1: so do their intervals.
+    most = np.where(found["value"] > 1, math.inf, 1)  # perplexities and counts have no end
     found["low"] = (found["value"] - reach).clip(lower=0)
-    found["high"] = (found["value"] + reach).clip(upper=found["value"].clip(lower=1))
+    found["high"] = (found["value"] + reach).clip(upper=most)
     return found.drop(columns=["sd", "n"]).reset_index().assign(seed=0)
 
 

@@ -9,6 +9,7 @@ The noise of votes is a rounded Gaussian of the planned stddev.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,9 @@ from sugarbush.evolution.first import (
     targets_by_label,
     targets_by_rows,
 )
+from sugarbush.evolution.herding import herd
 from sugarbush.evolution.population import NO_CODE, Population
+from sugarbush.evolution.scores import RESOLUTION, summed_scores
 from sugarbush.evolution.select import (
     apportion,
     select_by_rank,
@@ -54,8 +57,9 @@ class Variant:
     `start`: rows of the DP table (of `attributes`, None: all), DP label counts, or nothing.
     `neighbours` are a record's votes a round; with more than one, as many counts move by one and
     the noise is larger by the root of it. `smoothing` is the bandwidth (a cosine distance) over
-    which votes are averaged, 0: not; `pooled` whether former rounds' votes count too. `select` and
-    `final` say how survivors and the final set are chosen.
+    which votes are averaged, 0: not; `pooled` whether former rounds' votes count too. `score_width`
+    is the kernel's of scores in place of votes, None: votes. `select` and `final` say how survivors
+    and the final set are chosen.
     """
 
     start: str = "table"
@@ -68,6 +72,7 @@ class Variant:
     metadata_share: float = 0.1
     distinct: bool = False
     neighbours: int = 1
+    score_width: float | None = None
     smoothing: float = 0.0
     pooled: bool = False
     select: str = "rank"
@@ -90,8 +95,21 @@ class Noisy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where a run stands: its texts after `round` votes, None for the final set.
+
+    `calls` counts up to here; `votes_over_sigma` is the mean of the last votes over their noise.
+    """
+
+    round: int | None
+    calls: int
+    votes_over_sigma: float
+    population: Population
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Figures by metric; `round` is None for the final set, `calls` counts up to here."""
+    """Figures by metric of a run as it stood; `texts` are all that there were."""
 
     round: int | None
     calls: int
@@ -107,40 +125,47 @@ def replay(
 
     `epsilon` infinity leaves all noise out.
     """
+    for standing in standings(ground, variant, epsilon=epsilon, seed=seed):
+        if by_round or standing.round is None:
+            texts = standing.population.texts
+            yield Measured(
+                round=standing.round, calls=standing.calls, texts=len(texts),
+                votes_over_sigma=standing.votes_over_sigma,
+                figures=ground.measured(texts, seed=seed),
+            )  # fmt: skip
+
+
+def standings(ground: Ground, variant: Variant, *, epsilon: float, seed: int) -> Iterator[Standing]:
+    """One run at its start, after every vote and at its end."""
     plan = _plan(ground.params, variant, epsilon)
     params = _evolution(ground.params, variant)
     before, ratio, rounds = ground.calls, math.nan, list[Noisy]()
+
+    def standing(number: int | None, population: Population) -> Standing:
+        return Standing(
+            round=number, calls=ground.calls - before, votes_over_sigma=ratio,
+            population=population,
+        )  # fmt: skip
+
     survivors = _first(ground, variant, params, plan=plan, seed=seed)
     next_id = len(survivors)
-    if by_round:
-        yield _measured(ground, survivors.texts, 0, before, ratio, seed=seed)
+    yield standing(0, survivors)
     for number in range(1, variant.rounds + 1):
         population = _varied(ground, survivors, params, number=number, next_id=next_id, seed=seed)
         next_id = int(population.ids.max()) + 1
         if variant.distinct:
             population = population.distinct()
         stddev = plan.of("votes").stddev * math.sqrt(variant.neighbours) if plan else 0.0
-        noisy = _voted(ground, population, variant, stddev, public_rng(seed, "noise", number))
+        noisy, ratio = _voted(
+            ground, population, variant, stddev, public_rng(seed, "noise", number)
+        )
         rounds.append(noisy)
-        ratio = len(ground.voters) * variant.neighbours / len(population) / max(stddev, 1e-9)
         votes = _denoised(rounds, variant)
         count = min(variant.survivors, len(population))
         places = _chosen(rounds[-1], votes, count, variant, seed=seed_of(seed, number))
         survivors = population.take(places)
-        if by_round:
-            yield _measured(ground, survivors.texts, number, before, ratio, seed=seed)
-    texts = _final(rounds, survivors, variant, seed)
-    yield _measured(ground, texts, None, before, ratio, seed=seed)
-
-
-def _measured(
-    ground: Ground, texts: Sequence[str], round_: int | None, before: int, ratio: float, *,
-    seed: int,
-) -> Measured:  # fmt: skip
-    return Measured(
-        round=round_, calls=ground.calls - before, texts=len(texts), votes_over_sigma=ratio,
-        figures=ground.measured(texts, seed=seed),
-    )  # fmt: skip
+        yield standing(number, survivors)
+    yield standing(None, _final(rounds, survivors, variant, seed))
 
 
 def _plan(params: Params, variant: Variant, epsilon: float) -> Plan | None:
@@ -225,8 +250,21 @@ def _varied(
 
 def _voted(
     ground: Ground, population: Population, variant: Variant, stddev: float, rng: Rng
-) -> Noisy:
+) -> tuple[Noisy, float]:
+    """The votes with their noise, and the mean of them without over its standard deviation."""
     embeddings = ground.vectors(population.texts)
+    counts = _counts(ground, population, embeddings, variant)
+    noise = rng.normal(0, stddev, size=len(population))
+    if variant.score_width is None:
+        noise = np.round(noise)
+    return Noisy(population, embeddings, counts + noise), counts.mean() / max(stddev, 1e-9)
+
+
+def _counts(
+    ground: Ground, population: Population, embeddings: NDArray[np.float32], variant: Variant
+) -> NDArray[np.float64]:
+    if variant.score_width is not None:
+        return summed_scores(ground.voters, embeddings, width=variant.score_width) / RESOLUTION
     if variant.by_label:
         chosen = nearest_within_label(
             ground.voters, embeddings, query_labels=ground.labels,
@@ -234,9 +272,7 @@ def _voted(
         )  # fmt: skip
     else:
         chosen = nearest(ground.voters, embeddings, k=min(variant.neighbours, len(population)))
-    counts = np.bincount(chosen.ravel(), minlength=len(population))
-    noise = np.round(rng.normal(0, stddev, size=len(population)))
-    return Noisy(population, embeddings, counts + noise)
+    return np.bincount(chosen.ravel(), minlength=len(population)).astype(np.float64)
 
 
 def _denoised(rounds: Sequence[Noisy], variant: Variant) -> NDArray[np.float64]:
@@ -265,16 +301,21 @@ def _chosen(
         )  # fmt: skip
     match variant.select:
         case "rank":
-            return select_by_rank(np.maximum(votes, 0), count=count, rng=rng)
+            places = select_by_rank(np.maximum(votes, 0), count=count, rng=rng)
         case "sample":
-            return select_by_sampling(votes, count=count, rng=rng)
+            places = select_by_sampling(votes, count=count, rng=rng)
         case "stratified":
-            return _stratified(noisy.population, votes, count, rng)
+            places = _stratified(noisy.population, votes, count, rng)
+        case "herded":
+            assert variant.score_width is not None
+            places = herd(votes, noisy.embeddings, width=variant.score_width, count=count)
         case "density":
-            return _by_density([noisy], votes, variant, count=count, seed=seed)[1]
+            places = _by_density(noisy, votes, variant, count=count, seed=seed)
         case "all":
-            return np.arange(len(votes))
-    raise ValueError(variant.select)
+            places = np.arange(len(votes))
+        case other:
+            raise ValueError(other)
+    return places
 
 
 def _stratified(
@@ -291,31 +332,38 @@ def _stratified(
 
 
 def _by_density(
-    rounds: Sequence[Noisy], votes: NDArray[np.float64], variant: Variant, *, count: int, seed: int
-) -> tuple[list[str], NDArray[np.int64]]:
-    """Texts and places of `count` of the rounds' candidates, as many as there are at most."""
-    points = np.concatenate([noisy.embeddings for noisy in rounds])
-    texts = [text for noisy in rounds for text in noisy.population.texts]
-    places = select_by_density(
-        votes, points, count=min(count, len(votes)), rng=public_rng(seed, "density"),
+    noisy: Noisy, votes: NDArray[np.float64], variant: Variant, *, count: int, seed: int
+) -> NDArray[np.int64]:
+    """Places of `count` of the candidates, as many as there are at most."""
+    return select_by_density(
+        votes, noisy.embeddings, count=min(count, len(votes)), rng=public_rng(seed, "density"),
         candidates_a_cell=variant.candidates_a_cell,
     )  # fmt: skip
-    return [texts[i] for i in places], places
 
 
 def _final(
     rounds: Sequence[Noisy], survivors: Population, variant: Variant, seed: int
-) -> list[str]:
+) -> Population:
     match variant.final:
         case "survivors":
-            return list(survivors.texts)
+            return survivors
         case "candidates":
-            return list(rounds[-1].population.texts)
+            return rounds[-1].population
         case "density":
-            last = rounds[-1]
-            count = variant.final_texts
-            return _by_density([last], last.votes, variant, count=count, seed=seed)[0]
+            noisy = rounds[-1]
         case "density-pooled":
-            votes = np.concatenate([noisy.votes for noisy in rounds])
-            return _by_density(rounds, votes, variant, count=variant.final_texts, seed=seed)[0]
-    raise ValueError(variant.final)
+            noisy = _joined(rounds)
+        case other:
+            raise ValueError(other)
+    return noisy.population.take(
+        _by_density(noisy, noisy.votes, variant, count=variant.final_texts, seed=seed)
+    )
+
+
+def _joined(rounds: Sequence[Noisy]) -> Noisy:
+    """The candidates of all rounds, each as often as it was voted on."""
+    return Noisy(
+        functools.reduce(Population.join, (noisy.population for noisy in rounds)),
+        np.concatenate([noisy.embeddings for noisy in rounds]),
+        np.concatenate([noisy.votes for noisy in rounds]),
+    )

@@ -15,12 +15,19 @@ import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from scipy.stats import t as student
 
 from benchmarks.ground import METRICS, grounds
 from benchmarks.replay import Variant, replay
+
+
+def herding(width: float, **settings: Any) -> Variant:
+    """Scores in place of votes, and survivors that would score alike."""
+    return Variant(score_width=width, select="herded", **settings)
+
 
 TEXTS = 100  # of every variant are measured
 BASE = Variant()
@@ -38,6 +45,23 @@ VARIANTS: Mapping[str, Variant] = {
     "sampled": Variant(select="sample"),
     "2 votes a record": Variant(neighbours=2),
     "4 votes a record": Variant(neighbours=4),
+    "scores, 0.2": Variant(score_width=0.2),
+    "scores, 0.05": Variant(score_width=0.05),
+    "scores, 0.02": Variant(score_width=0.02),
+    "scores, 0.01": Variant(score_width=0.01),
+    "herded, 0.02": herding(0.02),
+    "herded, 0.05": herding(0.05),
+    "herded, 0.1": herding(0.1),
+    "herded, 0.15": herding(0.15),
+    "herded": herding(0.2),
+    "herded, 0.3": herding(0.3),
+    "herded, 0.5": herding(0.5),
+    "herded, 1": herding(1.0),
+    "herded, distinct": herding(0.2, distinct=True),
+    "herded, 1 round": herding(0.2, rounds=1),
+    "herded, 3 rounds": herding(0.2, rounds=3),
+    "herded, 800 candidates": herding(0.2, candidates=800),
+    "herded, metadata 0.3": herding(0.2, metadata_share=0.3),
     "metadata 0.3": Variant(metadata_share=0.3),
     "metadata 0.5": Variant(metadata_share=0.5),
     "final by density": Variant(final="density"),

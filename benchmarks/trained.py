@@ -1,152 +1,223 @@
-"""What models learn from the final sets of a sweep: the metrics that train one, arm by arm.
+"""What models learn from the final sets of the arms: the metrics that train one, over whole runs.
 
-    python -m flows.sweep settings/sweep.yaml
-    python -m benchmarks.trained settings/sweep.yaml yelp --attribute category --seeds 3
+    python -m flows.sweep settings/sweep.yaml       # prepares and embeds the sets
+    python -m benchmarks.trained settings/sweep.yaml cfpb_complaints --attribute product_group
 
-For every finished point of the set (its first seed), and for as many real train texts: accuracy and
-perplexity in predicting held-out real texts of a small decoder trained from nothing, and accuracy
-and macro-F1 of the bundled MiniLM fine-tuned to tell one attribute. Beside it the accuracy of
-always saying the commonest value of the arm's texts. Intervals are 95% bootstrap intervals over
-held-out texts and trained models together.
+A run replays every arm anew (`benchmarks.replay`) and trains anew on its final set, and on as many
+real train texts: a small decoder that predicts held-out real texts, and the bundled MiniLM,
+fine-tuned to tell one attribute, beside always saying the commonest value of the arm's texts. A
+text of an arm counts as what it was asked to be. Intervals are 95% by Student's t over runs; the
+same texts are held out in all of them.
+
+Writes reports/internal/sweeps/<sweep>-trained-<set>/, as `benchmarks.arms` does. What stands in its
+runs.csv is not trained again, so that a run that was stopped goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from numpy.typing import NDArray
 
-from sugarbush.evolution.population import load_population
+from benchmarks.arms import FIXED, WHERE, Scale, arms_of, averaged
+from benchmarks.ground import Ground, grounds
+from benchmarks.page import write_page
+from benchmarks.replay import Variant, standings
 from sugarbush.metrics.downstream import majority
-from sugarbush.metrics.evaluate import FINAL, Figure, Sample, Settings
 from sugarbush.metrics.fine_tuned import PUBLISHED as FINE_TUNING
+from sugarbush.metrics.fine_tuned import fine_tuned_predictions
 from sugarbush.metrics.next_token import PUBLISHED as DECODING
-from sugarbush.metrics.next_token import Decoder
-from sugarbush.metrics.trained import fine_tuned_figures, next_token_figures
-from sugarbush.paths import Roots
+from sugarbush.metrics.next_token import Decoder, next_token_scores
+from sugarbush.metrics.small_models import Training
+from sugarbush.paths import Roots, whole_file
 from sugarbush.randomness import public_rng
-from sugarbush.schema import load_schema
+from sugarbush.report.model import FINAL, REAL
 from tasks.private_files import load_real_texts
-from tasks.sweep import GROUND, points_of, sweep_folder
-from tasks.texts import final_folder
+from tasks.sweep import GROUND, sweep_folder
 
-REAL = "real train texts"
+COLUMNS = ("next_token_accuracy", "perplexity", "fine_tuned_accuracy", "fine_tuned_macro_f1",
+           "majority", "mauve")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts with the codes (n,) of one attribute; -1 where nothing was asked."""
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+    def limited(self, count: int, *, seed: int) -> Labelled:
+        """At most `count` of them, drawn without replacement."""
+        most = min(count, len(self.texts))
+        places = public_rng(seed, "limited").choice(len(self.texts), size=most, replace=False)
+        return Labelled(tuple(self.texts[i] for i in places), self.codes[places])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arms:
-    """Final sets by name, all of as many texts, the held-out part, and the attribute's domain."""
+class Models:
+    """What is trained: a decoder and how, a classifier of `values` classes and how; None: not."""
 
-    samples: dict[str, Sample]
-    heldout: Sample
-    domain: dict[str, int]
-
-
-def sample_of(texts: Sequence[str], codes: np.ndarray) -> Sample:
-    return Sample(texts=tuple(texts), features={}, codes=np.asarray(codes, dtype=np.int64))
+    decoder: Decoder
+    decoding: Training | None
+    values: int
+    fine_tuning: Training | None
 
 
-def arms_of(sweep: Path, set_name: str, *, attribute: str, texts: int, heldout: int) -> Arms:
-    """At most `texts` texts of every arm and `heldout` held-out ones, with the attribute's codes.
-
-    A text of an arm counts as what it was asked to be: -1 where nothing was asked.
-    """
-    _, found = points_of(Path(), sweep)
-    points = [point for point in found if point.set_name == set_name]
-    folder = sweep_folder(Path(), sweep) / set_name
-    params, roots = points[0].params, Roots(folder / GROUND)
-    schema = load_schema(Path(params.prepare.schema_))
-    column = schema.names.index(attribute)
-    train, held = (
-        load_real_texts(roots.private, part, schema.names, most, params.evaluate.seed)
-        for part, most in (("train", texts), ("heldout", heldout))
-    )
-    samples = {REAL: sample_of(train.texts, train.codes[:, [column]])}
-    for point in points:
-        own = Roots(folder / point.name)
-        finished = (own.stamps / "evaluate.json").exists()
-        if finished and point.arm not in samples:
-            final = final_folder(own, point.params.methods[0]) / "final.parquet"
-            population = load_population(final, schema.names)
-            everything = sample_of(population.texts, population.codes[:, [column]])
-            samples[point.arm] = everything.limited(texts, rng=public_rng(1, point.arm))
-    return Arms(
-        samples=samples,
-        heldout=sample_of(held.texts, held.codes[:, [column]]),
-        domain={attribute: schema.domain[attribute]},
-    )
+def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> dict[str, float]:
+    """What one set of texts teaches, by metric; no classifier where no attribute was asked for."""
+    found: dict[str, float] = {}
+    if models.decoding is not None:
+        scores = next_token_scores(
+            own.texts, heldout.texts, decoder=models.decoder, training=models.decoding, seed=seed
+        )
+        found |= {"next_token_accuracy": scores.accuracy(), "perplexity": scores.perplexity()}
+    known = np.flatnonzero(own.codes >= 0)
+    if models.fine_tuning is not None and len(known):
+        answers = fine_tuned_predictions(
+            [own.texts[i] for i in known], own.codes[known], heldout_texts=heldout.texts,
+            heldout_codes=heldout.codes, values=models.values, training=models.fine_tuning,
+            seed=seed,
+        )  # fmt: skip
+        commonest = majority(own.codes[known], heldout_codes=heldout.codes)
+        found |= {
+            "fine_tuned_accuracy": answers.accuracy(), "fine_tuned_macro_f1": answers.macro_f1(),
+            "majority": commonest.accuracy(),
+        }  # fmt: skip
+    return found
 
 
-def figures(arms: Arms, name: str, *, asked: argparse.Namespace) -> Iterator[Figure]:
-    """What one arm's texts teach."""
-    sample = arms.samples[name]
-    settings = Settings(clusters=2, resamples=200, seed=1)
-    own = {"seeds": asked.seeds, "settings": settings, "method": name, "round_": FINAL}
-    yield from next_token_figures(
-        sample.texts, arms.heldout.texts,
-        decoder=Decoder(layers=asked.layers, width=asked.width),
-        training=replace(DECODING, epochs=asked.epochs, max_tokens=asked.max_tokens), **own,
-    )  # fmt: skip
-    training = replace(FINE_TUNING, epochs=asked.classifier_epochs, max_tokens=asked.max_tokens)
-    yield from fine_tuned_figures(
-        arms.heldout, sample, domain=arms.domain, training=training, **own
-    )
-    known = sample.codes[sample.codes[:, 0] >= 0, 0]
-    if len(known):
-        answers = majority(known, heldout_codes=arms.heldout.codes[:, 0])
-        yield Figure(metric="majority", space="", value=answers.accuracy())
+def final_set(
+    ground: Ground, variant: Variant, *, column: int, epsilon: float, seed: int
+) -> Labelled:
+    """The final set of one run, with the codes of the schema's attribute at `column`."""
+    *_, last = standings(ground, variant, epsilon=epsilon, seed=seed)
+    return Labelled(last.population.texts, last.population.codes[:, column])
 
 
-COLUMNS = ("next_token_accuracy", "perplexity", "fine_tuned_accuracy", "fine_tuned_macro_f1",
-           "majority")  # fmt: skip
+def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterator[dict[str, Any]]:
+    """A row a figure, in the columns of a sweep's page."""
+    counts = {"texts": len(own.texts), "distinct_texts": len(set(own.texts))}
+    for name, value in {**counts, **figures}.items():
+        metric, space = WHERE.get(name, (name, "text"))
+        yield {**point, "method": point["arm"], "round": FINAL, "metric": metric, "space": space,
+               "value": value}  # fmt: skip
 
 
-def cell(found: dict[str, Figure], metric: str) -> str:
-    figure = found.get(metric)
-    if figure is None:
+def table(figures: pd.DataFrame) -> str:
+    """The arms by what their texts teach, with intervals, as Markdown."""
+    lines = ["| arm | epsilon | texts | distinct | " + " | ".join(COLUMNS) + " |",
+             "|---" * (4 + len(COLUMNS)) + "|"]  # fmt: skip
+    for (arm, epsilon), own in figures.groupby(["arm", "epsilon"], sort=False):
+        found = own[own["space"] != "tf-idf"].set_index("metric")
+        counts = [f"{found.value[name]:.0f}" for name in ("texts", "distinct_texts")]
+        cells = [_cell(found, name) for name in COLUMNS]
+        lines.append("| " + " | ".join([str(arm), f"{epsilon:g}", *counts, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _cell(found: pd.DataFrame, metric: str) -> str:
+    if metric not in found.index:
         return "–"
     digits = 1 if metric == "perplexity" else 3
-    if figure.low is None:
-        return f"{figure.value:.{digits}f}"
-    return f"{figure.value:.{digits}f} ({figure.low:.{digits}f}–{figure.high:.{digits}f})"
+    value, low, high = (f"{found.loc[metric, c]:.{digits}f}" for c in ("value", "low", "high"))
+    return f"{value} ({low}–{high})"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked = _asked()
+    torch.set_num_threads(asked.threads)
+    begun = time.process_time()
+    name = f"{asked.sweep.stem}-trained-{asked.set}"
+    file = Roots(Path()).internal / "sweeps" / name / "runs.csv"
+    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
+    done = {(row["arm"], row["epsilon"], row["run"]) for row in rows}
+    for own in _runs(asked, done):
+        rows += own
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(file) as path:
+            pd.DataFrame(rows).to_csv(path, index=False)
+    figures = averaged(pd.DataFrame(rows))
+    intervals = f"Means of {asked.runs} whole runs with 95% intervals over runs"
+    write_page(name, figures, intervals=intervals, base=Path())
+    print(table(figures))
+    print(f"\n{time.process_time() - begun:.0f} CPU-s")
+
+
+def _runs(
+    asked: argparse.Namespace, done: set[tuple[str, float, int]]
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of every arm and run that is not done, run by run."""
+    (ground,) = grounds(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
+    names = ground.schema.names
+    column = names.index(asked.attribute)
+    roots = Roots(sweep_folder(Path(), asked.sweep) / asked.set / GROUND)
+    train, heldout = (
+        _labelled(load_real_texts(roots.private, part, names, most, ground.params.evaluate.seed),
+                  column)
+        for part, most in (("train", asked.records), ("heldout", asked.heldout))
+    )  # fmt: skip
+    scale = Scale(candidates=asked.texts * 4, variations=4, texts=asked.texts)
+    arms = {arm: variant for arm, variant in arms_of(scale).items() if arm in asked.arms}
+    models = Models(
+        decoder=Decoder(name=asked.decoder, layers=asked.layers, width=asked.width),
+        decoding=None
+        if asked.only == "classifier"
+        else replace(DECODING, epochs=asked.epochs, max_tokens=asked.max_tokens),
+        values=ground.schema.domain[asked.attribute],
+        fine_tuning=None
+        if asked.only == "decoder"
+        else replace(FINE_TUNING, max_tokens=asked.max_tokens),
+    )
+    for run in range(asked.runs):
+        for arm in (REAL, *arms):
+            epsilon = np.inf if arm == REAL else FIXED.get(arm, asked.epsilon)
+            if (arm, epsilon, run) in done:
+                continue
+            if arm == REAL:
+                own = train.limited(asked.texts, seed=run)
+            else:
+                own = final_set(ground, arms[arm], column=column, epsilon=epsilon, seed=run)
+            figures = learnt(own, heldout, models=models, seed=run)
+            figures |= ground.measured(own.texts, seed=run)
+            yield list(
+                rows_of(own, figures, set=ground.name, arm=arm, epsilon=epsilon, run=run,
+                        calls=np.nan)
+            )  # fmt: skip
+
+
+def _labelled(sample: Any, column: int) -> Labelled:
+    return Labelled(tuple(sample.texts), np.asarray(sample.codes, dtype=np.int64)[:, column])
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sweep", type=Path)
     parser.add_argument("set")
     parser.add_argument("--attribute", required=True)
-    parser.add_argument("--arms", nargs="*", help="all that are finished unless given")
-    parser.add_argument("--seeds", type=int, default=3, help="trained models a figure")
-    parser.add_argument("--texts", type=int, default=200)
+    parser.add_argument("--arms", nargs="*", default=["public", "augpe", "maple"])
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--records", type=int, default=2000, help="private records at most")
+    parser.add_argument("--texts", type=int, default=1000, help="of every final set")
     parser.add_argument("--heldout", type=int, default=400)
+    parser.add_argument("--only", choices=["decoder", "classifier"], help="both unless given")
+    parser.add_argument("--decoder", help="a model by name or path; from nothing unless given")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=10, help="of the decoder")
-    parser.add_argument("--classifier-epochs", type=int, default=3)
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
-    asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
-    arms = arms_of(
-        asked.sweep, asked.set, attribute=asked.attribute, texts=asked.texts,
-        heldout=asked.heldout,
-    )  # fmt: skip
-    print(f"| {asked.set} | texts | " + " | ".join(c.replace("_", " ") for c in COLUMNS) + " | s |")
-    print("|---|---:|" + "---|" * len(COLUMNS) + "---:|")
-    for name, sample in arms.samples.items():
-        if asked.arms and name not in {REAL, *asked.arms}:
-            continue
-        begun = time.process_time()
-        found = {figure.metric: figure for figure in figures(arms, name, asked=asked)}
-        cells = " | ".join(cell(found, metric) for metric in COLUMNS)
-        spent = time.process_time() - begun
-        print(f"| {name} | {len(sample)} | {cells} | {spent:.0f} |", flush=True)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -408,10 +408,11 @@ class FirstLength(Section):
 
 
 class Selection(StrEnum):
-    """How survivors are chosen from noisy votes."""
+    """How survivors are chosen: from noisy votes, or from noisy scores of all candidates."""
 
     RANK = "rank"
     SAMPLE = "sample"
+    HERDED = "herded"
 
 
 class FinalSet(StrEnum):
@@ -428,10 +429,11 @@ class EvolutionParams(Section):
     count. `variations` is L: each survivor gives L-1 variations and stays itself. `threshold` is
     in standard deviations of the vote noise. `tones` are asked for in turn; `contrast` is how many
     candidates of the last round with most votes, and with fewest, a variation is shown as good and
-    bad examples. `distinct` drops candidates whose text is there already. `final` says which of
-    the last candidates are the final set, of as many as there are survivors: the survivors, or a
-    choice by the density of the votes; `expansion` texts come from each of them: itself and
-    variations that are not voted on.
+    bad examples. `distinct` drops candidates whose text is there already. With `selection` herded
+    records score every candidate, by a kernel of `score_width` in cosines, instead of voting for
+    one. `final` says which of the last candidates are the final set, of as many as there are
+    survivors: the survivors, or a choice by the density of the votes; `expansion` texts come from
+    each of them: itself and variations that are not voted on.
     """
 
     prompt: PromptContent
@@ -444,6 +446,7 @@ class EvolutionParams(Section):
     by_label: bool
     distinct: bool
     selection: Selection
+    score_width: Annotated[float, Field(ge=0.005)]
     threshold: Annotated[float, Field(ge=0)]
     mask_share: Annotated[float, Field(gt=0, le=1)]
     tones: tuple[Annotated[str, Field(min_length=1)], ...]
@@ -452,6 +455,16 @@ class EvolutionParams(Section):
     min_words: Annotated[int, Field(ge=1)]
     final: FinalSet
     expansion: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _scores_of_all(self) -> EvolutionParams:
+        herded = self.selection is Selection.HERDED
+        if herded and (self.by_label or self.threshold or self.final is not FinalSet.SURVIVORS):
+            raise ValueError(
+                "selection: herded goes with by_label: false, threshold: 0 and final: survivors. "
+                "A record scores the candidates of all labels, and survivors follow the density"
+            )
+        return self
 
 
 class InitialiseParams(Section):

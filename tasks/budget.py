@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sugarbush.errors import ParamsError
-from sugarbush.params import Method, Params
+from sugarbush.evolution.scores import RESOLUTION
+from sugarbush.params import Method, Params, Selection
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.plan import Part, Plan, make_plan, mu_of
 from tasks.state import state_of
@@ -24,6 +25,15 @@ _HOPELESS_STDDEV = 1000.0
 def votes_of(method: Method) -> str:
     """The name of a method's votes in the plan."""
     return _VOTES + method.value
+
+
+def norm_of(params: Params, method: Method) -> int:
+    """By how much a record moves what a round of the method counts, in L2: the unit of its votes.
+
+    One vote is 1; scores are whole numbers of that norm (`sugarbush.evolution.scores`).
+    """
+    herded = method.votes and params.evolve.of(method).selection is Selection.HERDED
+    return RESOLUTION if herded else 1
 
 
 def plan_for(params: Params) -> Plan:
@@ -45,8 +55,9 @@ def plan_for(params: Params) -> Plan:
     claimed = sum(weights.values())
     draws = {METADATA: 0, LABELS: 1, TRAINING: 0}
     draws |= {votes_of(m): params.evolve.of(m).rounds for m in voting}
+    norms = {votes_of(m): norm_of(params, m) for m in voting}
     parts = [
-        Part(name=name, share=weight / claimed, draws=draws[name])
+        Part(name=name, share=weight / claimed, draws=draws[name], norm=norms.get(name, 1))
         for name, weight in weights.items()
     ]
     _refuse_hopeless(params, parts)

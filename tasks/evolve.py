@@ -4,8 +4,8 @@ Reads    data/released/initial/<method>/, data/private/prepared/train.parquet,
          data/private/metadata/train.parquet (labels, where votes are by label)
 Writes   data/released/evolve/<method>/  synthetic.jsonl, final.parquet, round_NNN/, usage.json,
                                          release.json
-Spends   its share: one discrete-Gaussian histogram a round, L2 sensitivity 1 a record, add/remove
-         one unit
+Spends   its share: one discrete-Gaussian histogram (or sum of scores) a round, L2 sensitivity 1 a
+         record (or RESOLUTION, in its own unit), add/remove one unit
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def _in_use(params: EvolutionParams) -> dict[str, Any]:
     """The settings without those that ask for nothing: rounds drawn before they existed still
     count."""
     fields = params.model_dump(mode="json")
-    new = {"tones": [], "contrast": 0, "distinct": False, "final": FinalSet.SURVIVORS.value}
+    new = {"tones": [], "contrast": 0, "distinct": False, "final": FinalSet.SURVIVORS.value,
+           "score_width": 0.2}  # fmt: skip
     return {k: v for k, v in fields.items() if k not in new or v != new[k]}
 
 

@@ -47,7 +47,7 @@ from sugarbush.report.projection import synthetic_projection
 from sugarbush.report.tables import survivors_table, votes_table
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import open_ledger, plan_for, votes_of
+from tasks.budget import norm_of, open_ledger, plan_for, votes_of
 from tasks.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
 from tasks.encoder import open_encoder
 from tasks.private_files import load_real_texts
@@ -164,7 +164,9 @@ def method_of(
         name=method.value,
         final_texts=len(final),
         asked=Released(counts_of(final.codes, schema), ids),
-        texts=Released(_texts(final, folder, schema, params.report.texts), ids),
+        texts=Released(
+            _texts(final, folder, schema, params.report.texts, norm_of(params, method)), ids
+        ),
         rounds=rounds,
         spends=tuple(_spends(base, params, method)),
         map=Released(_map(final, encode), ids) if len(final) > 1 else None,
@@ -180,23 +182,23 @@ def _map(final: Population, encode: Encode) -> EmbeddingMap:
 def _rounds(
     folder: Path, params: Params, method: Method, schema: Schema, ids: tuple[str, ...]
 ) -> Iterator[RoundData]:
-    plan, part = plan_for(params), votes_of(method)
+    plan, part, unit = plan_for(params), votes_of(method), norm_of(params, method)
     for own in sorted(folder.glob("round_*")):
         population = load_population(own / "candidates.parquet", schema.names)
         yield RoundData(
             number=int(own.name.removeprefix("round_")),
-            votes=Released(np.load(own / "votes.npy"), ids),
-            stddev=plan.of(part).stddev,
+            votes=Released(np.load(own / "votes.npy") / unit, ids),
+            stddev=plan.of(part).stddev / unit,
             written=population.rounds,
             survivors=np.load(own / "survivors.npy"),
         )
 
 
 def _texts(
-    final: Population, folder: Path, schema: Schema, limit: int
+    final: Population, folder: Path, schema: Schema, limit: int, unit: int
 ) -> tuple[SyntheticText, ...]:
     """The first `limit` final texts, and every candidate that they descend from."""
-    votes = _last_votes(folder, schema)
+    votes = _last_votes(folder, schema, unit)
     shown = list(_described(final.take(np.arange(min(limit, len(final)))), votes))
     rounds = sorted(folder.glob("round_*"), reverse=True)
     candidates = [
@@ -220,14 +222,14 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
         )
 
 
-def _last_votes(folder: Path, schema: Schema) -> dict[int, int]:
-    """Candidate id to its noisy votes in the last round."""
+def _last_votes(folder: Path, schema: Schema, unit: int) -> dict[int, int]:
+    """Candidate id to its noisy votes in the last round, which are saved in 1/`unit` of a vote."""
     rounds = sorted(folder.glob("round_*"))
     if not rounds:
         return {}
     population = load_population(rounds[-1] / "candidates.parquet", schema.names)
     counts = np.load(rounds[-1] / "votes.npy")
-    return {int(i): int(v) for i, v in zip(population.ids, counts, strict=True)}
+    return {int(i): round(v / unit) for i, v in zip(population.ids, counts, strict=True)}
 
 
 def _spends(base: Path, params: Params, method: Method) -> Iterator[Spend]:

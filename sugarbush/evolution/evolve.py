@@ -2,9 +2,9 @@
 
 Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text",
 Algorithm 1. A round takes the survivors and their variations, lets every record vote for the
-candidate nearest to it, adds noise to the votes and keeps the best; nothing else of a round looks
-at private data. Rounds that are finished are restored from `Draws` and neither drawn nor charged
-again.
+candidate nearest to it (or score them all), adds noise and keeps the best; nothing else of a round
+looks at private data. Rounds that are finished are restored from `Draws` and neither drawn nor
+charged again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from sugarbush.errors import GeneratorError
 from sugarbush.evolution.contrast import Contrast, contrasts
 from sugarbush.evolution.density import select_by_density
+from sugarbush.evolution.herding import herd
 from sugarbush.evolution.population import Population, load_population, save_population
+from sugarbush.evolution.scores import RESOLUTION, scores_of
 from sugarbush.evolution.select import (
     select_by_rank,
     select_by_sampling,
@@ -35,7 +38,7 @@ from sugarbush.privacy.draws import Draws
 from sugarbush.privacy.events import DiscreteGaussian, Event, NonPrivate
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
+from sugarbush.privacy.mechanisms import exact_histogram, exact_sum, noisy_histogram, noisy_sum
 from sugarbush.randomness import Rng, public_rng
 from sugarbush.schema import Schema
 
@@ -61,7 +64,8 @@ class Voters:
 class Ballot:
     """What every vote of a run needs: the mechanism's settings and where they are charged.
 
-    `stddev` None counts without noise, which has no guarantee and is charged as such. Each of a
+    `stddev` is in votes, or in units of scores; None counts without noise, which has no guarantee
+    and is charged as such. Each of a
     unit's records votes, of which it has at most `records_per_unit`.
     """
 
@@ -75,7 +79,10 @@ class Ballot:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """A finished round: noisy `votes` (n,) for `population`, and the `survivors`' places in it."""
+    """A finished round: noisy `votes` (n,) for `population`, and the `survivors`' places in it.
+
+    Where records score, `votes` are sums of scores, in units of 1/RESOLUTION.
+    """
 
     number: int
     population: Population
@@ -144,8 +151,9 @@ def evolve(
     """The final set after `params.rounds` rounds from the candidates `first`.
 
     Guarantee: each round is one `noisy_histogram` of `ballot.stddev` (L2 sensitivity 1 a record),
-    or without a stddev one `exact_histogram`, which has none;
-    all else is post-processing of it, of `first` (paid for by `ledger_ids`) and of public seeds.
+    with `selection` herded one `noisy_sum` (RESOLUTION a record), or without a stddev the same
+    without noise, which has none; all else is post-processing of it, of `first` (paid for by
+    `ledger_ids`) and of public seeds.
     `ballot` may be None only when there are no rounds.
     Raises BudgetExceededError before a vote that the cap does not allow, GeneratorError when the
     generator returns too little.
@@ -167,8 +175,8 @@ def evolve(
         votes = _voted(population, number, params=params, encode=encode, ballot=ballot, draws=draws)
         ids = tuple(dict.fromkeys((*ids, *votes.ledger_ids)))
         places = _selected(
-            votes.value, population, quota, params=params, stddev=ballot.stddev or 0.0,
-            rng=public_rng(seed, "select", number),
+            votes.value, population, quota, params=params, encode=encode,
+            stddev=ballot.stddev or 0.0, rng=public_rng(seed, "select", number),
         )  # fmt: skip
         survivors = population.take(places)
         contrast = contrasts(population, votes.value, count=params.contrast)
@@ -191,8 +199,9 @@ def _refuse_early(ballot: Ballot, params: EvolutionParams, draws: Draws) -> None
     if missing:
         event: Event = NonPrivate()
         if ballot.stddev is not None:
+            norm = RESOLUTION if params.selection is Selection.HERDED else 1
             event = DiscreteGaussian(
-                stddev=ballot.stddev, sensitivity=ballot.records_per_unit, count=missing
+                stddev=ballot.stddev, sensitivity=norm * ballot.records_per_unit, count=missing
             )
         ballot.ledger.check([event], sketch=ballot.sketch)
 
@@ -232,9 +241,12 @@ def _voted(
         ids = tuple(json.loads((done / "ledger_ids.json").read_text()))
         return Released(np.load(done / "votes.npy"), ids)
     embeddings = encode(population.texts)
-    votes = count_votes(
-        ballot, embeddings, population.labels, by_label=params.by_label, run=draws.run
-    )
+    if params.selection is Selection.HERDED:
+        votes = sum_scores(ballot, embeddings, width=params.score_width, run=draws.run)
+    else:
+        votes = count_votes(
+            ballot, embeddings, population.labels, by_label=params.by_label, run=draws.run
+        )
     with draws.writing(name) as folder:
         np.save(folder / "votes.npy", votes.value)
         (folder / "ledger_ids.json").write_text(json.dumps(votes.ledger_ids))
@@ -280,11 +292,39 @@ def count_votes(
     )
 
 
+def sum_scores(
+    ballot: Ballot, embeddings: NDArray[np.float32], *, width: float, run: str
+) -> Released[NDArray[np.int64]]:
+    """Noisy sums of the records' scores of each candidate, `(m,)` int64, in units of 1/RESOLUTION.
+
+    A record's scores depend on it alone and have at most that norm, so the guarantee is
+    `noisy_sum`'s.
+    """
+    vectors: Private[Any] = ballot.voters.map_batch(lambda voters: voters.embeddings)
+
+    def scores(block: NDArray[np.float32]) -> NDArray[np.int64]:
+        return scores_of(block, embeddings, width=width)
+
+    if ballot.stddev is None:
+        return exact_sum(
+            vectors, scores=scores, size=len(embeddings), norm=RESOLUTION, ledger=ballot.ledger,
+            stage=ballot.stage, run=run,
+        )  # fmt: skip
+    return noisy_sum(
+        vectors, scores=scores, size=len(embeddings), norm=RESOLUTION, stddev=ballot.stddev,
+        ledger=ballot.ledger, stage=ballot.stage, run=run, sketch=ballot.sketch,
+        records_per_unit=ballot.records_per_unit,
+    )  # fmt: skip
+
+
 def _selected(
     votes: NDArray[np.int64], population: Population, quota: dict[int, int], *,
-    params: EvolutionParams, stddev: float, rng: Rng,
+    params: EvolutionParams, encode: Encode, stddev: float, rng: Rng,
 ) -> NDArray[np.int64]:  # fmt: skip
     """The places of the survivors: each label keeps the number it started with."""
+    if params.selection is Selection.HERDED:
+        count = min(sum(quota.values()), len(population))
+        return herd(votes, encode(population.texts), width=params.score_width, count=count)
     kept = threshold(votes, stddev=stddev, multiple=params.threshold)
     select = select_by_rank if params.selection is Selection.RANK else select_by_sampling
     return select_within_label(kept, population.labels, counts=quota, select=select, rng=rng)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.kinds import Private, Released, as_released_array
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.noise import discrete_gaussian
+
+_BLOCK_ROWS = 512  # records scored at a time
 
 
 def noisy_histogram(
@@ -53,6 +56,61 @@ def exact_histogram(
     """
     charge = ledger.charge(NonPrivate(), stage=stage, run=run)
     return as_released_array(_counts(bins, size), (charge,))
+
+
+def noisy_sum(
+    vectors: Private[Any],
+    *,
+    scores: Callable[[NDArray[Any]], NDArray[np.int64]],
+    size: int,
+    norm: int,
+    stddev: float,
+    ledger: Ledger,
+    stage: str,
+    run: str,
+    sketch: tuple[str, ...] = (),
+    records_per_unit: int = 1,
+) -> Released[NDArray[np.int64]]:
+    """The sum of all records' `scores`, with noise: `(size,)` int64, may be negative.
+
+    Guarantee: a record adds integers of L2 norm at most `norm`, which is checked, so a unit of at
+    most `records_per_unit` records moves the sum by that many times as much; each sum gets
+    N_Z(0, stddev^2). Coordinate by coordinate that is Gaussian DP, and the squares add up to
+    (norm * records_per_unit / stddev)^2 (docs/decisions/0514-scores-and-herding.md). The charge is
+    on disk before the noise is drawn.
+
+    `scores` makes `(n, size)` int64 of a block of `vectors` (n, d); row i must depend on row i
+    alone. `stddev` is in the unit of the scores.
+    Raises BudgetExceededError before anything is summed.
+    """
+    event = DiscreteGaussian(stddev=stddev, sensitivity=norm * records_per_unit)
+    charge = ledger.charge(event, stage=stage, run=run, sketch=sketch)
+    noisy = discrete_gaussian(
+        _summed(vectors, scores, size, norm), stddev=stddev,
+        sensitivity=float(norm * records_per_unit),
+    )  # fmt: skip
+    return as_released_array(noisy, (charge,))
+
+
+def exact_sum(
+    vectors: Private[Any], *, scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int,
+    norm: int, ledger: Ledger, stage: str, run: str,
+) -> Released[NDArray[np.int64]]:  # fmt: skip
+    """The same sum without noise. Guarantee: none, and charged as `exact_histogram` is."""
+    charge = ledger.charge(NonPrivate(), stage=stage, run=run)
+    return as_released_array(_summed(vectors, scores, size, norm), (charge,))
+
+
+def _summed(
+    vectors: Private[Any], scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
+) -> NDArray[np.int64]:
+    total = np.zeros(size, dtype=np.int64)
+    for start in range(0, len(vectors._per_unit), _BLOCK_ROWS):
+        rows = scores(np.asarray(vectors._per_unit[start : start + _BLOCK_ROWS]))
+        if rows.shape[1:] != (size,) or (rows**2).sum(axis=1).max() > norm**2:
+            raise InvariantError("a record's scores are longer than their bound")
+        total += rows.sum(axis=0)
+    return total
 
 
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:

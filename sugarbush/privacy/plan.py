@@ -34,12 +34,14 @@ class Part:
     """A mechanism's claim on the budget.
 
     `draws` discrete Gaussians; 0 means one mechanism that is proved to be mu-GDP
-    and divides its own mu (AIM), or DP-SGD, whose steps are not known yet.
+    and divides its own mu (AIM), or DP-SGD, whose steps are not known yet. A record moves the
+    counts of a draw by `norm` in L2.
     """
 
     name: str
     share: float
     draws: int
+    norm: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +56,8 @@ class Subsampling:
 class Allotment:
     """What a part may spend: `mu` in all, and `stddev` in counts for each of its draws.
 
-    `sensitivity` is how many records a unit may hold; `subsampled` is what DP-SGD costs once its
-    steps are known; its mu then only states its share.
+    `sensitivity` is by how much a unit moves the counts in L2; `subsampled` is what DP-SGD costs
+    once its steps are known; its mu then only states its share.
     """
 
     name: str
@@ -198,7 +200,10 @@ def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
 def _at(parts: Sequence[Part], mu: float, delta: float, records_per_unit: int) -> Plan:
     allotments = tuple(
         Allotment(
-            name=p.name, mu=mu * math.sqrt(p.share), draws=p.draws, sensitivity=records_per_unit
+            name=p.name,
+            mu=mu * math.sqrt(p.share),
+            draws=p.draws,
+            sensitivity=records_per_unit * p.norm,
         )
         for p in parts
     )

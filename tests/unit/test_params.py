@@ -48,6 +48,7 @@ def test_the_committed_settings_are_complete() -> None:
         ("privacy.records_per_user", 3, "for unit: user"),
         ("prepare.user_column", "author", "protects each record and not the person"),
         ("evolve.maple.rounds", -1, "greater than or equal to 0"),
+        ("evolve.augpe.selection", "herded", "goes with by_label: false"),
         ("evolve.maple.noise_multipler", 4.0, "not a known setting"),
         ("synthesize_metadata.engine", "magic", "engine"),
         ("methods", [], "methods"),

@@ -24,7 +24,7 @@ def test_arms_that_vote_have_equal_rounds_candidates_and_variations() -> None:
     }  # fmt: skip
     assert {(a.candidates, a.rounds, a.variations) for a in voting.values()} == {(120, 2, 3)}
     assert {arm.survivors for arm in arms.values()} == {40}
-    assert arms["sugarbush"].final_texts == 40
+    assert arms["sugarbush"].score_width == 0.2
 
 
 def test_every_text_is_embedded_once() -> None:

@@ -15,6 +15,7 @@ from sugarbush.errors import BudgetExceededError, GeneratorError
 from sugarbush.evolution import evolve as module
 from sugarbush.evolution.evolve import Ballot, Evolution, Voters, Writer, count_votes, evolve
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.evolution.scores import RESOLUTION
 from sugarbush.llm.client import Answer, Problem, Request, VariationRequest
 from sugarbush.privacy.draws import open_draws
 from sugarbush.privacy.events import DiscreteGaussian
@@ -33,6 +34,12 @@ TARGET = 60
 def encode(texts: Sequence[str]) -> NDArray[np.float32]:
     """A number as a place on a line."""
     return np.array([[float(text), 1.0] for text in texts], dtype=np.float32)
+
+
+def on_a_circle(texts: Sequence[str]) -> NDArray[np.float32]:
+    """The same as a unit vector, a hundredth of a radian a step."""
+    angles = np.array([float(text) for text in texts]) / 100
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
 class Drifting:
@@ -83,7 +90,7 @@ def ballot(state: Path, *, cap: float = 100.0, stddev: float = 8.0, voters: int 
 
 def run(
     state: Path, *, generator: Any = None, forced: bool = False, start: Population | None = None,
-    own: Ballot | None = None, dropped: float = 0.2, **changes: Any,
+    own: Ballot | None = None, dropped: float = 0.2, encode: Any = encode, **changes: Any,
 ) -> Evolution:  # fmt: skip
     settings = params(**{f"evolve__maple__{k}": v for k, v in changes.items()}).evolve.maple
     with open_draws(state, dataset="d", stage="evolve-maple", digest="x", forced=forced) as draws:
@@ -123,6 +130,30 @@ def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> Non
     start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
     assert start > 45
     assert end < 8
+
+
+def test_scores_pull_them_too_and_are_charged_in_their_own_unit(tmp_path: Path) -> None:
+    own = ballot(tmp_path, stddev=20.0 * RESOLUTION)
+    at_target = Voters(on_a_circle([str(float(TARGET))] * 400), np.zeros(400, dtype=np.int64))
+    settings = {"rounds": 12, "selection": "herded", "score_width": 0.05, "encode": on_a_circle}
+    found = run(tmp_path, own=replace(own, voters=Private(at_target)), **settings)
+    again = run(tmp_path, own=replace(own, voters=Private(at_target)), **settings)
+    start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
+    assert start > 45
+    assert end < 8
+    assert found.final.texts == again.final.texts
+    paid = DiscreteGaussian(stddev=20.0 * RESOLUTION, sensitivity=RESOLUTION)
+    assert [entry.event for entry in own.ledger.entries()] == [paid] * 12
+
+
+def test_scores_that_the_cap_does_not_allow_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    own, generator = ballot(tmp_path, stddev=2.0 * RESOLUTION, cap=1.0), Drifting()
+    with pytest.raises(BudgetExceededError):
+        run(tmp_path, own=own, rounds=1, selection="herded", generator=generator)
+    assert not own.ledger.entries()
+    assert not generator.asked
 
 
 def test_a_text_is_voted_on_once_if_the_settings_say_so(tmp_path: Path) -> None:

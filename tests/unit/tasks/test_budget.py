@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from sugarbush.errors import ParamsError
+from sugarbush.evolution.scores import RESOLUTION
 from tasks.budget import open_ledger, plan_for
 from tests.settings import params
 
@@ -41,6 +42,15 @@ def test_for_a_person_of_several_records_votes_get_so_many_times_the_noise() -> 
     assert three.stddev == pytest.approx(3 * one.stddev, rel=0.01)
     with pytest.raises(ParamsError, match="noise of"):
         plan_for(params(**persons, privacy__records_per_user=1000))
+
+
+def test_scores_get_the_noise_of_votes_in_their_own_unit() -> None:
+    votes = plan_for(params()).of("votes:maple")
+    plan = plan_for(params(evolve__maple__selection="herded"))
+    scores = plan.of("votes:maple")
+    assert scores.sensitivity == RESOLUTION
+    assert scores.stddev == pytest.approx(RESOLUTION * votes.stddev, rel=0.01)
+    assert 0.99 <= plan.epsilon <= 1.0
 
 
 def test_public_spends_nothing() -> None:

@@ -1,0 +1,66 @@
+"""Scores in place of votes: how near a record is to every candidate, not to the nearest alone.
+
+A record's scores are exp(cosine / width) at every candidate, scaled to norm 1. Their sum over the
+records is what a kernel says of the records' density at each candidate. A record moves it by no
+more than one vote would, in L2, but tells of all candidates: on real sets it stands far clearer
+out of the noise (docs/decisions/0514-scores-and-herding.md).
+
+What a record adds is a function of it and the candidates alone, to the bit, whatever other records
+are counted with it: products of rounded vectors are whole numbers that float64 holds exactly, the
+exponential is read off a table, and all that follows is in integers, rounded towards 0.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+RESOLUTION = 4096  # the L2 norm of a record's scores at most: a score is a multiple of 1/4096
+
+_VECTOR_BITS = 20  # of a vector's numbers after the point: sums of products stay below 2^53
+_COSINE_BITS = 14
+_WEIGHT_BITS = 20
+_BLOCK_ROWS = 512
+
+
+def scores_of(
+    records: NDArray[np.float32], candidates: NDArray[np.float32], *, width: float
+) -> NDArray[np.int64]:
+    """Every record's scores of all candidates, `(n, m)` int64 in units of 1/RESOLUTION.
+
+    Guarantee: row i depends on `records[i]` and `candidates` alone, to the bit, and its L2 norm is
+    at most RESOLUTION. Unit vectors: `records` (n, d), `candidates` (m, d); `width` in cosines.
+    """
+    products = _whole(records) @ _whole(candidates).T
+    below = (products.max(axis=1, keepdims=True) - products) * 2.0 ** (
+        _COSINE_BITS - 2 * _VECTOR_BITS
+    )
+    table = _table(width)
+    weights = table[np.minimum(below.astype(np.int64), len(table) - 1)]
+    norms = np.ceil(np.sqrt((weights**2).sum(axis=1, keepdims=True).astype(np.float64)))
+    scores: NDArray[np.int64] = weights * RESOLUTION // norms.astype(np.int64)
+    return scores
+
+
+def summed_scores(
+    records: NDArray[np.float32], candidates: NDArray[np.float32], *, width: float
+) -> NDArray[np.int64]:
+    """The sum of `scores_of` over `records`, `(m,)` int64, without noise."""
+    total = np.zeros(len(candidates), dtype=np.int64)
+    for start in range(0, len(records), _BLOCK_ROWS):
+        block = records[start : start + _BLOCK_ROWS]
+        total += scores_of(block, candidates, width=width).sum(axis=0)
+    return total
+
+
+def _whole(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.asarray(np.rint(vectors.astype(np.float64) * 2**_VECTOR_BITS))
+
+
+@lru_cache(maxsize=8)
+def _table(width: float) -> NDArray[np.int64]:
+    """The weight of a cosine that lies k / 2^14 below a record's highest, up to 2 below."""
+    below = np.arange(2 ** (_COSINE_BITS + 1) + 1) / 2**_COSINE_BITS
+    return np.asarray(np.rint(np.exp(-below / width) * 2**_WEIGHT_BITS), dtype=np.int64)

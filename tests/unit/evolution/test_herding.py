@@ -1,0 +1,60 @@
+"""Survivors that would score like the records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sugarbush.errors import InvariantError
+from sugarbush.evolution.herding import herd
+from sugarbush.evolution.scores import summed_scores
+from sugarbush.evolution.select import select_by_rank
+from sugarbush.randomness import public_rng
+
+WIDTH = 0.2
+
+
+def clouds(sizes: list[int], *, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Unit vectors around fixed axes, so many of each, and whose cloud each is."""
+    rng = public_rng(seed, "clouds")
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    points = 2.0 * np.eye(16, dtype=np.float32)[labels]
+    points += rng.standard_normal(points.shape, dtype=np.float32) * 0.3
+    return points / np.linalg.norm(points, axis=1, keepdims=True), labels
+
+
+def test_survivors_follow_the_density_of_the_records_and_ranks_do_not() -> None:
+    records, _ = clouds([600, 300, 100], seed=1)
+    candidates, labels = clouds([50, 50, 50], seed=2)
+    scores = summed_scores(records, candidates, width=WIDTH)
+    herded = np.bincount(labels[herd(scores, candidates, width=WIDTH, count=30)], minlength=3)
+    ranked = labels[select_by_rank(scores, count=30, rng=public_rng(1, "rank"))]
+    assert np.abs(herded - [18, 9, 3]).max() <= 2
+    assert np.bincount(ranked, minlength=3).tolist() == [30, 0, 0]
+
+
+def test_survivors_are_different_candidates_as_many_as_asked_for() -> None:
+    candidates, _ = clouds([20, 20], seed=3)
+    for count in (0, 1, 40):
+        places = herd(np.ones(40), candidates, width=WIDTH, count=count)
+        assert len(set(places.tolist())) == count
+
+
+def test_of_equal_texts_the_second_comes_late() -> None:
+    candidates, _ = clouds([10, 10], seed=4)
+    doubled = np.concatenate([candidates, candidates])
+    scores = summed_scores(candidates, doubled, width=WIDTH)
+    places = herd(scores, doubled, width=WIDTH, count=10)
+    assert len(set((places % 20).tolist())) >= 9
+
+
+def test_without_a_positive_sum_the_choice_spreads() -> None:
+    candidates, labels = clouds([30, 30, 30], seed=5)
+    places = herd(np.full(90, -5), candidates, width=WIDTH, count=9)
+    assert np.bincount(labels[places], minlength=3).tolist() == [3, 3, 3]
+
+
+def test_more_than_there_are_is_an_error() -> None:
+    with pytest.raises(InvariantError, match="cannot be chosen"):
+        herd(np.ones(2), clouds([2], seed=6)[0], width=WIDTH, count=3)
