@@ -67,6 +67,11 @@ def check(base: Path, params: Params, console: Console) -> None:
     if params.trains:
         check_model(params, schema)
         console.print(f"model      ok: {params.finetune.chosen.model}")
+    if params.redacts:
+        from tasks.confidential_start import check_start
+
+        check_start(params.crt)
+        console.print(f"model      ok: {params.crt.model} (crt)")
     if generator_is_a_toy(params):
         console.print(TOY_NOTICE, soft_wrap=True)
     plan = plan_for(params)

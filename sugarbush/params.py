@@ -24,7 +24,8 @@ from sugarbush.privacy.unit import Unit
 FILE = "params.yaml"
 EXAMPLE_FOLDER = "data/public/example/"
 EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"  # and no other: its ledger is thrown away with it
-TINY = "tiny"  # finetune.<preset>.model: what stage pretrain leaves
+TINY = "tiny"  # finetune.<preset>.model and crt.model: the GPT-2 that stage pretrain leaves
+LSTM = "lstm"  # crt.model: the LSTM that it leaves
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -493,7 +494,7 @@ class EvolveParams(Section):
 
 
 class PretrainParams(Section):
-    """The tiny GPT-2, trained on public text alone.
+    """The tiny GPT-2, and the LSTM where `crt.model` asks for it, trained on public text alone.
 
     The simulator writes `texts` by the schema, each after so many donated `examples`; `sources`
     adds public files, as for the pool, and the donated examples come in `donated_copies` each.
@@ -584,15 +585,18 @@ class GenerateParams(Section):
 
 
 class CrtParams(NoisyStepsParams):
-    """Confidentially Redacted Training from the tiny GPT-2.
+    """Confidentially Redacted Training.
 
-    `detectors`: regex, presidio, or a token classification model by name or path. `labelled` is a
-    public file of texts with labelled spans, on which the miss rate is measured; `gamma` None takes
-    its upper bound, or 1 where nothing was measured. `known` is a file of public texts, whose
-    sentences are no duplicates. `conservative`, plain_words or a token classification model, says
-    which sentences are public; None: none is. The noise is made for `epsilon`, the Bayesian one.
+    `model`: what it starts from: tiny (the GPT-2 of stage pretrain), lstm (its LSTM), or a GPT-2 or
+    Llama by name or path. `detectors`: regex, presidio, or a token classification model by name or
+    path. `labelled` is a public file of texts with labelled spans, on which the miss rate is
+    measured; `gamma` None takes its upper bound, or 1 where nothing was measured. `known` is a file
+    of public texts, whose sentences are no duplicates. `conservative`, plain_words or a token
+    classification model, says which sentences are public; None: none is. The noise is made for
+    `epsilon`, the Bayesian one.
     """
 
+    model: str
     detectors: tuple[str, ...]
     threshold: Annotated[float, Field(ge=0, le=1)]
     labelled: str | None

@@ -30,8 +30,7 @@ from sugarbush.crt.redact import Policy
 from sugarbush.crt.screening import Screened, screen
 from sugarbush.crt.sentences import sentences_of
 from sugarbush.crt.train import PublicPass, train_by_crt
-from sugarbush.crt.units import add_mask_token, give_room_for_mask, text_units
-from sugarbush.dpsgd import models
+from sugarbush.crt.units import text_units
 from sugarbush.dpsgd.checkpoints import Checkpoints
 from sugarbush.dpsgd.data import probe_examples
 from sugarbush.dpsgd.generate import Decoding, generate
@@ -39,7 +38,7 @@ from sugarbush.dpsgd.sampling import make_schedule
 from sugarbush.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.params import Params
-from sugarbush.paths import Roots, find_input, make_private, require, whole_file, whole_folder
+from sugarbush.paths import Roots, find_input, make_private, whole_file, whole_folder
 from sugarbush.privacy.accounting import Relation
 from sugarbush.privacy.draws import digest_of
 from sugarbush.privacy.events import ConfidentialTraining
@@ -47,7 +46,7 @@ from sugarbush.privacy.key import state_key
 from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from tasks import stage
-from tasks.device import open_device
+from tasks.confidential_start import digest_of_start, load_start, save
 from tasks.labelled import load_labelled
 from tasks.private_files import load_records, read_stamp
 from tasks.reading import read_rows
@@ -77,6 +76,7 @@ def run(base: Path, params: Params) -> None:
     digest = digest_of(
         version=METHOD_VERSION,
         patterns=described(),
+        start=digest_of_start(roots, settings),
         corpus=read_stamp(roots.stamps / "train_texts.json", left_by="prepare"),
         settings=settings.model_dump(mode="json"),
         known=sorted(known),
@@ -85,7 +85,7 @@ def run(base: Path, params: Params) -> None:
     checkpoints = Checkpoints(roots.private / NAME / digest)
     trained, tokenizer = _trained(base, params, screened, mechanism, checkpoints, run_id=digest)
     with whole_folder(roots.private / "arms" / NAME, private=True) as folder:
-        models.save(trained.value, tokenizer, folder)
+        save(trained.value, tokenizer, folder)
         _write_texts(trained, tokenizer, params, folder)
     shutil.rmtree(checkpoints.folder, ignore_errors=True)
     _write_card(roots, params, mechanism, gamma=gamma, measured=measured, screened=screened)
@@ -177,10 +177,7 @@ def _trained(
     run_id: str,
 ) -> tuple[Released[Any], Any]:
     settings = params.crt
-    start = require(Roots(base).public / "pretrained" / "config.json", left_by="pretrain").parent
-    model, tokenizer = models.load(str(start), device=open_device(settings.device))
-    add_mask_token(tokenizer)
-    give_room_for_mask(model, tokenizer)
+    model, tokenizer = load_start(Roots(base), settings)
     learning = Learning(
         learning_rate=settings.learning_rate, decay=Decay.CONSTANT, warmup_steps=0,
         weight_decay=0.0,

@@ -1,14 +1,15 @@
-"""The tiny model that needs no download, trained on public text alone.
+"""The tiny models that need no download, trained on public text alone.
 
 Reads    the schema, data/public/donated/; the files of pretrain.sources
-Writes   data/public/pretrained/     model and tokenizer, pretrain.json
+Writes   data/public/pretrained/     a GPT-2 and its tokenizer, pretrain.json
+           lstm/                     an LSTM and its tokenizer, pretrain.json
 Spends   nothing; no private record is read
 
 The simulator writes most of the text, by codes drawn uniformly from the schema's public values, so
 that the model meets the control codes before it is fine-tuned. It is shown the donated examples
 nearest to the codes, as `maple` shows them to a generator: they are not protected, few, and all
-that tells how the private texts are written. The model reads them too. Nothing is written where
-`finetune` names another model.
+that tells how the private texts are written. The model reads them too. Only what a chosen method
+starts from is made.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from sugarbush.crt.lstm import LstmModel
+from sugarbush.crt.units import add_mask_token
 from sugarbush.dpsgd import models
 from sugarbush.dpsgd.data import examples_of, plain_examples
 from sugarbush.dpsgd.language_modelling import Example, perplexity
@@ -30,12 +34,13 @@ from sugarbush.dpsgd.train import Decay, Learning
 from sugarbush.llm.client import RandomRequest
 from sugarbush.llm.examples import choose_examples
 from sugarbush.llm.simulator.writer import Simulator
-from sugarbush.params import TINY, Params, PretrainParams
+from sugarbush.params import LSTM, TINY, Params, PretrainParams
 from sugarbush.paths import Roots, find_input, require, whole_folder
 from sugarbush.privacy.draws import digest_of
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
+from tasks.confidential_start import save
 from tasks.device import open_device
 from tasks.pool import load_pool
 from tasks.where_needed import leave_note
@@ -47,7 +52,8 @@ _CHECKED = 200  # texts that the model is tried on, and not trained on
 def run(base: Path, params: Params) -> None:
     """Write public texts, train a tokenizer and a model on them, and say how well it went."""
     roots, settings = Roots(base), params.pretrain
-    if params.finetune.chosen.model != TINY:
+    wanted = asked_for(params)
+    if not wanted:
         leave_note(roots.public / "pretrained")
         return
     schema = load_schema(find_input(base, params.prepare.schema_))
@@ -67,14 +73,57 @@ def run(base: Path, params: Params) -> None:
             given, given_codes, schema=schema, tokenizer=tokenizer, max_length=length
         )
     ]
-    shape = models.Shape(
-        layers=settings.layers, width=settings.width, heads=settings.heads, context=length
+    made_of = digest_of(
+        settings=settings.model_dump(mode="json", exclude={"device"}),
+        texts=texts,
+        codes=codes.tolist(),
+        others=others,
+        donated=given,
+        donated_codes=given_codes.tolist(),
     )
+    with whole_folder(roots.public / "pretrained") as folder:
+        for kind in wanted:
+            own = folder / LSTM if kind == LSTM else folder
+            own.mkdir(exist_ok=True)
+            model = _trained(kind, tokenizer, kept, settings)
+            described = {
+                "digest": made_of,
+                "examples": len(kept),
+                "tokens": int(sum(len(example.tokens) for example in kept)),
+                "weights": sum(p.numel() for p in model.parameters()),
+                "perplexity_on_public_text": perplexity(
+                    model, held, batch_size=settings.batch_size
+                ),
+            }
+            save(model.to(torch.device("cpu")), tokenizer, own)
+            (own / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
+
+
+def asked_for(params: Params) -> list[str]:
+    """TINY and LSTM: which of the two a chosen method starts from."""
+    named = [params.finetune.chosen.model] if params.trains else []
+    named += [params.crt.model] if params.redacts else []
+    return [kind for kind in (TINY, LSTM) if kind in named]
+
+
+def _trained(
+    kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainParams
+) -> Any:
+    """A new model of a kind, trained. The tokenizer gets a mask where the model is an LSTM."""
     device = open_device(settings.device)
-    model = models.new_model(tokenizer, shape, seed=settings.seed).to(device)
+    if kind == LSTM:
+        add_mask_token(tokenizer)
+        model: Any = LstmModel(vocabulary=len(tokenizer), seed=settings.seed)
+    else:
+        shape = models.Shape(
+            layers=settings.layers, width=settings.width, heads=settings.heads,
+            context=settings.max_length,
+        )  # fmt: skip
+        model = models.new_model(tokenizer, shape, seed=settings.seed)
+    model.to(device)
     train_on_public(
         model,
-        kept,
+        examples,
         learning=Learning(
             learning_rate=settings.learning_rate,
             decay=Decay.LINEAR,
@@ -88,23 +137,7 @@ def run(base: Path, params: Params) -> None:
         seed=settings.seed,
         report=_say,
     )
-    with whole_folder(roots.public / "pretrained") as folder:
-        models.save(model.to(torch.device("cpu")), tokenizer, folder)
-        described = {
-            "digest": digest_of(
-                settings=settings.model_dump(mode="json", exclude={"device"}),
-                texts=texts,
-                codes=codes.tolist(),
-                others=others,
-                donated=given,
-                donated_codes=given_codes.tolist(),
-            ),
-            "examples": len(kept),
-            "tokens": int(sum(len(example.tokens) for example in kept)),
-            "weights": sum(p.numel() for p in model.parameters()),
-            "perplexity_on_public_text": perplexity(model, held, batch_size=settings.batch_size),
-        }
-        (folder / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
+    return model
 
 
 def _others(base: Path, settings: PretrainParams) -> tuple[str, ...]:

@@ -25,6 +25,10 @@ def check_ready(params: Params, base: Path, schema: Schema) -> None:
         check_generator(params, base, schema)
     if params.trains:
         check_model(params, schema)
+    if params.redacts:
+        from tasks.confidential_start import check_start
+
+        check_start(params.crt)
 
 
 def check_generator(params: Params, base: Path, schema: Schema) -> None:

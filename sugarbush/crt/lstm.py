@@ -12,6 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import (
+    LogitsProcessorList,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from sugarbush.randomness import seed_of
 
@@ -76,6 +82,30 @@ class LstmModel(nn.Module):
             hiddens.append(state.hidden)
             state = gate(place, state)
         return Output(self.head(torch.stack(hiddens, dim=1)), state)
+
+    def generate(self, input_ids: Tensor, *, generation_config: Any, **_: Any) -> Tensor:
+        """Each row of `input_ids` (records, length) with what is drawn after it.
+
+        Temperature, top-k, top-p, the end and what pads a row after it are the configuration's, as
+        in transformers; no row is longer than its `max_length`.
+        """
+        how = generation_config
+        weighed: Any = LogitsProcessorList(
+            [
+                TemperatureLogitsWarper(how.temperature),
+                TopKLogitsWarper(how.top_k),
+                TopPLogitsWarper(how.top_p),
+            ]
+        )
+        drawn, latest, state = input_ids, input_ids, None
+        ended = torch.zeros(len(drawn), dtype=torch.bool, device=drawn.device)
+        while drawn.shape[1] < how.max_length and not ended.all():
+            said = self(latest, past_key_values=state)
+            latest = torch.multinomial(weighed(drawn, said.logits[:, -1]).softmax(dim=1), 1)
+            latest[ended] = how.pad_token_id
+            ended |= latest[:, 0] == how.eos_token_id
+            drawn, state = torch.cat([drawn, latest], dim=1), said.past_key_values
+        return drawn
 
     def _start(self, inputs: Tensor) -> State:
         zeros = inputs.new_zeros(len(inputs), self.width)

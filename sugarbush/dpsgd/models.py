@@ -46,13 +46,13 @@ class Shape:
 TINY = Shape(layers=4, width=256, heads=4, context=256)
 
 
-def load(name_or_path: str, *, device: torch.device) -> tuple[Any, Any]:
+def load(name_or_path: str, *, device: torch.device, section: str = "finetune") -> tuple[Any, Any]:
     """A causal language model in float32 without dropout, and its tokenizer.
 
     A name is looked up where Hugging Face keeps its downloads, then downloaded. Dropout is off:
     DP-SGD's noise regularises enough. Raises ParamsError when there is no such model, when some of
     its weights are missing, or when its tokenizer cannot read a text, does not mark its end or has
-    tokens that the model does not know.
+    tokens that the model does not know; `section` of the settings is the one that names it.
     """
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
@@ -62,29 +62,29 @@ def load(name_or_path: str, *, device: torch.device) -> tuple[Any, Any]:
         )
     except _UNREADABLE as error:
         raise ParamsError(
-            f"params.yaml: finetune.model={name_or_path!r} cannot be loaded "
+            f"params.yaml: {section}.model={name_or_path!r} cannot be loaded "
             f"({type(error).__name__}): it is no folder with a causal language model, and no such "
             "name could be downloaded."
         ) from None
     model, told = loaded
     if told["missing_keys"]:
         raise ParamsError(
-            f"params.yaml: finetune.model={name_or_path!r} lacks {len(told['missing_keys'])} of "
+            f"params.yaml: {section}.model={name_or_path!r} lacks {len(told['missing_keys'])} of "
             "its weights, which would be drawn at random. Mend its files, or choose another."
         )
     if not tokenizer("a text")["input_ids"]:
         raise ParamsError(
-            f"params.yaml: finetune.model={name_or_path!r} has a tokenizer that reads nothing of a "
-            "text. Put its tokenizer's files beside the weights, or choose another."
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer that reads nothing of "
+            "a text. Put its tokenizer's files beside the weights, or choose another."
         )
     if tokenizer.eos_token_id is None:
         raise ParamsError(
-            f"params.yaml: finetune.model={name_or_path!r} has a tokenizer without an end-of-text "
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer without an end-of-text "
             "token, so its texts would not end. Choose another."
         )
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise ParamsError(
-            f"params.yaml: finetune.model={name_or_path!r} has a tokenizer of {len(tokenizer)} "
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer of {len(tokenizer)} "
             "tokens, which is more than the model knows. Choose another."
         )
     for module in model.modules():
@@ -93,7 +93,7 @@ def load(name_or_path: str, *, device: torch.device) -> tuple[Any, Any]:
     return model.to(device), tokenizer
 
 
-def refuse_beyond_context(model: Any, max_length: int) -> None:
+def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetune") -> None:
     """Raise ParamsError where texts of `max_length` tokens have more positions than the model.
 
     Found out by the first long text, it would be after the charge.
@@ -101,7 +101,7 @@ def refuse_beyond_context(model: Any, max_length: int) -> None:
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is not None and max_length > positions:
         raise ParamsError(
-            f"params.yaml: finetune.max_length={max_length} is more than the {positions} tokens "
+            f"params.yaml: {section}.max_length={max_length} is more than the {positions} tokens "
             "that the model can read. Lower it; the tiny model reads pretrain.max_length."
         )
 

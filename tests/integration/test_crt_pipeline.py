@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,10 +20,12 @@ from sugarbush.crt.patterns import PlainWords, RegexDetector
 from sugarbush.crt.redact import Policy
 from sugarbush.crt.screening import screen
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.params import Method, load_params
+from sugarbush.params import Method, Params, load_params
+from sugarbush.paths import Roots
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.privacy.kinds import Private
 from tasks import where_needed
+from tasks.confidential_start import check_start, load_start
 from tasks.crt import known_sentences, measured_recall, mechanism_of, open_confidential_ledger
 from tasks.labelled import load_labelled
 from tests.integration.project import Project, make_project
@@ -114,6 +118,38 @@ def test_texts_and_model_stay_in_the_private_root(project: Project) -> None:
 
 def test_no_checkpoint_is_left(project: Project) -> None:
     assert not list((project.path / "data/private/crt").rglob("*.pt"))
+
+
+def test_it_starts_from_an_lstm_or_from_a_model_that_is_named(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = shutil.copytree(project.path, tmp_path / "checkout")
+    monkeypatch.setenv("SUGARBUSH_STATE", str(shutil.copytree(project.state, tmp_path / "state")))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    given = load_params(checkout / "params.yaml")
+
+    def starting_from(model: str, **changes: Any) -> Params:
+        return given.model_copy(
+            update={"crt": given.crt.model_copy(update={"model": model, **changes})}
+        )
+
+    named = shutil.copytree(checkout / "data/public/pretrained", tmp_path / "named")
+    asked = starting_from(str(named))
+    where_needed.run(checkout, asked, "pretrain")
+    assert (checkout / "data/public/pretrained/not_needed.txt").exists()
+    assert len(load_start(Roots(checkout), asked.crt)[1]) == 401
+    for model, changes, said in (
+        ("/no/such/model", {}, r"crt\.model='/no/such/model' cannot be loaded"),
+        (str(named), {"max_length": 65}, r"crt\.max_length=65 is more than the 64"),
+    ):
+        with pytest.raises(ParamsError, match=said):
+            check_start(starting_from(model, **changes).crt)
+    for stage in ("pretrain", "crt"):
+        where_needed.run(checkout, starting_from("lstm"), stage)
+    assert not (checkout / "data/public/pretrained/config.json").exists()
+    arm = checkout / "data/private/arms/crt"
+    assert (arm / "lstm.safetensors").exists()
+    assert len(pd.read_json(arm / "synthetic.jsonl", lines=True)) == 5
 
 
 def test_a_conservative_policy_that_nothing_measures_is_refused(tmp_path: Path) -> None:
