@@ -1,9 +1,12 @@
 """One page of several grids: replays (`benchmarks.arms`) and sweeps of pipelines (`flows.sweep`).
 
     python -m benchmarks.page whole sweep-replayed distractors-replayed=distractors sweep=pipeline
+    python -m benchmarks.page docs/pages/arms.csv sweep-replayed sweep=pipeline   # kept in git
+    python -m benchmarks.page docs/pages/arms.csv                                 # remade from it
 
-Reads    reports/internal/sweeps/<grid>/figures.csv
+Reads    reports/internal/sweeps/<grid>/figures.csv, or the kept figures
 Writes   reports/internal/sweeps/<page>/   figures.csv, table.csv, index.html
+         or, for <page>.csv, that file and <page>.html: what is shown, and no text of any set
 
 A grid's sets come under the name that follows its =, if there is one: "yelp-distractors".
 """
@@ -16,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 
 from sugarbush.paths import Roots, make_private, whole_file
-from sugarbush.report.sweep import SweepPage, headline, render_sweep_page
+from sugarbush.report.sweep import SweepPage, headline, render_sweep_page, shown
 
 INTERVALS = "Intervals are 95%: over whole runs of a replay, over texts where a row is one run"
 
@@ -44,13 +47,29 @@ def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+def keep_page(file: Path, grids: list[str], *, base: Path) -> Path:
+    """The figures that are shown in `file`, from `grids` or as they lie there; the page beside."""
+    if grids:
+        with whole_file(file) as path:
+            shown(joined(grids, base=base)).to_csv(path, index=False, float_format="%.5g")
+    page = SweepPage(name=file.stem, intervals=INTERVALS, figures=pd.read_csv(file), missing=())
+    with whole_file(file.with_suffix(".html")) as path:
+        path.write_text(render_sweep_page(page), encoding="utf-8")
+    return file.with_suffix(".html")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name")
-    parser.add_argument("grids", nargs="+")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("page", help="a name, or a .csv file to keep")
+    parser.add_argument("grids", nargs="*")
     asked = parser.parse_args()
-    figures = joined(asked.grids, base=Path())
-    print(write_page(asked.name, figures, intervals=INTERVALS, base=Path()))
+    if asked.page.endswith(".csv"):
+        print(keep_page(Path(asked.page), asked.grids, base=Path()))
+    else:
+        figures = joined(asked.grids, base=Path())
+        print(write_page(asked.page, figures, intervals=INTERVALS, base=Path()))
 
 
 if __name__ == "__main__":

@@ -106,7 +106,8 @@ def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterat
     """A row a figure, in the columns of a sweep's page."""
     counts = {"texts": len(own.texts), "distinct_texts": len(set(own.texts))}
     for name, value in {**counts, **figures}.items():
-        metric, space = WHERE.get(name, (name, "text"))
+        told = name.startswith("fine_tuned") or name == "majority"
+        metric, space = WHERE.get(name, (name, "attribute" if told else "text"))
         yield {**point, "method": point["arm"], "round": FINAL, "metric": metric, "space": space,
                "value": value}  # fmt: skip
 

