@@ -103,23 +103,23 @@ def columns_of(schema: Schema) -> dict[str, str]:
 def usable(
     rows: Sequence[Row], params: PrepareParams, schema: Schema, *, source: str, setting: str
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
-    """The rows that hold a text, in order, and a tally of those that do not.
+    """The rows that hold a text, and an id and a person where they are asked for, in order; and a
+    tally of those that do not. Whether a row is used depends on that row alone.
 
     Raises InputError naming the first few bad rows unless `bad_rows: drop`.
     """
     records, bad = [], {}
     raw_columns = tuple(columns_of(schema).values())
     for row in rows:
-        text = row.fields.get(params.text_column)
-        if (problem := _problem(text, params)) is not None:
+        if (problem := _problem(row, params)) is not None:
             bad.setdefault(problem, []).append(row.number)
             continue
-        assert isinstance(text, str)
+        text, whose = row.fields[params.text_column], row.fields.get(params.user_column or "")
         records.append(
             Record(
                 number=row.number,
-                id=_id_of(row, params, text, source, setting),
-                user=_user_of(row, params, source, setting),
+                id=_id_of(row, params, text),
+                user=None if params.user_column is None else str(_plain(whose)).strip(),
                 text=text,
                 raw=tuple(_plain(row.fields.get(column)) for column in raw_columns),
             )
@@ -133,11 +133,16 @@ def usable(
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _problem(cell: object, params: PrepareParams) -> str | None:
+def _problem(row: Row, params: PrepareParams) -> str | None:
+    cell = row.fields.get(params.text_column)
     if is_missing(cell):
         return f"has no text in column '{params.text_column}'"
     if not isinstance(cell, str):
         return f"column '{params.text_column}' is no text"
+    if _says_nothing(row, params.id_column):
+        return f"has no id in column '{params.id_column}' of prepare.id_column"
+    if _says_nothing(row, params.user_column):
+        return f"column '{params.user_column}' of prepare.user_column does not say whose it is"
     return _problem_of_text(cell, params)
 
 
@@ -161,27 +166,15 @@ def _rows(numbers: Sequence[int]) -> str:
     return f"row{'s' if len(numbers) > 1 else ''} {shown}{more}"
 
 
-def _id_of(row: Row, params: PrepareParams, text: str, source: str, setting: str) -> str:
+def _id_of(row: Row, params: PrepareParams, text: str) -> str:
     if params.id_column is None:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
-    value = row.fields.get(params.id_column)
-    if is_missing(value) or not str(value).strip():
-        raise InputError(
-            f"{source}, row {row.number}: has no id (settings {setting} and prepare.id_column)"
-        )
-    return str(value)
+    return str(row.fields[params.id_column])
 
 
-def _user_of(row: Row, params: PrepareParams, source: str, setting: str) -> str | None:
-    if params.user_column is None:
-        return None
-    user = _plain(row.fields.get(params.user_column))
-    if user is None or not user.strip():
-        raise InputError(
-            f"{source}, row {row.number}: does not say whose it is (settings {setting} and "
-            "prepare.user_column)"
-        )
-    return user.strip()
+def _says_nothing(row: Row, column: str | None) -> bool:
+    """Whether the settings ask for `column` and the row leaves it empty."""
+    return column is not None and not (_plain(row.fields.get(column)) or "").strip()
 
 
 def _plain(value: Any) -> str | None:

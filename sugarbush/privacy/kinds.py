@@ -26,19 +26,15 @@ class Private(Generic[T]):
     """One element per privacy unit, closed to everyone who is not on the audit list.
 
     Where the unit is a person of up to m records, one element per record, of which m are one
-    unit's, until `joined_by` makes them one element. `map_units` and `map_batch` are for functions
-    whose output for an element depends on that element alone; that is what keeps the sensitivity
-    of what follows at one unit.
+    unit's, until `joined_by` makes them one element. `map_batch` is for functions whose output for
+    an element depends on that element alone; that is what keeps the sensitivity of what follows at
+    one unit.
     """
 
     __slots__ = ("_per_unit",)
 
     def __init__(self, per_unit: Sequence[T] | NDArray[Any]) -> None:
         self._per_unit = per_unit
-
-    def map_units(self, function: Callable[[T], U]) -> Private[U]:
-        """Apply `function` to one unit at a time."""
-        return Private([function(element) for element in self._per_unit])
 
     def map_batch(self, function: Callable[[Any], Sequence[U] | NDArray[Any]]) -> Private[U]:
         """Apply a vectorised function. Element i of its result must depend on element i alone.

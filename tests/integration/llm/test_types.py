@@ -40,7 +40,7 @@ def refused(
     texts: Private[str],
 ) -> None:
     generator.generate(requests)  # refused
-    generator.generate(requests.map_units(lambda r: r))  # refused
+    generator.generate(requests.map_batch(list))  # refused
     generator.generate((RandomRequest(subject="letters"),))  # refused
     RandomRequest(subject="letters", examples=texts)  # refused
     Labeller(settings, (), folder=Path(), account="letters")  # refused

@@ -35,7 +35,9 @@ def test_private_data_holds_no_dict_to_look_into() -> None:
 
 
 def test_maps_keep_one_element_a_unit() -> None:
-    lengths = Private(["a", "bcd"]).map_units(len).map_batch(np.asarray)
+    lengths = (
+        Private(["a", "bcd"]).map_batch(lambda units: [len(u) for u in units]).map_batch(np.asarray)
+    )
     assert list(lengths._per_unit) == [1, 3]
     with pytest.raises(ValueError, match="one element per unit"):
         Private(["a", "b"]).map_batch(lambda units: units[:1])

@@ -226,8 +226,28 @@ def test_a_row_that_is_nobodys_is_refused(tmp_path: Path, author: str | None) ->
     own = by_authors()
     own[7]["author"] = author
     said = message(tmp_path, corpus(tmp_path, jsonl(own), **PERSONS))
-    assert "row 8: does not say whose it is" in said
-    assert "prepare.user_column" in said
+    assert "row 8: column 'author' of prepare.user_column does not say whose it is" in said
+    assert "prepare.bad_rows" in said
+
+
+@pytest.mark.parametrize("nobody", [None, "  ", ""])
+@pytest.mark.parametrize("column", ["author", "id"])
+def test_rows_that_are_nobodys_may_be_dropped_and_are_tallied_inside(
+    tmp_path: Path, column: str, nobody: str | None
+) -> None:
+    own, changes = by_authors(), PERSONS | {"prepare__bad_rows": "drop"}
+    left = [row for i, row in enumerate(own) if i not in {7, 20}]
+    tallies = []
+    for row in (own[7], own[20]):
+        row[column] = nobody
+    for name, content in (("all", own), ("left", left)):
+        base = tmp_path / name
+        base.mkdir()
+        prepare.run(base, corpus(base, jsonl(content), **changes))
+        tallies.append(json.loads((base / "data/private/prepared/tally.json").read_text()))
+    (why,) = tallies[0].keys() - tallies[1].keys()
+    assert f"'{column}'" in why
+    assert tallies[0] == tallies[1] | {why: 2}  # no other row's place has changed
 
 
 @pytest.mark.parametrize("column", ["topic", "text", "writer"])
