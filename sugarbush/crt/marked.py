@@ -16,10 +16,16 @@ def marked_units(
 ) -> list[tuple[MarkedExample]]:
     """One unit a text between two ends, cut at `max_length` tokens.
 
-    A token is private when any of its characters is in a span of `policy`.
+    A token is private when any of its characters is in a span of `policy`. The name of a special
+    token in a text is text.
     """
     end = tokenizer.eos_token_id
-    encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
+    encoded = tokenizer(
+        list(texts),
+        add_special_tokens=False,
+        split_special_tokens=True,
+        return_offsets_mapping=True,
+    )
     units = []
     for ids, offsets, spans in zip(
         encoded["input_ids"], encoded["offset_mapping"], policy.spans(texts), strict=True

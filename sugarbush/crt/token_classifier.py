@@ -76,6 +76,7 @@ class TokenClassifier:
             batch = windows[first : first + self._batch_size]
             encoded = self._tokenizer(
                 [piece for _, _, piece in batch],
+                split_special_tokens=True,
                 return_offsets_mapping=True,
                 return_tensors="pt",
                 padding=True,
@@ -100,6 +101,7 @@ class TokenClassifier:
                 offsets = self._tokenizer(
                     sentence.text,
                     add_special_tokens=False,
+                    split_special_tokens=True,
                     return_offsets_mapping=True,
                     verbose=False,
                 )["offset_mapping"]

@@ -3,7 +3,9 @@
     product: loan | issue: fees
     I was charged twice ...<end>
 
-No packing: a record never shares an example with another. The loss is on the text and its end;
+No packing: a record never shares an example with another. Codes and texts are plain text: where
+one holds the name of a special token, such as `<|endoftext|>`, it is read letter by letter, so that
+nothing but the end of a record ends it. The loss is on the text and its end;
 the codes are given, not learned. A text that is longer than the model is cut, has no end, and is
 counted privately. On the audit list for that count.
 """
@@ -69,7 +71,7 @@ def plain_examples(
 def token_ids(
     tokenizer: Any, texts: Sequence[str], *, at_most: int | None = None
 ) -> list[list[int]]:
-    """Each text's tokens, without any that a tokenizer adds of its own.
+    """Each text's tokens: no special ones, neither added by the tokenizer nor named in the text.
 
     `at_most` of them a text; without it a tokenizer tells on stderr how long a text is.
     """
@@ -78,6 +80,7 @@ def token_ids(
     ids: list[list[int]] = tokenizer(
         list(texts),
         add_special_tokens=False,
+        split_special_tokens=True,
         truncation=at_most is not None,
         max_length=at_most,
     )["input_ids"]

@@ -24,6 +24,7 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
+from sugarbush.dpsgd.data import token_ids
 from sugarbush.errors import ParamsError
 from sugarbush.randomness import seed_of
 
@@ -51,8 +52,9 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
 
     A name is looked up where Hugging Face keeps its downloads, then downloaded. Dropout is off:
     DP-SGD's noise regularises enough. Raises ParamsError when there is no such model, when some of
-    its weights are missing, or when its tokenizer cannot read a text, does not mark its end or has
-    tokens that the model does not know; `section` of the settings is the one that names it.
+    its weights are missing, or when its tokenizer cannot read a text, does not mark its end, takes
+    special tokens from a text or has tokens that the model does not know; `section` of the settings
+    is the one that names it.
     """
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
@@ -81,6 +83,14 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
         raise ParamsError(
             f"params.yaml: {section}.model={name_or_path!r} has a tokenizer without an end-of-text "
             "token, so its texts would not end. Choose another."
+        )
+    named = token_ids(tokenizer, tokenizer.all_special_tokens)
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    if any(special & set(ids) for ids in named):
+        raise ParamsError(
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer that reads the name of "
+            "a special token in a text as that token, so that a text could end in its middle. "
+            "Choose another."
         )
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         raise ParamsError(

@@ -54,7 +54,7 @@ def fine_tuned_predictions(
 
     def encoded(texts: Sequence[str]) -> dict[str, torch.Tensor]:
         found = tokenizer(
-            list(texts), truncation=True, max_length=most, padding=True,
+            list(texts), split_special_tokens=True, truncation=True, max_length=most, padding=True,
             return_tensors="pt",
         ).to(device())  # fmt: skip
         return dict(found)

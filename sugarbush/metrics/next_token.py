@@ -95,7 +95,9 @@ class _Encoded:
 
     def __init__(self, tokenizer: Any, texts: Sequence[str], max_tokens: int) -> None:
         self._tokenizer = tokenizer
-        self._tokens = tokenizer(list(texts), truncation=True, max_length=max_tokens)["input_ids"]
+        self._tokens = tokenizer(
+            list(texts), split_special_tokens=True, truncation=True, max_length=max_tokens
+        )["input_ids"]
 
     def __len__(self) -> int:
         return len(self._tokens)
