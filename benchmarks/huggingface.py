@@ -28,7 +28,9 @@ from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sugarbush.llm.client import RandomRequest
-from sugarbush.llm.huggingface import HuggingFaceGenerator, LocalModel, load_model, pad_left
+from sugarbush.llm.huggingface import HuggingFaceGenerator
+from sugarbush.llm.local_batch import pad_left
+from sugarbush.llm.local_model import LocalModel, load_model
 from sugarbush.llm.prompts import continuation
 from sugarbush.params import HuggingFaceParams
 from sugarbush.privacy.kinds import Released
@@ -98,8 +100,9 @@ def in_batches(local: LocalModel, params: HuggingFaceParams, count: int, *, size
 
 
 def by_provider(params: HuggingFaceParams, count: int) -> int:
-    generator = HuggingFaceGenerator(params, seed=1, say=print)
-    answers = generator.generate(Released(requests(count))).value
+    with tempfile.TemporaryDirectory() as state:  # nothing is kept from one round to the next
+        generator = HuggingFaceGenerator(params, seed=1, state=Path(state), say=print)
+        answers = generator.generate(Released(requests(count))).value
     return sum(answer.completion_tokens for answer in answers)
 
 

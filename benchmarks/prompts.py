@@ -15,6 +15,8 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,13 +117,14 @@ def main() -> None:
         model=asked.model, device="auto", dtype=asked.dtype, temperature=0.8, top_p=0.95,
         max_tokens=asked.max_tokens, batch_tokens=16384,
     )  # fmt: skip
-    generator = HuggingFaceGenerator(params, seed=1, say=print)
+    with TemporaryDirectory() as state:
+        generator = HuggingFaceGenerator(params, seed=1, state=Path(state), say=print)
 
-    def write(requests: Sequence[Request]) -> Sequence[Answer]:
-        return generator.generate(Released(tuple(requests))).value
+        def write(requests: Sequence[Request]) -> Sequence[Answer]:
+            return generator.generate(Released(tuple(requests))).value
 
-    for name in asked.sets:
-        compare(name, write, count=asked.texts, show=asked.show)
+        for name in asked.sets:
+            compare(name, write, count=asked.texts, show=asked.show)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from sugarbush.params import GeneratorParams, Provider
 def build_generator(params: GeneratorParams, *, state: Path, account: str, stage: str) -> Generator:
     """The generator of `params.provider`, ready to be asked; `pool` needs texts and is not built.
 
-    `account` is whose caps on calls and cost hold (a `privacy.dataset`), `stage` what the journal
-    of paid calls files them under; both matter to `openai` alone, as does `state`, the folder that
-    holds its answers.
+    `state` is the folder that holds the answers of `openai` and `huggingface`; `account` is whose
+    caps on calls and cost hold (a `privacy.dataset`), `stage` what the journal of paid calls files
+    them under: both matter to `openai` alone.
     """
     match params.provider:
         case Provider.SIMULATOR:
@@ -25,7 +25,7 @@ def build_generator(params: GeneratorParams, *, state: Path, account: str, stage
         case Provider.HUGGINGFACE:
             from sugarbush.llm.huggingface import HuggingFaceGenerator
 
-            return HuggingFaceGenerator(params.huggingface, seed=params.seed, say=_say)
+            return HuggingFaceGenerator(params.huggingface, seed=params.seed, state=state, say=_say)
         case Provider.OPENAI:
             from sugarbush.llm.openai import OpenAiGenerator
 

@@ -16,7 +16,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,6 +78,16 @@ class AnswerCache:
         """Keep an answer. When this returns, a kill cannot take it away."""
         with _storage(self._folder):
             self._cache.set(key, asdict(completion))
+
+    def put_all(self, completions: Mapping[str, Completion]) -> None:
+        """Keep answers by key in one transaction: a kill leaves all of them or none."""
+        with _storage(self._folder), self._cache.transact():
+            for key, completion in completions.items():
+                self._cache.set(key, asdict(completion))
+
+    def kept(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """The answers that are kept under any of `keys`."""
+        return {key: found for key in keys if (found := self.get(key)) is not None}
 
     def size(self) -> CacheSize:
         with _storage(self._folder):

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sugarbush.errors import GeneratorError, SugarbushError
+from sugarbush.llm.answers import Asked, answer_all
 from sugarbush.llm.batch import ask_in_batches
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
-from sugarbush.llm.checks import check, the_text
 from sugarbush.llm.client import (
     NO_REQUESTS,
     Answer,
-    Problem,
     Request,
     Usage,
     released_requests,
@@ -41,8 +39,6 @@ from sugarbush.randomness import seed_of
 
 PROVIDER = "openai"
 
-# An answer that fails the checks is asked for again, this often in all.
-_ATTEMPTS = 2
 # So many calls failing one after the other, each after its own retries: the rest would too.
 _FAILURES_IN_A_ROW = 20
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
@@ -107,27 +103,25 @@ class OpenAiGenerator:
         self, wanted: tuple[Request, ...], cache: AnswerCache, what: str
     ) -> tuple[Answer, ...]:
         messages = self._messages(wanted, what)
-        answers = [_NOT_HAD if i in messages else _NOT_ASKED for i in range(len(wanted))]
-        places = sorted(messages)
-        for attempt in range(_ATTEMPTS):
+
+        def ask(places: Sequence[int], attempt: int) -> Asked:
             calls = {i: self._call(messages[i], wanted[i].sample, attempt) for i in places}
             had, fresh = self._had(list(calls.values()), cache, what)
-            for i, call in calls.items():
-                paid = call.key in fresh
-                fresh.discard(call.key)  # of equal requests, one was paid for
-                answers[i] = _answer(had.get(call.key), wanted[i], before=answers[i], paid=paid)
-            places = [i for i in places if answers[i].problem not in {None, Problem.FAILED}]
-        return tuple(answers)
+            return Asked(
+                keys={i: call.key for i, call in calls.items()}, completions=had, fresh=fresh
+            )
+
+        return answer_all(wanted, messages, ask)
 
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
         """Answers by key, from the cache or asked for now, and the keys that were paid for now."""
-        had = _kept(calls, cache)
+        had = cache.kept(c.key for c in calls)
         if len(had) == len({c.key for c in calls}):
             return had, set()
         with self._meter.alone(self._say):
-            had |= _kept([c for c in calls if c.key not in had], cache)  # by whom we waited for
+            had |= cache.kept(c.key for c in calls if c.key not in had)  # by whom we waited for
             missing = {c.key: c for c in calls if c.key not in had}
             fresh = self._asked_for(list(missing.values()), cache, what) if missing else {}
         return had | fresh, set(fresh)
@@ -301,31 +295,3 @@ class _Crew:
     def _stop(self, error: Exception) -> None:
         self._end = self._end or error
         self._endpoint.close()
-
-
-def _kept(calls: Iterable[Call], cache: AnswerCache) -> dict[str, Completion]:
-    return {c.key: kept for c in calls if (kept := cache.get(c.key)) is not None}
-
-
-# Where every answer starts: nothing had, nothing paid.
-_NOT_HAD = Answer(text=None, problem=Problem.FAILED, cached=True)
-_NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
-
-
-def _answer(
-    completion: Completion | None, request: Request, *, before: Answer, paid: bool
-) -> Answer:
-    """The answer to one request, with the tokens that this run has paid for, retries included."""
-    if completion is None:
-        return before if before.problem is not Problem.FAILED else replace(before, cached=False)
-    text = the_text(completion.text or "", request)
-    problem = (
-        Problem.REFUSAL if completion.refused else check(text, request, completion.finish_reason)
-    )
-    return Answer(
-        text=None if problem else text,
-        problem=problem,
-        prompt_tokens=before.prompt_tokens + completion.prompt_tokens * paid,
-        completion_tokens=before.completion_tokens + completion.completion_tokens * paid,
-        cached=before.cached and not paid,
-    )

@@ -7,15 +7,19 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import torch
 
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError
+from sugarbush.llm import answers as llm_answers
 from sugarbush.llm import huggingface
 from sugarbush.llm.client import Answer, Problem, RandomRequest, Request, VariationRequest
-from sugarbush.llm.huggingface import HuggingFaceGenerator, load_model, pack, pad_left
+from sugarbush.llm.huggingface import HuggingFaceGenerator
+from sugarbush.llm.local_batch import pack, pad_left
+from sugarbush.llm.local_model import load_model
 from sugarbush.params import HuggingFaceParams
 from sugarbush.privacy.kinds import Private, Released
 from tests.integration.llm.tiny_gpt2 import CONTEXT_TOKENS, save_tiny_gpt2, sentences
@@ -42,11 +46,20 @@ def settings_for(model: Path, **changes: Any) -> HuggingFaceParams:
     return HuggingFaceParams.model_validate(fields | changes)
 
 
+def generator_of(
+    model: Path, state: Path, *, seed: int = 1, **changes: Any
+) -> HuggingFaceGenerator:
+    params = settings_for(model, **changes)
+    return HuggingFaceGenerator(params, seed=seed, state=state, say=print)
+
+
 def answers_of(
     model: Path, *requests: Request, seed: int = 1, **changes: Any
 ) -> tuple[Answer, ...]:
-    generator = HuggingFaceGenerator(settings_for(model, **changes), seed=seed, say=print)
-    return generator.generate(Released(requests)).value
+    """By a generator that has kept nothing."""
+    with TemporaryDirectory() as state:
+        generator = generator_of(model, Path(state), seed=seed, **changes)
+        return generator.generate(Released(requests)).value
 
 
 def texts_of(model: Path, *requests: Request, **changes: Any) -> list[str | None]:
@@ -73,8 +86,8 @@ def test_a_local_model_writes_usable_texts(kind: str, request: pytest.FixtureReq
     assert all(a.prompt_tokens > 0 and 8 < a.completion_tokens <= 96 for a in answers)
 
 
-def test_the_ledger_ids_of_the_requests_stay_with_the_answers(plain: Path) -> None:
-    generator = HuggingFaceGenerator(settings_for(plain), seed=1, say=print)
+def test_the_ledger_ids_of_the_requests_stay_with_the_answers(plain: Path, tmp_path: Path) -> None:
+    generator = generator_of(plain, tmp_path)
     assert generator.generate(Released((ASK,), ("entry-7",))).ledger_ids == ("entry-7",)
 
 
@@ -141,7 +154,7 @@ def test_a_model_is_loaded_once(plain: Path) -> None:
 def test_long_examples_are_trimmed_to_the_context(
     chat: Path, plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(huggingface, "_ATTEMPTS", 1)
+    monkeypatch.setattr(llm_answers, "_ATTEMPTS", 1)
     request = replace(ASK, examples=(LONG, *sentences(3), *(f"{LONG}{i}" for i in range(3))))
     for model in (chat, plain):
         (answer,) = answers_of(model, request)
@@ -179,7 +192,7 @@ def test_the_second_try_has_another_seed_and_leaves_good_answers_alone(
 ) -> None:
     asked = [replace(ASK, sample=i) for i in range(40)]
     second = answers_of(chat, *asked, max_tokens=18)
-    monkeypatch.setattr(huggingface, "_ATTEMPTS", 1)
+    monkeypatch.setattr(llm_answers, "_ATTEMPTS", 1)
     first = answers_of(chat, *asked, max_tokens=18)
     mended = [b for a, b in zip(first, second, strict=True) if a.problem and not b.problem]
     assert mended
@@ -214,8 +227,8 @@ def test_the_first_text_of_a_list(text: str, ended: bool, first: tuple[str, bool
     assert huggingface._first_of_list(text, ended=ended) == (first or (text, False))
 
 
-def test_only_released_requests_reach_a_model(plain: Path) -> None:
-    generator = HuggingFaceGenerator(settings_for(plain), seed=1, say=print)
+def test_only_released_requests_reach_a_model(plain: Path, tmp_path: Path) -> None:
+    generator = generator_of(plain, tmp_path)
     for wrong in (Private([ASK]), [ASK], Released(("a text",)), Released((Private([ASK]),))):
         with pytest.raises(PrivacyError, match="released"):
             generator.generate(wrong)  # type: ignore[arg-type]
@@ -278,16 +291,18 @@ def test_settings_that_cannot_be_used_are_named(
     shutil.copytree(plain, folder)
     changes = wrong(folder)
     with pytest.raises(ParamsError, match=place):
-        HuggingFaceGenerator(settings_for(folder, **changes), seed=1, say=print).check()
+        generator_of(folder, tmp_path, **changes).check()
 
 
-def test_a_good_model_passes_the_check(plain: Path) -> None:
-    HuggingFaceGenerator(settings_for(plain), seed=1, say=print).check()
+def test_a_good_model_passes_the_check(plain: Path, tmp_path: Path) -> None:
+    generator_of(plain, tmp_path).check()
 
 
-def test_a_planned_prompt_that_cannot_fit_fails_the_check(plain: Path, chat: Path) -> None:
+def test_a_planned_prompt_that_cannot_fit_fails_the_check(
+    plain: Path, chat: Path, tmp_path: Path
+) -> None:
     for model in (plain, chat):
-        generator = HuggingFaceGenerator(settings_for(model), seed=1, say=print)
+        generator = generator_of(model, tmp_path)
         generator.check(Released((ASK,)))
         with pytest.raises(GeneratorError, match="max_tokens"):
             generator.check(Released((ASK, TOO_LONG)))

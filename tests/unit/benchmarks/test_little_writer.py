@@ -63,6 +63,7 @@ def test_the_model_learns_the_lists_and_the_provider_writes_by_it(tmp_path: Path
         model=str(tmp_path), device="cpu", dtype="float32", temperature=0.5, top_p=0.9,
         max_tokens=40, batch_tokens=4096,
     )  # fmt: skip
-    wanted = Released((RandomRequest(subject=SCHEMA.subject, words=7),) * 4)
-    answers = HuggingFaceGenerator(params, seed=1, say=print).generate(wanted).value
+    asked = [RandomRequest(subject=SCHEMA.subject, words=7, sample=i) for i in range(4)]
+    generator = HuggingFaceGenerator(params, seed=1, state=tmp_path / "state", say=print)
+    answers = generator.generate(Released(tuple(asked))).value
     assert all(answer.completion_tokens for answer in answers)

@@ -1,0 +1,191 @@
+"""A local model's answers survive kill -9, and a run that goes on writes what a whole one would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import GPT2LMHeadModel
+
+from sugarbush.errors import StorageError
+from sugarbush.llm import huggingface
+from sugarbush.llm.cache import AnswerCache, open_cache
+from sugarbush.llm.client import Answer, RandomRequest
+from sugarbush.llm.huggingface import HuggingFaceGenerator
+from sugarbush.params import HuggingFaceParams
+from sugarbush.privacy.kinds import Released
+from tests.integration.llm.conftest import ROOT
+from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2, sentences
+
+WANTED = 24
+# A process that writes its answers one by one, and leaves nothing else behind.
+PROGRAM = (
+    "import sys; from pathlib import Path;"
+    "from tests.integration.llm.test_local_answers_are_kept import generator_of, wishes;"
+    "model, state = map(Path, sys.argv[1:]);"
+    "generator_of(model, state, batch_tokens=64).generate(wishes())"
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_gpt2(tmp_path_factory.mktemp("model"), chats=False)
+
+
+def wishes() -> Released[tuple[RandomRequest, ...]]:
+    """Of different lengths, and two of them equal."""
+    ask = RandomRequest(subject="complaints", words=20)
+    asked = [replace(ask, sample=i, examples=tuple(sentences(i % 4))) for i in range(WANTED - 1)]
+    return Released((*asked, asked[5]))
+
+
+def generator_of(
+    model: Path, state: Path, *, seed: int = 1, **changes: Any
+) -> HuggingFaceGenerator:
+    fields = {
+        "model": str(model), "device": "cpu", "dtype": "bfloat16", "temperature": 0.8,
+        "top_p": 0.95, "max_tokens": 48, "batch_tokens": 600,
+    }  # fmt: skip
+    params = HuggingFaceParams.model_validate(fields | changes)
+    return HuggingFaceGenerator(params, seed=seed, state=state, say=print)
+
+
+def texts_of(answers: Released[tuple[Answer, ...]]) -> list[tuple[str | None, str | None]]:
+    return [(answer.text, answer.problem) for answer in answers.value]
+
+
+def kept(state: Path) -> int:
+    with open_cache(state) as cache:
+        return cache.size().answers
+
+
+@dataclass
+class Batches:
+    """What the model is asked to write: a tuple of prompts a batch; it dies at one of them."""
+
+    written: list[tuple[tuple[int, ...], ...]]
+    deadly: int | None = None
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> Batches:
+    seen, write = Batches([]), huggingface.write_batch
+
+    def watched(local: Any, rows: Any, params: Any) -> Any:
+        if len(seen.written) == seen.deadly:
+            raise KeyboardInterrupt
+        seen.written.append(tuple((*row.ids, round(row.uniforms[0] * 1e9)) for row in rows))
+        return write(local, rows, params)
+
+    monkeypatch.setattr(huggingface, "write_batch", watched)
+    return seen
+
+
+def test_kill_9_loses_nothing_that_was_kept_and_changes_no_text(
+    model: Path, tmp_path: Path, batches: Batches
+) -> None:
+    state = tmp_path / "killed"
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, model, state], cwd=ROOT)
+    deadline = time.monotonic() + 90
+    while (not (state / "answers").exists() or kept(state) < 3) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    had = kept(state)
+    assert 3 <= had < WANTED - 1
+    resumed = generator_of(model, state, batch_tokens=64).generate(wishes())
+    in_second_run = len(batches.written)
+    whole = generator_of(model, tmp_path / "whole", batch_tokens=64).generate(wishes())
+    in_whole_run = len(batches.written) - in_second_run
+    assert in_second_run == in_whole_run - had  # one a text
+    assert texts_of(resumed) == texts_of(whole)
+    assert sum(a.completion_tokens for a in resumed.value) < sum(
+        a.completion_tokens for a in whole.value
+    )
+
+
+def test_dead_at_any_batch_the_rest_is_written_in_the_batches_of_a_whole_run(
+    model: Path, tmp_path: Path, batches: Batches
+) -> None:
+    """In bfloat16 another batch may be another text."""
+    whole = texts_of(generator_of(model, tmp_path / "whole").generate(wishes()))
+    of_whole = batches.written
+    assert len(of_whole) > 3
+    assert max(map(len, of_whole)) > 2
+    for deadly in range(len(of_whole)):
+        generator = generator_of(model, tmp_path / str(deadly))
+        batches.written, batches.deadly = [], deadly
+        with pytest.raises(KeyboardInterrupt):
+            generator.generate(wishes())
+        batches.deadly = None
+        assert texts_of(generator.generate(wishes())) == whole
+        assert batches.written == of_whole
+
+
+def test_what_is_kept_is_not_written_again_and_costs_nothing(
+    model: Path, tmp_path: Path, batches: Batches
+) -> None:
+    generator = generator_of(model, tmp_path)
+    first = generator.generate(wishes())
+    batches.written = []
+    again = generator.generate(wishes())
+    assert batches.written == []
+    assert texts_of(again) == texts_of(first)
+    assert all(a.cached and a.prompt_tokens == a.completion_tokens == 0 for a in again.value)
+    assert [a.completion_tokens > 0 for a in first.value] == [True] * (WANTED - 1) + [False]
+
+
+def _other_weights(folder: Path) -> None:
+    changed = GPT2LMHeadModel.from_pretrained(folder)
+    with torch.no_grad():
+        changed.transformer.h[1].mlp.c_fc.weight.mul_(1.01)
+    changed.save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"temperature": 0.9}, {"top_p": 0.9}, {"seed": 2}, {"dtype": "float32"}]
+)
+def test_another_question_is_asked_anew(
+    model: Path, tmp_path: Path, batches: Batches, changes: dict[str, Any]
+) -> None:
+    generator_of(model, tmp_path).generate(wishes())
+    before, batches.written = len(batches.written), []
+    generator_of(model, tmp_path, **changes).generate(wishes())
+    assert len(batches.written) >= before - 1  # there may be no second attempt
+
+
+def test_other_weights_in_the_same_folder_are_another_model(
+    tmp_path: Path, batches: Batches
+) -> None:
+    model, moved = save_tiny_gpt2(tmp_path / "model", chats=False), tmp_path / "moved"
+    generator_of(model, tmp_path).generate(wishes())
+    batches.written = []
+    model.rename(moved)
+    generator_of(moved, tmp_path).generate(wishes())
+    assert batches.written == []
+    _other_weights(moved)
+    huggingface.load_model.__globals__["_load"].cache_clear()  # as in another process
+    generator_of(moved, tmp_path).generate(wishes())
+    assert batches.written
+
+
+def test_a_disk_that_refuses_ends_the_run(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(cache: AnswerCache) -> Callable[..., None]:
+        raise OSError(28, "No space left on device")
+
+    with open_cache(tmp_path) as cache:
+        monkeypatch.setattr(type(cache._cache), "transact", refuse)
+    with pytest.raises(StorageError, match=r"answers.*No space left"):
+        generator_of(model, tmp_path).generate(wishes())
