@@ -104,6 +104,18 @@ def open_ledger(params: Params, base: Path) -> Ledger:
     )
 
 
+def open_uncapped_ledger(params: Params, base: Path, *, kind: str) -> Ledger:
+    """Where what has no DP epsilon is noted: beside the DP ledgers, and never added to them."""
+    return Ledger(
+        state_of(params, base),
+        dataset=params.privacy.dataset,
+        purpose=f"{params.privacy.purpose.value}-{kind}",
+        unit=params.privacy.unit,
+        cap=math.inf,
+        delta=params.privacy.delta,
+    )
+
+
 def draws_of(params: Params) -> str:
     """The folder of a dataset's finished draws: a benchmark's and a release's are not the same."""
     return f"{params.privacy.purpose}-{params.privacy.dataset}"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,8 @@ from sugarbush.privacy.draws import digest_of
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.kinds import Private, Released
-from sugarbush.privacy.ledger import Ledger
 from tasks import stage
+from tasks.budget import open_uncapped_ledger
 from tasks.confidential_start import digest_of_start, load_start, save
 from tasks.labelled import load_labelled
 from tasks.private_files import load_records, read_stamp
@@ -53,6 +52,7 @@ from tasks.reading import read_rows
 from tasks.state import state_of
 
 NAME = "crt"
+LEDGER = "confidentiality"
 METHOD_VERSION = 3  # to be raised when a trained model comes to mean something else
 
 
@@ -155,18 +155,6 @@ def mechanism_of(
     )  # fmt: skip
 
 
-def open_confidential_ledger(params: Params, base: Path) -> Ledger:
-    """Where confidential training is noted: beside the DP ledgers, and never added to them."""
-    return Ledger(
-        state_of(params, base),
-        dataset=params.privacy.dataset,
-        purpose=f"{params.privacy.purpose.value}-confidentiality",
-        unit=params.privacy.unit,
-        cap=math.inf,
-        delta=params.privacy.delta,
-    )
-
-
 def _trained(
     base: Path,
     params: Params,
@@ -204,7 +192,7 @@ def _trained(
         ),
         probe=probe_examples(len(tokenizer), max_length=settings.max_length),
         checkpoints=checkpoints,
-        ledger=open_confidential_ledger(params, base),
+        ledger=open_uncapped_ledger(params, base, kind=LEDGER),
         stage=NAME,
         run=run_id,
     )
@@ -215,17 +203,11 @@ def _write_texts(trained: Released[Any], tokenizer: Any, params: Params, folder:
     how, settings = params.generate, params.crt
     texts = generate(
         trained,
-        Released([tokenizer.eos_token] * settings.texts),
+        Released([""] * settings.texts),
         tokenizer=tokenizer,
-        decoding=Decoding(
-            top_k=how.top_k,
-            top_p=how.top_p,
-            temperature=how.temperature,
-            max_length=settings.max_length,
-            batch_size=how.batch_size,
-            attempts=how.attempts,
-        ),
+        decoding=Decoding.by(how, max_length=settings.max_length),
         seed=how.seed,
+        after_end=True,
     ).value.texts
     pd.DataFrame({"text": list(texts)}).to_json(
         folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False

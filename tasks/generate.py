@@ -45,14 +45,7 @@ def run(base: Path, params: Params) -> None:
         Released(model, tuple(read_release(folder)["ledger_ids"])),
         codes.map(lambda table: prompts_of(table, schema)),
         tokenizer=tokenizer,
-        decoding=Decoding(
-            top_k=settings.top_k,
-            top_p=settings.top_p,
-            temperature=settings.temperature,
-            max_length=params.finetune.chosen.max_length,
-            batch_size=settings.batch_size,
-            attempts=settings.attempts,
-        ),
+        decoding=Decoding.by(settings, max_length=params.finetune.chosen.max_length),
         seed=settings.seed,
     )
     with whole_folder(roots.released / "generated") as target:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from sugarbush.privacy.ledger import Ledger
 from sugarbush.randomness import public_rng, seed_of
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
+from tasks.budget import open_uncapped_ledger
 from tasks.encoder import open_encoder
 from tasks.evolve import voters_of, write_evolution
 from tasks.forced import was_forced
@@ -48,7 +48,8 @@ _ALL = 2**62
 def run(base: Path, params: Params) -> None:
     """Start from real metadata, evolve by exact votes, and keep the result in the private root."""
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
-    ledger, digest = open_nonprivate_ledger(params, base), digest_for(base, params, schema)
+    ledger = open_uncapped_ledger(params, base, kind=NAME)
+    digest = digest_for(base, params, schema)
     settings = params.evolve.of(METHOD)
     check_ready(params, base, schema)
     with (
@@ -118,18 +119,6 @@ def real_targets(
     count = candidate_count(settings, record_count=len(real.texts)) // settings.variations
     rows = targets_by_rows(max(1, count), real.codes, rng=public_rng(seed, "rows"))
     return Released(rows, (charge,))
-
-
-def open_nonprivate_ledger(params: Params, base: Path) -> Ledger:
-    """Where looks without noise are noted: beside the DP ledgers, and never added to them."""
-    return Ledger(
-        state_of(params, base),
-        dataset=params.privacy.dataset,
-        purpose=f"{params.privacy.purpose.value}-{NAME}",
-        unit=params.privacy.unit,
-        cap=math.inf,
-        delta=params.privacy.delta,
-    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from transformers import GenerationConfig
 
 from sugarbush.dpsgd.data import token_ids
 from sugarbush.errors import GeneratorError
+from sugarbush.params import GenerateParams
 from sugarbush.privacy.kinds import Released, merge_ids
 from sugarbush.randomness import seed_of
 
@@ -33,6 +34,18 @@ class Decoding:
     batch_size: int
     attempts: int
 
+    @classmethod
+    def by(cls, params: GenerateParams, *, max_length: int) -> Decoding:
+        """As the settings have it."""
+        return cls(
+            top_k=params.top_k,
+            top_p=params.top_p,
+            temperature=params.temperature,
+            max_length=max_length,
+            batch_size=params.batch_size,
+            attempts=params.attempts,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
@@ -50,9 +63,11 @@ def generate(
     tokenizer: Any,
     decoding: Decoding,
     seed: int,
+    after_end: bool = False,
 ) -> Released[Generation]:
     """A text after each of `prompts`, in their order; equal seeds give equal texts.
 
+    Prompts are plain text; `after_end` puts the end token before each, which may then be empty.
     A text that is empty, or that only repeats its prompt, is drawn again. Raises GeneratorError
     when some are still empty after `decoding.attempts` draws.
     """
@@ -67,7 +82,8 @@ def generate(
                 [prompts.value[place] for place in batch],
                 tokenizer,
                 decoding,
-                seed_of(seed, "generate", attempt, number),
+                seed=seed_of(seed, "generate", attempt, number),
+                after_end=after_end,
             )
             for place, text in zip(batch, drawn.texts, strict=True):
                 texts[place] = "" if text == prompts.value[place].strip() else text
@@ -99,11 +115,17 @@ def _batches(
 
 @torch.inference_mode()
 def _continue(
-    model: Any, prompts: Sequence[str], tokenizer: Any, decoding: Decoding, seed: int
+    model: Any,
+    prompts: Sequence[str],
+    tokenizer: Any,
+    decoding: Decoding,
+    *,
+    seed: int,
+    after_end: bool,
 ) -> Generation:
-    device = next(model.parameters()).device
-    ids = torch.tensor(token_ids(tokenizer, prompts), device=device)
-    end = tokenizer.eos_token_id
+    device, end = next(model.parameters()).device, tokenizer.eos_token_id
+    start = [end] if after_end else []
+    ids = torch.tensor([[*start, *own] for own in token_ids(tokenizer, prompts)], device=device)
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True,
         top_k=decoding.top_k,

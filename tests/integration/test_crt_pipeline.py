@@ -25,8 +25,9 @@ from sugarbush.paths import Roots
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.privacy.kinds import Private
 from tasks import where_needed
+from tasks.budget import open_uncapped_ledger
 from tasks.confidential_start import check_start, load_start
-from tasks.crt import known_sentences, measured_recall, mechanism_of, open_confidential_ledger
+from tasks.crt import known_sentences, measured_recall, mechanism_of
 from tasks.labelled import load_labelled
 from tests.integration.project import Project, make_project
 from tests.settings import params
@@ -84,7 +85,7 @@ def test_the_training_is_noted_as_confidential_in_a_ledger_of_its_own(project: P
     params = load_params(project.path / "params.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUGARBUSH_STATE", str(project.state))
-        ledger = open_confidential_ledger(params, project.path)
+        ledger = open_uncapped_ledger(params, project.path, kind="confidentiality")
     (entry,) = ledger.entries()
     assert isinstance(entry.event, ConfidentialTraining)
     assert ledger.total() == math.inf

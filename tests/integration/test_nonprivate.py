@@ -18,7 +18,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.params import Method, load_params
 from sugarbush.privacy.events import NonPrivate
 from tasks import where_needed
-from tasks.nonprivate import open_nonprivate_ledger
+from tasks.budget import open_uncapped_ledger
 from tests.integration.project import SMALL_EVOLUTION, Project, make_project
 from tests.settings import params
 
@@ -60,7 +60,7 @@ def test_every_look_is_noted_as_not_private_and_no_budget_is_spent(project: Proj
     settings = load_params(project.path / "params.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUGARBUSH_STATE", str(project.state))
-        ledger = open_nonprivate_ledger(settings, project.path)
+        ledger = open_uncapped_ledger(settings, project.path, kind="nonprivate")
     assert [entry.event for entry in ledger.entries()] == [NonPrivate(), NonPrivate()]
     assert ledger.total() == math.inf
     note = json.loads((project.path / ARM / "release.json").read_text())

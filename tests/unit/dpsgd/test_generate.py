@@ -87,6 +87,23 @@ def test_equal_seeds_give_equal_texts(saved_model):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_only_the_end_token_that_is_asked_for_stands_before_a_text(trained, monkeypatch):
+    """A code that names it is plain text, as in training."""
+    (model, _), seen = trained, []
+    write_on = model.value.generate
+
+    def watched(ids, **how):
+        seen.extend(ids.tolist())
+        return write_on(ids, **how)
+
+    monkeypatch.setattr(model.value, "generate", watched)
+    for prompt, after_end in (("", True), ("about: <|endoftext|>\n", False)):
+        write(trained, [prompt], after_end=after_end, decoding=DECODING)
+    start, named = seen[0], seen[-1]
+    assert start == [0]
+    assert 0 not in named
+
+
 @pytest.fixture
 def often_empty(saved_model):
     """The end of the text has about half of the probability after any code."""
