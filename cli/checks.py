@@ -15,7 +15,7 @@ from sugarbush.paths import Roots, find_input
 from sugarbush.schema import Schema, load_schema
 from tasks.budget import open_ledger, plan_for
 from tasks.labeller import open_labeller
-from tasks.prepare import prepared
+from tasks.prepare import prepared, told_by_no_row
 from tasks.readiness import check_generator, check_model
 from tasks.synthesize_metadata import label_attribute
 
@@ -23,6 +23,11 @@ TOY_NOTICE = (
     "           but the simulator writes customer-service texts whatever your own are.\n"
     "           For a result that is like them set generator.provider to openai, huggingface or\n"
     "           pool (README: Who writes the texts)"
+)
+
+SLIP_NOTICE = (
+    "           but attribute '{}' is never told: no row's column holds a value that the schema\n"
+    "           lists, so that every record falls into the bucket. Compare how they are written."
 )
 
 
@@ -54,8 +59,10 @@ def check(base: Path, params: Params, console: Console) -> None:
     if not example_is_made(base, params):
         console.print("data       the embedded example; its first stage makes it")
     else:
-        prepared(base, params, schema)
+        parts = prepared(base, params, schema)
         console.print("data       ok")
+        for name in told_by_no_row(parts, schema):
+            console.print(SLIP_NOTICE.format(name), soft_wrap=True)
     if (labeller := open_labeller(params, Roots(base), schema)) is not None:
         labeller.check()
         asked = params.extract_metadata.llm.base_url

@@ -191,12 +191,15 @@ class Provider(StrEnum):
 
 
 class PoolSource(Section):
-    """A public file of the pool. `rows` of it are drawn by a hash of the text; None: all."""
+    """A public file of the pool. `rows` of it are drawn by a hash of the text; None: all.
+
+    In a list, which params.yaml cannot fill in, what may be left out has its default here.
+    """
 
     file: str
     text_column: str
-    rows: Annotated[int, Field(ge=1)] | None
-    share: Annotated[float, Field(gt=0, le=1)] | None
+    rows: Annotated[int, Field(ge=1)] | None = None
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
 class PoolParams(Section):

@@ -37,8 +37,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from sugarbush.errors import SchemaError
 
@@ -148,6 +149,10 @@ class Attribute(BaseModel):
             return bucket if math.isnan(number) else bisect.bisect_right(self.bins, number)
         return self._codes.get(_as_text(value), bucket)
 
+    def tells(self, value: object) -> bool:
+        """Whether `value` is one that the schema knows, and not for the bucket."""
+        return self.code(value) != len(self.domain) - 1
+
 
 class Schema(BaseModel):
     """What is publicly known of the corpus: its subject and its attributes."""
@@ -191,14 +196,17 @@ class Schema(BaseModel):
 
 
 def load_schema(path: Path) -> Schema:
-    """The schema in a YAML file. Raises SchemaError naming the file and the attribute."""
+    """The schema in a YAML file. Raises SchemaError naming the file and the attribute.
+
+    Read by YAML 1.2, in which `yes`, `NO` and `12:30` are values as they are written.
+    """
     try:
-        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+        fields = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SchemaError(f"{path}: not found (setting prepare.schema)") from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"{path}: cannot be read as UTF-8 text") from None
-    except yaml.YAMLError as error:
+    except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise SchemaError(f"{path}{where}: is not YAML") from None

@@ -11,19 +11,17 @@ Spends   nothing; where a record goes depends on its own id alone, or on its per
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from sugarbush.errors import InputError
-from sugarbush.params import BadRows, Params, PrepareParams, Provider
+from sugarbush.params import Params, PrepareParams, Provider
 from sugarbush.paths import Roots, find_input, make_private, whole_folder
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import keyed_sketch
@@ -32,26 +30,12 @@ from sugarbush.randomness import hash_share
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
 from tasks.pool import load_pool
-from tasks.private_files import LABEL, RAW, USER, write_stamp
-from tasks.reading import Row, is_missing, read_rows
+from tasks.private_files import LABEL, USER, write_stamp
+from tasks.reading import read_rows
+from tasks.records import Record, as_text, columns_of, frame_of, usable
 from tasks.state import state_of
 
 NAME = "prepare"
-_SHOWN_ROWS = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """One usable row: its id, its text and the raw values of the schema's columns.
-
-    `user` is whose it is, where the unit is a person.
-    """
-
-    number: int
-    id: str
-    text: str
-    raw: tuple[Any, ...]
-    user: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,99 +77,6 @@ class Prepared:
     heldout: tuple[Record, ...]
     known_by: tuple[str, ...]
     tally: dict[str, int]
-
-
-def columns_of(schema: Schema) -> dict[str, str]:
-    """Attribute name to the column that it is read from."""
-    return {a.name: a.column for a in schema.attributes if a.column is not None}
-
-
-def usable(
-    rows: Sequence[Row], params: PrepareParams, schema: Schema, *, source: str, setting: str
-) -> tuple[tuple[Record, ...], dict[str, int]]:
-    """The rows that hold a text, and an id and a person where they are asked for, in order; and a
-    tally of those that do not. Whether a row is used depends on that row alone.
-
-    Raises InputError naming the first few bad rows unless `bad_rows: drop`.
-    """
-    records, bad = [], {}
-    raw_columns = tuple(columns_of(schema).values())
-    for row in rows:
-        if (problem := _problem(row, params)) is not None:
-            bad.setdefault(problem, []).append(row.number)
-            continue
-        text, whose = row.fields[params.text_column], row.fields.get(params.user_column or "")
-        records.append(
-            Record(
-                number=row.number,
-                id=_id_of(row, params, text),
-                user=None if params.user_column is None else str(_plain(whose)).strip(),
-                text=text,
-                raw=tuple(_plain(row.fields.get(column)) for column in raw_columns),
-            )
-        )
-    if bad and params.bad_rows is BadRows.REFUSE:
-        problem, numbers = next(iter(bad.items()))
-        raise InputError(
-            f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Mend the file, or set "
-            "prepare.bad_rows: drop."
-        )
-    return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
-
-
-def _problem(row: Row, params: PrepareParams) -> str | None:
-    cell = row.fields.get(params.text_column)
-    if is_missing(cell):
-        return f"has no text in column '{params.text_column}'"
-    if not isinstance(cell, str):
-        return f"column '{params.text_column}' is no text"
-    if _says_nothing(row, params.id_column):
-        return f"has no id in column '{params.id_column}' of prepare.id_column"
-    if _says_nothing(row, params.user_column):
-        return f"column '{params.user_column}' of prepare.user_column does not say whose it is"
-    return _problem_of_text(cell, params)
-
-
-def _problem_of_text(text: str, params: PrepareParams) -> str | None:
-    if not text.strip():
-        return "the text is empty"
-    if "\0" in text:
-        return "the text holds a NUL byte"
-    if len(text) > params.max_characters:
-        return f"the text is longer than prepare.max_characters={params.max_characters}"
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return "the text holds half a character (a lone surrogate)"
-    return None
-
-
-def _rows(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
-    more = f" and {len(numbers) - _SHOWN_ROWS} more" if len(numbers) > _SHOWN_ROWS else ""
-    return f"row{'s' if len(numbers) > 1 else ''} {shown}{more}"
-
-
-def _id_of(row: Row, params: PrepareParams, text: str) -> str:
-    if params.id_column is None:
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
-    return str(row.fields[params.id_column])
-
-
-def _says_nothing(row: Row, column: str | None) -> bool:
-    """Whether the settings ask for `column` and the row leaves it empty."""
-    return column is not None and not (_plain(row.fields.get(column)) or "").strip()
-
-
-def _plain(value: Any) -> str | None:
-    """A cell as text: one spelling a value is the schema's affair."""
-    if is_missing(value):
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def normalised(text: str) -> str:
@@ -253,18 +144,6 @@ def _refuse_repeated(records: Sequence[Record], params: PrepareParams, source: s
         first[record.id] = record.number
 
 
-def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
-    """Columns id, text and raw_<attribute>; missing raw values are None."""
-    names = list(columns_of(schema))
-    columns: dict[str, Any] = {
-        "id": pd.Series([r.id for r in records], dtype="str"),
-        "text": pd.Series([r.text for r in records], dtype="str"),
-    }
-    for place, name in enumerate(names):
-        columns[RAW + name] = pd.Series([r.raw[place] for r in records], dtype="object")
-    return pd.DataFrame(columns)
-
-
 def _private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> pd.DataFrame:
     """The same, with whose each record is as a keyed hash where the unit is a person."""
     frame = frame_of(records, schema)
@@ -313,7 +192,7 @@ def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
     fields = {row.number: row.fields for row in rows}
     for attribute in schema.attributes:
         if attribute.column is None:
-            labels = [_plain(fields[r.number].get(attribute.name)) for r in records]
+            labels = [as_text(fields[r.number].get(attribute.name)) for r in records]
             frame[LABEL + attribute.name] = pd.Series(labels, dtype="object")
     return frame
 
@@ -339,6 +218,22 @@ def prepared(base: Path, params: Params, schema: Schema) -> Prepared:
         bound = Bound(records=params.privacy.records_per_user, key=key)
     parts = split(records, settings, public=public, source=str(path), bound=bound)
     return replace(parts, tally={**parts.tally, **bad})
+
+
+def told_by_no_row(parts: Prepared, schema: Schema) -> list[str]:
+    """Attributes in whose column no row holds a value that the schema knows: a slip in most cases.
+
+    For the operator's terminal: it is told by the private rows.
+    """
+    told: set[int] = set()
+    given = [attribute for attribute in schema.attributes if attribute.column is not None]
+    for record in (*parts.train, *parts.heldout):
+        told |= {
+            place
+            for place, attribute in enumerate(given)
+            if place not in told and attribute.tells(record.raw[place])
+        }
+    return [attribute.name for place, attribute in enumerate(given) if place not in told]
 
 
 def run(base: Path, params: Params) -> None:

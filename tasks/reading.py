@@ -90,6 +90,11 @@ def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
         header = next(lines, None)
         if header is None:
             return
+        if len(header) == 1 < len(wanted):
+            raise InputError(
+                f"{path}, row 1: holds one cell, and {len(wanted)} columns are asked for. Save the "
+                f"file with commas between its cells (setting {setting})"
+            )
         _require(path, wanted, header)
         if any(header.count(name) > 1 for name in wanted):
             raise InputError(f"{path}, row 1: names a column twice (setting {setting})")

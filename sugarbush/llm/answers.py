@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from sugarbush.errors import GeneratorError
 from sugarbush.llm.cache import Completion
 from sugarbush.llm.checks import check, the_text
 from sugarbush.llm.client import Answer, Problem, Request
+
+T = TypeVar("T")
 
 _ATTEMPTS = 2
 
@@ -28,6 +32,31 @@ class Asked:
     keys: Mapping[int, str]
     completions: Mapping[str, Completion]
     fresh: Collection[str]
+
+
+def those_that_fit(
+    wanted: Sequence[Request],
+    prompt: Callable[[Request], T],
+    *,
+    what: str,
+    say: Callable[[str], None],
+) -> dict[int, T]:
+    """The prompts by place, without those that are too long for the model, which `say` is told.
+
+    `prompt` makes one and raises GeneratorError where it does not fit. Raises the last such error
+    when none fits.
+    """
+    prompts, too_long = dict[int, T](), None
+    for place, request in enumerate(wanted):
+        try:
+            prompts[place] = prompt(request)
+        except GeneratorError as error:
+            too_long = error
+    if too_long is not None:
+        if not prompts:
+            raise too_long
+        say(f"{what}: {len(wanted) - len(prompts)} not asked for: {too_long}")
+    return prompts
 
 
 def answer_all(

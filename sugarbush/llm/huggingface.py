@@ -26,8 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sugarbush.errors import GeneratorError
-from sugarbush.llm.answers import Asked, answer_all
+from sugarbush.llm.answers import Asked, answer_all, those_that_fit
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.llm.client import NO_REQUESTS, Answer, Request, released_requests
 from sugarbush.llm.local_batch import Row, pack, write_batch
@@ -106,18 +105,9 @@ class HuggingFaceGenerator:
     def _wishes(
         self, local: LocalModel, wanted: tuple[Request, ...], what: str
     ) -> dict[int, _Wish]:
-        """By place, without prompts that are too long. Raises GeneratorError when all are."""
-        wishes: dict[int, _Wish] = {}
-        too_long = None
-        for place, request in enumerate(wanted):
-            try:
-                wishes[place] = self._wish(local, request)
-            except GeneratorError as error:
-                too_long = error
-        if too_long is not None and not wishes:
-            raise too_long
-        if too_long is not None:
-            self._say(f"{what}: {len(wanted) - len(wishes)} not asked for: {too_long}")
+        wishes = those_that_fit(
+            wanted, lambda request: self._wish(local, request), what=what, say=self._say
+        )
         if left_out := sum(wish.left_out for wish in wishes.values()):
             shown = sum(len(wish.request.examples) for wish in wishes.values())
             self._say(

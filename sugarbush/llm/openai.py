@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sugarbush.errors import GeneratorError, SugarbushError
-from sugarbush.llm.answers import Asked, answer_all
-from sugarbush.llm.batch import ask_in_batches
+from sugarbush.errors import SugarbushError
+from sugarbush.llm.answers import Asked, answer_all, those_that_fit
+from sugarbush.llm.batch_api import ask_in_batches
 from sugarbush.llm.cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.llm.client import (
     NO_REQUESTS,
@@ -180,20 +180,7 @@ class OpenAiGenerator:
         )
 
     def _messages(self, wanted: tuple[Request, ...], what: str) -> dict[int, tuple[Message, ...]]:
-        """The prompts by place, without those that are too long for the context.
-
-        Raises GeneratorError when all are.
-        """
-        messages, too_long = {}, None
-        for place, request in enumerate(wanted):
-            try:
-                messages[place] = self._rendered(request)
-            except GeneratorError as error:
-                too_long = error
-        if too_long is not None and not messages:
-            raise too_long
-        if too_long is not None:
-            self._say(f"{what}: {len(wanted) - len(messages)} not asked for: {too_long}")
+        messages = those_that_fit(wanted, self._rendered, what=what, say=self._say)
         shown = [
             text in messages[i][0].content for i in messages for text in shown_texts(wanted[i])
         ]

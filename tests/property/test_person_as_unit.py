@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import InputError
 from sugarbush.privacy.kinds import Private
-from tasks.prepare import Bound, Prepared, Record, split
+from tasks.prepare import Bound, Prepared, split
+from tasks.records import Record
 from tests.settings import params
 
 SETTINGS = params(prepare__min_records=2, prepare__heldout_share=0.3).prepare

@@ -134,3 +134,19 @@ def test_an_attribute_knows_how_its_value_is_found() -> None:
     schema = Schema(subject="letters", attributes=(asked, given, told))
     assert [a.way for a in schema.attributes] == ["llm", "column", "keywords"]
     assert schema.asked_of_llm == (asked,)
+
+
+def test_values_are_what_is_written(tmp_path: Path) -> None:
+    """In YAML 1.1 Norway is false and half past twelve a number."""
+    path = tmp_path / "schema.yaml"
+    path.write_text(
+        "subject: letters\n"
+        "attributes:\n"
+        "  - {name: open, column: a, values: [yes, no, 12:30, 2024-01-05, true]}\n"
+        "  - {name: country, column: b, groups: {north: [NO, SE], south: [ES]}}\n"
+    )
+    opened, country = load_schema(path).attributes
+    assert opened.values == ("yes", "no", "12:30", "2024-01-05", "true")
+    assert [country.code(raw) for raw in ("NO", "ES", False)] == [0, 1, 2]
+    assert opened.tells(True)
+    assert not opened.tells(None)

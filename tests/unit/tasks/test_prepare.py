@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import InputError, UsageError
 from sugarbush.params import PrepareParams
+from sugarbush.schema import Attribute, Schema
 from tasks import prepare
-from tasks.prepare import Record, split
+from tasks.prepare import split
 from tasks.private_files import load_sketch
+from tasks.records import Record
 from tests.settings import params
 
 CANARY = "canary-7731"
@@ -111,6 +113,7 @@ def with_row(row: dict[str, Any]) -> str:
         (jsonl(rows()).encode() + b'{"text": "\xff"}', ".jsonl", ["row 61", "UTF-8", "byte"]),
         (jsonl([{"body": CANARY}]), ".jsonl", ["no column 'text'"]),
         ("id,text\n1,x\n", ".csv", ["no column 'topic'"]),
+        (f"id;text;topic\n1;{CANARY};a\n", ".csv", ["row 1", "commas", "prepare.file"]),
         ("id,text,topic\n1,x,a\n2,y\n", ".csv", ["row 3", "2 cells"]),
         ('id,text,topic\n1,"x,a\n', ".csv", ["not csv"]),
         ("id,text,topic,text\n1,x,a,y\n", ".csv", ["column twice"]),
@@ -154,6 +157,39 @@ def test_bad_rows_may_be_dropped_and_are_tallied_inside(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbf" + pd.DataFrame(rows()).to_csv(index=False).encode()
     prepare.run(tmp_path, corpus(tmp_path, content, ".csv"))
+
+
+def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[Any, Schema]:
+    """The private parts of a parquet file of dated letters, and a schema that reads the date."""
+    frame = pd.DataFrame(rows()).assign(
+        at=pd.to_datetime(moments * (60 // len(moments)), format="ISO8601")
+    )
+    frame.to_parquet(folder / "dated.parquet", index=False)
+    settings = corpus(folder, (folder / "dated.parquet").read_bytes(), ".parquet")
+    schema = Schema(
+        subject="letters", attributes=(Attribute(name="day", column="at", **attribute),)
+    )
+    return prepare.prepared(folder, settings, schema), schema
+
+
+def test_midnight_is_a_day_as_people_write_it(tmp_path: Path) -> None:
+    parts, _ = dated(tmp_path, ["2024-01-05", "2024-01-05 09:30"], values=("2024-01-05",))
+    assert {r.raw[0] for r in parts.train} == {"2024-01-05", "2024-01-05 09:30:00"}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "slips"),
+    [
+        ({"values": ("2024-01-05", "2024-01-06")}, []),
+        ({"values": ("05.01.2024",)}, ["day"]),
+        ({"bins": (3.0, 4.0)}, ["day"]),
+    ],
+)
+def test_an_attribute_that_no_row_tells_is_named(
+    tmp_path: Path, attribute: dict[str, Any], slips: list[str]
+) -> None:
+    parts, schema = dated(tmp_path, ["2024-01-05", "2024-02-05", "2024-03-05"], **attribute)
+    assert prepare.told_by_no_row(parts, schema) == slips
 
 
 def test_donated_texts_are_taken_out_of_the_private_part(tmp_path: Path) -> None:
