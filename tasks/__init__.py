@@ -4,7 +4,7 @@ how a stage starts and ends     stage, leash, forced, where_needed, processes
 before anything is spent        readiness, budget, training
 what is read and left           reading, records, pool, labelled, private_files, release, texts,
                                 dp_table, file_digests, state
-who writes, labels, embeds      generator, labeller, encoder, device
+who writes, labels, embeds      generator, labeller, encoder, device, confidential_start
 comparisons, which are no stage sweep, sweep_table, trained_metrics, leakage, leakage_points,
                                 leakage_page
 shared by evaluate and those    yardstick
