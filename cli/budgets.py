@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import groupby
 from pathlib import Path
 
@@ -12,7 +13,11 @@ from cli.checks import example_is_made
 from cli.staleness import would_draw
 from sugarbush.params import Params
 from sugarbush.privacy.events import Event
+from sugarbush.privacy.ledger import Ledger
 from tasks.budget import open_ledger, plan_for
+
+# Runs are counted no further: two years of weeks are.
+_MANY = 128
 
 
 def show_budget(base: Path, params: Params, console: Console) -> None:
@@ -34,12 +39,27 @@ def show_budget(base: Path, params: Params, console: Console) -> None:
     console.print(f"A run of {', '.join(params.methods)} plans epsilon {plan.epsilon:.4g}:")
     for part in plan.allotments:
         console.print(f"  {part.name:<16} {described(part.event)}")
+    events = tuple(part.event for part in plan.allotments)
     if example_is_made(base, params) and not would_draw(base, params):
         console.print("All of it is finished: a run draws nothing and spends nothing.")
         return
-    after = ledger.total(*(part.event for part in plan.allotments))
+    after = ledger.total(*events)
     verdict = "within the cap" if after <= ledger.cap else "past the cap: it would be refused"
     console.print(f"If nothing of it is finished yet, the total would be {after:.4g}, {verdict}.")
+    if events:
+        runs = runs_within_cap(ledger, events)
+        more = f"{_MANY} or more" if runs == _MANY else str(runs)
+        console.print(f"The cap has room for {more} of such runs, one a snapshot.")
+
+
+def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
+    """How many runs of `events` can still be charged, `_MANY` at most."""
+    reached = 1
+    while reached < _MANY and ledger.total(*events * reached) <= ledger.cap:
+        reached *= 2
+    return bisect_right(
+        range(1, reached + 1), ledger.cap, key=lambda runs: ledger.total(*events * runs)
+    )
 
 
 def described(event: Event) -> str:

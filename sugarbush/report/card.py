@@ -316,7 +316,9 @@ def card_markdown(card: dict[str, Any]) -> str:
         budget["composition"],
         "",
         f"All charges on this dataset so far, these included: epsilon "
-        f"{_shown(budget['dataset_total_epsilon'])} of a cap of {budget['dataset_cap_epsilon']:g}.",
+        f"{_shown(budget['dataset_total_epsilon'])} of a cap of {budget['dataset_cap_epsilon']:g}. "
+        f"It is what holds for a {'person' if promise['unit'] == Unit.USER else 'record'} that was "
+        "there each time, against somebody who sees every release.",
         "",
         "| ledger entry | when | stage | mechanism | times |",
         "|---|---|---|---|---|",

@@ -87,21 +87,20 @@ def test_equal_seeds_give_equal_texts(saved_model):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_only_the_end_token_that_is_asked_for_stands_before_a_text(trained, monkeypatch):
+def test_only_the_end_token_that_is_asked_for_stands_before_a_text(saved_model, monkeypatch):
     """A code that names it is plain text, as in training."""
-    (model, _), seen = trained, []
-    write_on = model.value.generate
+    model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))
+    untrained, seen, write_on = (Released(model), tokenizer), [], model.generate
 
     def watched(ids, **how):
         seen.extend(ids.tolist())
         return write_on(ids, **how)
 
-    monkeypatch.setattr(model.value, "generate", watched)
+    monkeypatch.setattr(model, "generate", watched)
     for prompt, after_end in (("", True), ("about: <|endoftext|>\n", False)):
-        write(trained, [prompt], after_end=after_end, decoding=DECODING)
-    start, named = seen[0], seen[-1]
-    assert start == [0]
-    assert 0 not in named
+        write(untrained, [prompt], after_end=after_end)
+    assert seen[0] == [0]
+    assert 0 not in seen[-1]
 
 
 @pytest.fixture

@@ -61,6 +61,12 @@ def test_an_infinite_epsilon_is_said_in_words_and_valid_json() -> None:
     assert "infinity" in card_markdown(card)
 
 
+@pytest.mark.parametrize(("unit", "whose"), [(Unit.RECORD, "a record"), (Unit.USER, "a person")])
+def test_what_all_releases_of_a_dataset_promise_together_is_said(unit: Unit, whose: str) -> None:
+    said = card_markdown(release_card(release(dataset_epsilon=1.46, cap=4.0, unit=unit)))
+    assert f"epsilon 1.46 of a cap of 4. It is what holds for {whose} that was there each" in said
+
+
 def test_without_a_charge_the_card_says_that_nothing_private_was_used() -> None:
     card = release_card(release(entries=(), dataset_epsilon=0.0))
     assert card["promise"]["epsilon"] == 0
