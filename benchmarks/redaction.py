@@ -95,7 +95,8 @@ def main() -> None:
             print(f"\n{name}, {kind}: {len(sample):,} texts in {time.perf_counter() - start:.2f} s")
             measured = measure(sample, policy, name=name)
             print("| label | missed / labelled, share, 95% bounds |\n|---|---|")
-            for label, share in {**measured.missed_by_label, "all": measured.missed}.items():
+            rows = {"all": measured.missed, "missed or leaving a trace": measured.traced}
+            for label, share in {**measured.missed_by_label, **rows}.items():
                 print(f"| {label} | {told(share)} |")
             print(f"| masked spans that meet a label | {told(measured.precision)} |")
 

@@ -75,7 +75,8 @@ def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
         f"{grid.gammas[1]:g}; its epsilon is Bayesian, under replacement. That of dpsgd is of "
         "adding or removing a record. The two are not to be compared as numbers.",
         "crt-conservative trains without noise on sentences that hold no secret by a conservative "
-        "policy. Its delta has the bound on that policy's misses on top; crt's is without one.",
+        "policy. Its delta has the bound on that policy's misses on top, which holds together with "
+        "gamma's at 95%; crt's is without one.",
     )
 
 
