@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.arms import Scale, arms_of, averaged
 from benchmarks.ground import Viewer
+from benchmarks.trained import Labelled, rows_of, table
 from sugarbush.metrics.attributes import train_reader
 from sugarbush.metrics.features import latent_space
 
@@ -56,3 +57,28 @@ def test_an_interval_is_students_over_runs_and_ends_at_one() -> None:
     assert row["value"] == pytest.approx(0.95)
     assert row["low"] == pytest.approx(0.95 - reach, rel=1e-4)
     assert row["high"] == 1.0
+
+
+def test_a_perplexity_has_no_upper_end_and_stands_in_the_table_of_what_is_learnt() -> None:
+    own = Labelled(("one", "two", "two"), np.array([0, 1, -1]))
+    point = {"set": "s", "arm": "maple", "epsilon": 1.0, "calls": 10}
+    rows = [
+        row
+        for run, perplexity in enumerate((90.0, 110.0))
+        for row in rows_of(own, {"perplexity": perplexity, "majority": 0.5}, run=run, **point)
+    ]
+    figures = averaged(pd.DataFrame(rows))
+    found = figures.set_index("metric")
+    assert found.loc["perplexity", "high"] == pytest.approx(100 + 12.7062 * 10, rel=1e-3)
+    assert found.loc["majority", "space"] == "attribute"
+    assert (
+        "| maple | 1 | 3 | 2 | – | 100.0 (0.0–227.1) | – | – | 0.500 (0.500–0.500) | – |"
+        in table(figures)
+    )
+
+
+def test_a_part_of_labelled_texts_keeps_each_text_with_its_code() -> None:
+    own = Labelled(tuple(str(n) for n in range(20)), np.arange(20))
+    part = own.limited(7, seed=1)
+    assert len(set(part.texts)) == 7
+    assert [int(text) for text in part.texts] == part.codes.tolist()
