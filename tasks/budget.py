@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from sugarbush.errors import ParamsError
@@ -102,6 +102,18 @@ def open_ledger(params: Params, base: Path) -> Ledger:
         cap=params.privacy.cap,
         delta=params.privacy.delta,
     )
+
+
+def refuse_beyond_cap(
+    params: Params, base: Path, *, finished: Collection[str], sketch: tuple[str, ...]
+) -> None:
+    """Raise BudgetExceededError unless the cap carries the whole plan but for the parts `finished`.
+
+    For the first stage that draws. All others stand on what it draws and will draw anew too: one
+    that was refused later would have let the first one spend for nothing.
+    """
+    waiting = [p.event for p in plan_for(params).allotments if p.name not in finished]
+    open_ledger(params, base).check(waiting, sketch=sketch)
 
 
 def open_uncapped_ledger(params: Params, base: Path, *, kind: str) -> Ledger:

@@ -25,7 +25,14 @@ from sugarbush.privacy.plan import Plan
 from sugarbush.randomness import public_rng
 from sugarbush.schema import Schema, load_schema
 from tasks import stage
-from tasks.budget import LABELS, METADATA, draws_of, open_ledger, plan_for
+from tasks.budget import (
+    LABELS,
+    METADATA,
+    draws_of,
+    open_ledger,
+    plan_for,
+    refuse_beyond_cap,
+)
 from tasks.forced import was_forced
 from tasks.private_files import load_codes, load_sketch, read_stamp
 from tasks.readiness import check_ready
@@ -51,8 +58,8 @@ def table_attributes(params: Params, schema: Schema) -> list[str]:
 def run(base: Path, params: Params) -> None:
     """Draw what the plan holds for metadata, or restore what was drawn before.
 
-    A generator that cannot write is told before the draw: nothing is spent on a run that could not
-    be finished.
+    A cap that cannot carry the whole run, and a generator that cannot write, are told before the
+    draw: nothing is spent on a run that could not be finished.
     """
     roots, plan = Roots(base), plan_for(params)
     schema = load_schema(find_input(base, params.prepare.schema_))
@@ -73,7 +80,10 @@ def run(base: Path, params: Params) -> None:
             METADATA: lambda folder: _draw_table(folder, base, params, schema, run_id=draws.run),
             LABELS: lambda folder: _draw_labels(folder, base, params, schema, run_id=draws.run),
         }
-        if any(draws.finished(part) is None for part in parts):
+        finished = {part for part in parts if draws.finished(part) is not None}
+        if finished != parts.keys():
+            sketch = load_sketch(roots.private / "prepared" / "sketch.json")
+            refuse_beyond_cap(params, base, finished=finished, sketch=sketch)
             check_ready(params, base, schema)
         found = {}
         for part in parts:

@@ -12,11 +12,11 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.main import app
-from sugarbush.errors import GeneratorError, ParamsError
+from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError
 from sugarbush.llm.cost import journal_path, read_journal
 from sugarbush.params import load_params
 from tasks import extract_metadata, fingerprint, prepare, synthesize_metadata
-from tasks.budget import open_ledger
+from tasks.budget import METADATA, open_ledger, plan_for
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, failure
 from tests.integration.project import SCHEMA, SMALL, as_lines, letters
@@ -248,3 +248,24 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     run.server.asked.clear()
     synthesize_metadata.run(Path(), load_params())
     assert not run.server.asked  # what is restored needs no generator
+
+
+def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
+    bench: Start, folder: Path
+) -> None:
+    """The next week's, say. Its metadata alone would still fit."""
+    run = bench()
+    told("estimate", run, privacy__epsilon=1.0, privacy__cap=1.3)
+    params = load_params()
+    for stage in (fingerprint, prepare, extract_metadata):
+        stage.run(Path(), params)
+    ledger, plan = open_ledger(params, Path()), plan_for(params)
+    for part in plan.allotments:
+        ledger.charge(part.event, stage=part.name, run="last week")
+    spent = ledger.entries()
+    assert ledger.total(plan.of(METADATA).event) < 1.3
+    with pytest.raises(BudgetExceededError, match="this run would bring epsilon"):
+        synthesize_metadata.run(Path(), params)
+    assert ledger.entries() == spent
+    assert not Path("data/released").exists()
+    assert not run.server.asked
