@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sugarbush.attacks.canaries import MEAN_BY_CHANCE, highest_by_chance
+from sugarbush.attacks.canaries import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance
 from sugarbush.attacks.membership import over_seeds
 from sugarbush.crt.confidentiality import allowed
 from sugarbush.leakage.grid import WITH_POLICY, Arm, Grid
@@ -21,22 +21,29 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 
 @dataclass(frozen=True)
 class _Leak:
-    """What is drawn over gamma: its title and unit, where its axis begins, and what a guess has.
+    """What is drawn over gamma: title and unit, where its axis begins, the most that can be, and
+    what a guess has.
 
-    `guess` takes the number of canaries.
+    `guess` takes the number of canaries. Whiskers end at `most`; the table has the whole interval.
     """
 
     title: str
     y: str
     floor: float
+    most: float
     guess: Callable[[int], float]
 
 
+_MOST_BITS = math.log2(CANDIDATES)
 _OVER_GAMMA = {
-    "exposure_highest": _Leak("Exposure of the likeliest canary", "bits", 0.0, highest_by_chance),
-    "exposure_mean": _Leak("Mean exposure of the canaries", "bits", 0.0, lambda _: MEAN_BY_CHANCE),
-    "membership_accuracy": _Leak("Membership of a text", "accuracy", 0.4, lambda _: 0.5),
-    "group_accuracy": _Leak("Membership of a group", "accuracy", 0.4, lambda _: 0.5),
+    "exposure_highest": _Leak(
+        "Exposure of the likeliest canary", "bits", 0.0, _MOST_BITS, highest_by_chance
+    ),
+    "exposure_mean": _Leak(
+        "Mean exposure of the canaries", "bits", 0.0, _MOST_BITS, lambda _: MEAN_BY_CHANCE
+    ),
+    "membership_accuracy": _Leak("Membership of a text", "accuracy", 0.4, 1.0, lambda _: 0.5),
+    "group_accuracy": _Leak("Membership of a group", "accuracy", 0.4, 1.0, lambda _: 0.5),
 }
 _GUESS = "a guess"
 _PERPLEXITIES = ["perplexity", "perplexity_outside"]
@@ -139,6 +146,8 @@ def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
     ]
     for name, leak in _OVER_GAMMA.items():
         drawn = [_curve_row(row, row["gamma"], name) for row in rows]
+        for row in drawn:
+            row["high"] = float(np.minimum(row["high"], leak.most))
         drawn += [
             {"panel": panel, "arm": _GUESS, "x": gamma, "value": leak.guess(grid.canaries),
              "low": math.nan, "high": math.nan}

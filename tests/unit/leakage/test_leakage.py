@@ -300,6 +300,8 @@ def test_an_interval_is_over_seeds_and_an_arm_without_a_policy_is_a_level_line(g
     level = figure.rows.query("panel == 'one, gpt2' and arm == 'nonprivate'")
     assert list(level["x"]) == [0.0, 0.5]
     assert level["value"].nunique() == 1
+    accuracy = next(f for f in over_gamma(table, grid) if f.name == "membership_accuracy_by_gamma")
+    assert table["membership_accuracy_high"].max() > 1.0 == accuracy.rows["high"].max()
 
 
 def test_the_accounting_at_gamma_is_that_of_the_theorem():
