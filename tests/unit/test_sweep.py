@@ -161,7 +161,7 @@ def test_an_arm_without_noise_has_one_point_a_seed_and_epsilon_infinity() -> Non
 def test_the_preset_changes_how_maple_chooses_and_nothing_that_is_charged() -> None:
     fields = settings()
     changed = lay_over(fields, load_fields(ROOT / "settings" / "sugarbush.yaml"))
-    assert changed == ["evolve.maple.distinct", "evolve.maple.final"]
+    assert changed == ["evolve.maple.selection"]
     assert parse_params(fields).privacy == parse_params(settings()).privacy
 
 
