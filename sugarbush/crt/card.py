@@ -68,7 +68,9 @@ def confidentiality_card(
 def _source(gamma: float, measured: Measurement | None) -> str:
     if measured is not None and gamma == measured.gamma:
         return measured.sample
-    return "a setting" if gamma < 1 else "nothing measured: the policy is not trusted"
+    if measured is None and gamma == 1:
+        return "nothing measured: the policy is not trusted"
+    return "a setting"
 
 
 def _recall(measured: Measurement) -> dict[str, Any]:

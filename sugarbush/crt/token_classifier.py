@@ -98,14 +98,27 @@ class TokenClassifier:
         place = 0
         for sentence in split(text):
             if sentence.text:
-                offsets = self._tokenizer(
-                    sentence.text,
-                    add_special_tokens=False,
-                    split_special_tokens=True,
-                    return_offsets_mapping=True,
-                    verbose=False,
-                )["offset_mapping"]
-                starts = [offsets[i][0] for i in range(0, len(offsets), self._window)]
-                for start, end in zip(starts, [*starts[1:], len(sentence.text)], strict=True):
-                    yield place + start, sentence.text[start:end]
+                for start, piece in self._halves(sentence.text):
+                    yield place + start, piece
             place += len(sentence.text) + len(sentence.space)
+
+    def _halves(self, text: str) -> Iterator[tuple[int, str]]:
+        """`text`, or as many pieces of it as it takes until each fits.
+
+        Cut between two tokens, and the space before a word goes with it. By itself a piece may have
+        other tokens than it had in the text, and more of them, so it is looked at again.
+        """
+        offsets = self._tokenizer(
+            text,
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+            verbose=False,
+        )["offset_mapping"]
+        if len(offsets) <= self._window or len(text) == 1:
+            yield 0, text
+            return
+        cut = min(max(1, offsets[len(offsets) // 2 - 1][1]), len(text) - 1)
+        yield from self._halves(text[:cut])
+        for start, piece in self._halves(text[cut:]):
+            yield cut + start, piece

@@ -26,12 +26,16 @@ def add_mask_token(tokenizer: Any) -> None:
 
 
 def give_room_for_mask(model: Any, tokenizer: Any) -> None:
-    """Widen a transformers model by the mask, whose vector is the mean of all others."""
-    before = model.get_input_embeddings().num_embeddings
-    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    """Widen a transformers model by the mask, whose vector is the mean of all other tokens'.
+
+    A model that has more rows than its tokenizer has tokens keeps them all.
+    """
+    mask = tokenizer.get_added_vocab()[MASK]
+    rows = model.get_input_embeddings().num_embeddings
+    model.resize_token_embeddings(max(rows, mask + 1), mean_resizing=False)
     with torch.no_grad():
         for layer in (model.get_input_embeddings(), model.get_output_embeddings()):
-            layer.weight[before:] = layer.weight[:before].mean(0)
+            layer.weight[mask] = layer.weight[:mask].mean(0)
 
 
 def text_units(texts: Sequence[str], *, tokenizer: Any, max_length: int) -> list[tuple[Example]]:

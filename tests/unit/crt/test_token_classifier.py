@@ -2,7 +2,16 @@
 
 import pytest
 import torch
-from transformers import BertConfig, BertForTokenClassification, BertTokenizerFast
+from tokenizers import Tokenizer, pre_tokenizers, processors
+from tokenizers.models import BPE
+from transformers import (
+    BertConfig,
+    BertForTokenClassification,
+    BertTokenizerFast,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForTokenClassification,
+)
 
 from sugarbush.crt.dedup import MASK
 from sugarbush.crt.redact import Policy
@@ -61,6 +70,37 @@ def test_a_text_longer_than_the_model_is_read_whole(folder):
     assert Policy([TokenClassifier(str(folder))]).redact([text]) == [
         "i am here and " * 30 + f"{MASK} and i"
     ]
+
+
+def test_an_endless_sentence_is_read_by_a_model_that_spells_a_word_otherwise_at_its_start(tmp_path):
+    # " dada" is one token and "dada", where a piece would start, three.
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    space = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(" ")[0][0]
+    merges = [(space, "d"), ("a", "d"), (f"{space}d", "ad"), (f"{space}dad", "a")]
+    words = ["<s>", "</s>", "<pad>", *alphabet, *("".join(pair) for pair in merges)]
+    bpe = Tokenizer(BPE({word: i for i, word in enumerate(words)}, merges))
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0), trim_offsets=True)
+    PreTrainedTokenizerFast(
+        tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", pad_token="<pad>",
+        model_max_length=8,
+    ).save_pretrained(tmp_path)  # fmt: skip
+    config = RobertaConfig(
+        vocab_size=len(words), hidden_size=4, num_hidden_layers=0, num_attention_heads=1,
+        max_position_embeddings=11, pad_token_id=2, id2label={0: "O", 1: "B-PER"},
+        label2id={"O": 0, "B-PER": 1},
+    )  # fmt: skip
+    model = RobertaForTokenClassification(config)
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.copy_(torch.tensor([0.0, 9.0]))
+    model.save_pretrained(tmp_path)
+    text = "ad" + " dada" * 40 + "é" * 9
+    (found,) = TokenClassifier(str(tmp_path)).find([text])
+    assert {place for f in found for place in range(f.start, f.end)} >= {
+        place for place, letter in enumerate(text) if letter != " "
+    }
+    assert found[-1].end == len(text)
 
 
 def test_unsure_plain_text_is_not_public(folder):

@@ -62,6 +62,25 @@ def test_a_model_with_room_for_the_mask_says_of_all_else_what_it_said():
     torch.testing.assert_close(after[..., -1], before.mean(-1))
 
 
+def test_the_mask_takes_no_row_that_a_model_was_never_trained_in():
+    # As models with a vocabulary rounded up to a multiple of 64 have them.
+    tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
+    model = models.new_model(
+        tokenizer, models.Shape(layers=1, width=8, heads=1, context=16), seed=1
+    )
+    known = len(tokenizer)
+    model.resize_token_embeddings(known + 20, mean_resizing=False)
+    rows = model.get_input_embeddings().weight
+    with torch.no_grad():
+        rows[known:] = 9.0
+    mean = rows[:known].mean(0).detach().clone()
+    add_mask_token(tokenizer)
+    give_room_for_mask(model, tokenizer)
+    after = model.get_input_embeddings().weight
+    assert len(after) == known + 20
+    torch.testing.assert_close(after[known].detach(), mean)
+
+
 def test_a_token_that_a_span_touches_is_private_for_selective_training():
     tokenizer = models.train_tokenizer(["call 555-010-2345 now"] * 5, vocabulary=300)
     (unit,) = marked_units(
@@ -117,6 +136,17 @@ def test_policies_by_name():
         make_policy(["/no/such/model"], threshold=0.3)
     with pytest.raises(ParamsError, match="at least one detector"):
         make_policy([], threshold=0.3)
+
+
+def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_known():
+    sample = [Labelled(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
+    given, unknown = (
+        confidentiality_card(TRAINING, gamma=1.0, delta=1e-5, measured=of, in_theorem=True)
+        for of in (measured, None)
+    )
+    assert given["bayesian"]["gamma_from"] == "a setting"
+    assert unknown["bayesian"]["gamma_from"].startswith("nothing measured")
 
 
 def test_the_card_keeps_confidentiality_apart_from_dp():
