@@ -35,7 +35,7 @@ from sugarbush.dpsgd import models
 from sugarbush.errors import InputError
 from sugarbush.leakage.arms import Trial, smallest_gamma, train_arm
 from sugarbush.leakage.corpus import Corpus, divided, plant
-from sugarbush.leakage.grid import Grid, Model, Point, Sizes
+from sugarbush.leakage.grid import VERSION, Grid, Model, Point, Sizes
 from sugarbush.leakage.measure import Candidates, Losses, attacks, losses_of
 from sugarbush.leakage.start import Start, train_start, untrained
 from sugarbush.params import Purpose
@@ -129,6 +129,7 @@ class Laboratory:
         own = self._grid.models[model]
         public = self.corpus(set_name, 0).public  # the same for every seed
         made_of = digest_of(
+            version=VERSION,
             public=public,
             shape=own.shape.model_dump(mode="json"),
             training=own.training.model_dump(mode="json", include=_MADE_FROM),

@@ -158,7 +158,11 @@ class PlainWords:
 
 
 def described() -> dict[str, tuple[str, int, float]]:
-    """Each expression with its flags and score: what redaction by pattern follows from, as JSON."""
+    """Each expression with its flags and score, as JSON.
+
+    What a match must fulfil beside it (a card's check digit) is not in it: it is code, which has a
+    version where it is used.
+    """
     own = {label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()}
     own |= {"plain": (_PLAIN, 0.0), "speaker": (_SPEAKER, 0.0), "after a stop": (_AFTER_STOP, 0.0)}
     return {name: (regex.pattern, regex.flags, score) for name, (regex, score) in own.items()}

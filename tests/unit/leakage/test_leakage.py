@@ -126,6 +126,15 @@ def test_a_grid_goes_on_with_no_point_of_a_file_that_has_changed_since(fields, t
         kept()
 
 
+def test_a_first_model_of_an_earlier_version_is_not_taken_up(grid, tmp_path, state, monkeypatch):
+    trained = []
+    monkeypatch.setattr(leakage, "train_start", lambda *_: trained.append(leakage.VERSION))
+    for version in (1, 1, 2):
+        monkeypatch.setattr(leakage, "VERSION", version)
+        leakage.Laboratory(tmp_path, grid).start("one", Model.GPT2)
+    assert trained == [1, 2]
+
+
 def test_misses_are_measured_again_on_another_file(grid, tmp_path, state):
     def bound():
         return leakage.Laboratory(tmp_path, grid).delta_2("one")
