@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,12 +166,11 @@ def test_another_question_is_asked_anew(
 
 
 def test_other_weights_in_the_same_folder_are_another_model(
-    tmp_path: Path, batches: Batches
+    model: Path, tmp_path: Path, batches: Batches
 ) -> None:
-    model, moved = save_tiny_gpt2(tmp_path / "model", chats=False), tmp_path / "moved"
     generator_of(model, tmp_path).generate(wishes())
     batches.written = []
-    model.rename(moved)
+    moved = shutil.copytree(model, tmp_path / "moved")
     generator_of(moved, tmp_path).generate(wishes())
     assert batches.written == []
     _other_weights(moved)
