@@ -24,7 +24,7 @@ from sugarbush.evolution.population import (
     load_population,
     save_population,
 )
-from sugarbush.params import EvolutionParams, FinalSet, Method, Params
+from sugarbush.params import EvolutionParams, FinalSet, Method, Params, Selection
 from sugarbush.paths import Roots, find_input, require, whole_folder
 from sugarbush.privacy.draws import digest_of, open_draws
 from sugarbush.privacy.kinds import Private
@@ -109,10 +109,12 @@ def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> st
 
 def _in_use(params: EvolutionParams) -> dict[str, Any]:
     """The settings without those that ask for nothing: rounds drawn before they existed still
-    count."""
+    count, and the width of scores that nobody gives makes no round another."""
     fields = params.model_dump(mode="json")
     new = {"tones": [], "contrast": 0, "distinct": False, "final": FinalSet.SURVIVORS.value,
            "score_width": 0.2}  # fmt: skip
+    if params.selection is not Selection.HERDED:
+        del fields["score_width"]
     return {k: v for k, v in fields.items() if k not in new or v != new[k]}
 
 

@@ -17,12 +17,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.errors import InvariantError
+
 RESOLUTION = 4096  # the L2 norm of a record's scores at most: a score is a multiple of 1/4096
 
 _VECTOR_BITS = 20  # of a vector's numbers after the point: sums of products stay below 2^53
 _COSINE_BITS = 14
 _WEIGHT_BITS = 20
 _BLOCK_ROWS = 512
+_LONGEST = 1.001  # of a squared norm: 1, and the rounding of float32
 
 
 def scores_of(
@@ -32,7 +35,11 @@ def scores_of(
 
     Guarantee: row i depends on `records[i]` and `candidates` alone, to the bit, and its L2 norm is
     at most RESOLUTION. Unit vectors: `records` (n, d), `candidates` (m, d); `width` in cosines.
+    Raises InvariantError when a vector is not finite or longer than 1, of which the sums would not
+    be exact, when the two have not the same d, and when there is no candidate.
     """
+    if not len(candidates) or records.shape[1] != candidates.shape[1]:
+        raise InvariantError("records (n, d) need candidates (m, d) of the same d to score")
     products = _whole(records) @ _whole(candidates).T
     below = (products.max(axis=1, keepdims=True) - products) * 2.0 ** (
         _COSINE_BITS - 2 * _VECTOR_BITS
@@ -56,7 +63,10 @@ def summed_scores(
 
 
 def _whole(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    return np.asarray(np.rint(vectors.astype(np.float64) * 2**_VECTOR_BITS))
+    wide = vectors.astype(np.float64)
+    if not (np.einsum("ij,ij->i", wide, wide) <= _LONGEST).all():  # which a NaN is not either
+        raise InvariantError("an embedding is not a unit vector")
+    return np.asarray(np.rint(wide * 2**_VECTOR_BITS))
 
 
 @lru_cache(maxsize=8)

@@ -77,18 +77,19 @@ def noisy_sum(
     most `records_per_unit` records moves the sum by that many times as much; each sum gets
     N_Z(0, stddev^2). Coordinate by coordinate that is Gaussian DP, and the squares add up to
     (norm * records_per_unit / stddev)^2 (docs/decisions/0514-scores-and-herding.md). The charge is
-    on disk before the noise is drawn.
+    on disk before the noise is drawn. It comes after the sum, which may take minutes: a death in
+    them has spent nothing.
 
     `scores` makes `(n, size)` int64 of a block of `vectors` (n, d); row i must depend on row i
     alone. `stddev` is in the unit of the scores.
-    Raises BudgetExceededError before anything is summed.
+    Raises BudgetExceededError before anything is summed, InvariantError when a row is no int64 row
+    of its record or longer than `norm`.
     """
     event = DiscreteGaussian(stddev=stddev, sensitivity=norm * records_per_unit)
+    ledger.check([event], sketch=sketch)
+    sums = _summed(vectors, scores, size, norm)
     charge = ledger.charge(event, stage=stage, run=run, sketch=sketch)
-    noisy = discrete_gaussian(
-        _summed(vectors, scores, size, norm), stddev=stddev,
-        sensitivity=float(norm * records_per_unit),
-    )  # fmt: skip
+    noisy = discrete_gaussian(sums, stddev=stddev, sensitivity=float(norm * records_per_unit))
     return as_released_array(noisy, (charge,))
 
 
@@ -97,8 +98,10 @@ def exact_sum(
     norm: int, ledger: Ledger, stage: str, run: str,
 ) -> Released[NDArray[np.int64]]:  # fmt: skip
     """The same sum without noise. Guarantee: none, and charged as `exact_histogram` is."""
+    ledger.check([NonPrivate()])
+    sums = _summed(vectors, scores, size, norm)
     charge = ledger.charge(NonPrivate(), stage=stage, run=run)
-    return as_released_array(_summed(vectors, scores, size, norm), (charge,))
+    return as_released_array(sums, (charge,))
 
 
 def _summed(
@@ -106,8 +109,13 @@ def _summed(
 ) -> NDArray[np.int64]:
     total = np.zeros(size, dtype=np.int64)
     for start in range(0, len(vectors._per_unit), _BLOCK_ROWS):
-        rows = scores(np.asarray(vectors._per_unit[start : start + _BLOCK_ROWS]))
-        if rows.shape[1:] != (size,) or (rows**2).sum(axis=1).max() > norm**2:
+        block = np.asarray(vectors._per_unit[start : start + _BLOCK_ROWS])
+        rows = scores(block)
+        if rows.dtype != np.int64 or rows.shape != (len(block), size):
+            raise InvariantError("scores must be an int64 row of their own for every record")
+        # Each number first: squares of larger ones could wrap around.
+        lowest, highest = rows.min(initial=0), rows.max(initial=0)
+        if lowest < -norm or highest > norm or (rows**2).sum(axis=1).max() > norm**2:
             raise InvariantError("a record's scores are longer than their bound")
         total += rows.sum(axis=0)
     return total

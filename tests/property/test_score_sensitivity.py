@@ -1,6 +1,8 @@
 """One record more or less moves the sums of scores by RESOLUTION at most, whatever the vectors."""
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sugarbush.errors import InvariantError
+from sugarbush.errors import BudgetExceededError, InvariantError
 from sugarbush.evolution.scores import RESOLUTION, scores_of
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
@@ -71,11 +73,88 @@ def test_a_narrow_kernel_is_a_vote_for_the_nearest() -> None:
     assert scores.argmax(axis=1).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_scores_longer_than_their_bound_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvariantError, match="longer than their bound"):
+def test_a_norm_is_rounded_up_so_that_no_score_is_rounded_over_the_bound() -> None:
+    """A near candidate and one at which almost nothing is left: by the norm rounded down, 4096 and
+    1 for it."""
+    candidates = np.eye(2, dtype=np.float32)
+    for angle in np.linspace(0.70, 0.72, 200):
+        record = np.array([[np.cos(angle), np.sin(angle)]], dtype=np.float32)
+        (scores,) = scores_of(record, candidates, width=0.015)
+        assert (scores**2).sum() <= RESOLUTION**2
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e3, 3e38])
+@pytest.mark.parametrize("whose", ["record", "candidate"])
+def test_what_is_no_unit_vector_is_refused_and_costs_nothing(
+    tmp_path: Path, number: float, whose: str
+) -> None:
+    """Longer vectors' products would not be exact, and so would depend on the records beside."""
+    records, candidates = unit(corpus(1, 600, 3)), unit(corpus(2, 5, 3))
+    (records if whose == "record" else candidates)[-1, 0] = number
+    ledger = a_ledger(tmp_path)
+    with pytest.raises(InvariantError, match="not a unit vector"):
+        noisy_sum(
+            Private(records), scores=lambda rows: scores_of(rows, candidates, width=0.2), size=5,
+            norm=RESOLUTION, stddev=9.0 * RESOLUTION, ledger=ledger, stage="s", run="r",
+        )  # fmt: skip
+    assert not ledger.entries()
+
+
+def test_a_record_of_zeros_scores_all_alike() -> None:
+    scores = scores_of(np.zeros((1, 16), dtype=np.float32), unit(corpus(1, 4, 4)), width=0.2)
+    assert scores.tolist() == [[RESOLUTION // 2] * 4]
+
+
+def test_scores_need_candidates_of_the_same_length() -> None:
+    records = np.zeros((1, 3), dtype=np.float32)
+    for shape in ((0, 3), (2, 4)):
+        with pytest.raises(InvariantError, match="candidates"):
+            scores_of(records, np.zeros(shape, dtype=np.float32), width=0.2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (lambda n: np.full((n, 2), 3), "longer than their bound"),
+        (lambda n: np.full((n, 2), 2**32), "longer than their bound"),  # of square 0 in 64 bits
+        (lambda n: np.full((n, 2), -(2**63)), "longer than their bound"),
+        (lambda n: np.full((n, 2), 2**16, dtype=np.int32), "int64 row"),
+        (lambda n: np.full((n, 2), np.nan), "int64 row"),
+        (lambda n: np.full((1, 2), 2), "int64 row"),  # summed before it was looked at
+        (lambda n: np.full((n, 3), 1), "int64 row"),
+    ],
+)
+def test_scores_that_are_no_bounded_row_of_each_record_are_refused(
+    tmp_path: Path, rows: Any, message: str
+) -> None:
+    ledger = a_ledger(tmp_path)
+    with pytest.raises(InvariantError, match=message):
         noisy_sum(
             Private(np.ones((3, 2), dtype=np.float32)), size=2, norm=4, stddev=9.0,
-            scores=lambda rows: np.full((len(rows), 2), 3), ledger=a_ledger(tmp_path),
+            scores=lambda block: rows(len(block)), ledger=ledger, stage="s", run="r",
+        )  # fmt: skip
+    assert not ledger.entries()
+
+
+def test_a_death_while_scores_are_summed_has_spent_nothing(tmp_path: Path) -> None:
+    def die(_: object) -> Any:
+        raise KeyboardInterrupt
+
+    for sums in (partial(noisy_sum, stddev=50.0), exact_sum):
+        ledger = a_ledger(tmp_path, cap=float("inf"))
+        with pytest.raises(KeyboardInterrupt):
+            sums(
+                Private(np.ones((3, 2), dtype=np.float32)), size=2, norm=4, scores=die,
+                ledger=ledger, stage="s", run="r",
+            )  # fmt: skip
+        assert not ledger.entries()
+
+
+def test_scores_that_the_cap_does_not_allow_are_not_even_made(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceededError):
+        noisy_sum(
+            Private(np.ones((3, 2), dtype=np.float32)), size=2, norm=4, stddev=1.0,
+            scores=lambda _: pytest.fail("scored"), ledger=a_ledger(tmp_path, cap=1.0),
             stage="s", run="r",
         )  # fmt: skip
 
