@@ -173,9 +173,9 @@ def describe(event: Event) -> str:
     match event:
         case DiscreteGaussian():
             return (
-                f"integer histogram, exact discrete Gaussian noise of standard deviation "
-                f"{event.stddev:.4g} on every count; one unit moves it by at most "
-                f"{event.sensitivity} in L2"
+                f"integer counts or sums, exact discrete Gaussian noise of standard deviation "
+                f"{event.stddev:.4g} on each; one unit moves them by at most "
+                f"{event.sensitivity} in L2 all together"
             )
         case GaussianDp():
             return (
@@ -265,6 +265,13 @@ def remarks(release: Release) -> list[str]:
         items.append(
             "Noise on counts is integer noise, drawn exactly and seeded by the operating system; "
             "floating-point attacks on it do not apply."
+        )
+    if any(isinstance(entry.event, DiscreteGaussian) and entry.stage.startswith("evolve")
+           for entry in release.entries):  # fmt: skip
+        items.append(
+            "A record's votes or scores are a function of its embedding to the bit. The encoder's "
+            "own rounding, about 1e-7 a number, may depend on the texts that are embedded beside "
+            "it, and is not accounted for."
         )
     if any(isinstance(event, PoissonGaussian) for event in events):
         items.append(

@@ -9,7 +9,7 @@ from sugarbush.privacy.events import NonPrivate, PoissonGaussian, event_from_dic
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.card import card_json, card_markdown, release_card
 from sugarbush.report.model import GeneratorFacts
-from tests.unit.report.sample import AIM_ID, VOTE_IDS, entry, release
+from tests.unit.report.sample import AIM_ID, VOTE_IDS, entry, release, the_plan
 
 EVENT_FIELDS = {"kind", "stddev", "sensitivity", "count", "mu", "noise_multiplier", "rate"}
 
@@ -65,6 +65,12 @@ def test_an_infinite_epsilon_is_said_in_words_and_valid_json() -> None:
 def test_what_all_releases_of_a_dataset_promise_together_is_said(unit: Unit, whose: str) -> None:
     said = card_markdown(release_card(release(dataset_epsilon=1.46, cap=4.0, unit=unit)))
     assert f"epsilon 1.46 of a cap of 4. It is what holds for {whose} that was there each" in said
+
+
+def test_where_records_vote_the_rounding_of_the_encoder_is_said_to_be_unaccounted_for() -> None:
+    assert "encoder's own rounding" in card_markdown(release_card(release()))
+    table = (entry(AIM_ID, the_plan().of("metadata").event, "synthesize_metadata"),)
+    assert "encoder's own" not in card_markdown(release_card(release(entries=table)))
 
 
 def test_without_a_charge_the_card_says_that_nothing_private_was_used() -> None:
