@@ -168,6 +168,7 @@ def method_of(
             _texts(final, folder, schema, params.report.texts, norm_of(params, method)), ids
         ),
         rounds=rounds,
+        scored=bool(rounds) and norm_of(params, method) > 1,
         spends=tuple(_spends(base, params, method)),
         map=Released(_map(final, encode), ids) if len(final) > 1 else None,
     )

@@ -188,6 +188,7 @@ class MethodData:
 
     `asked` counts the attribute values that the whole final set was asked to have (empty where
     none were); `texts` are those to browse, `final_texts` the size of the released corpus.
+    `scored`: what its rounds hold as votes are sums of scores, in the unit of one vote.
     """
 
     name: str
@@ -195,6 +196,7 @@ class MethodData:
     asked: Released[Mapping[str, NDArray[Any]]]
     texts: Released[tuple[SyntheticText, ...]]
     rounds: tuple[RoundData, ...] = ()
+    scored: bool = False
     spends: tuple[Spend, ...] = ()
     map: Released[EmbeddingMap] | None = None
 

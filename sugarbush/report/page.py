@@ -144,11 +144,12 @@ def _method_view(method: MethodData, internal: InternalData | None) -> dict[str,
     found: dict[str, Any] = {
         "name": method.name,
         "rounds": rounds,
+        "scored": method.scored,
         "round_shades": used_shades(rounds),
         "written_shades": used_shades(rounds + 1),
     }
     if method.rounds:
-        found["votes"] = vote_ranks(method.rounds, method=method.name)
+        found["votes"] = vote_ranks(method.rounds, method=method.name, scored=method.scored)
         found["survivors"] = survivor_bars(method.rounds, method=method.name)
         found["table"] = [_round_row(r) for r in method.rounds]
         found["stddev"] = method.rounds[0].stddev

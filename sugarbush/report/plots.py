@@ -47,8 +47,8 @@ class Series:
     error: float | None = None
 
 
-def vote_ranks(rounds: Sequence[RoundData], *, method: str) -> Markup:
-    """Noisy votes of each round by rank, beside the curve that noise alone would give.
+def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Markup:
+    """Noisy votes (or scores) of each round by rank, beside the curve that noise alone would give.
 
     Along that curve the votes said nothing; above it at the left they found texts to keep.
     """
@@ -73,7 +73,8 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str) -> Markup:
     parts.append(
         text("candidates by rank", _WIDTH - right, height - 6, anchor="end", class_="name")
     )
-    label = f"{method}: noisy votes by rank in {len(rounds)} rounds, and what noise alone gives"
+    what = "scores" if scored else "votes"
+    label = f"{method}: noisy {what} by rank in {len(rounds)} rounds, and what noise alone gives"
     return chart(parts, width=_WIDTH, height=height, label=label)
 
 

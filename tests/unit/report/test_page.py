@@ -135,6 +135,16 @@ def test_a_trained_figure_has_a_row_an_attribute_and_its_majority_beside_it() ->
         assert f"<td>{row}" in page
 
 
+def test_scores_are_not_told_as_votes() -> None:
+    data = public_data()
+    voted = render_public_page(data)
+    own = replace(data, methods=tuple(replace(m, scored=bool(m.rounds)) for m in data.methods))
+    scored = render_public_page(own)
+    assert "votes for the candidate nearest" in voted and "scores every candidate" not in voted
+    assert "votes for the candidate nearest" not in scored and "scores every candidate" in scored
+    assert "Noisy scores by rank" in scored
+
+
 def test_the_internal_page_says_first_that_it_is_not_private() -> None:
     page = render_internal_page(public_data(), internal_data())
     assert page.index("not differentially private. Do not hand out.") < page.index("<h1>")
@@ -213,7 +223,7 @@ def test_one_candidate_and_no_survivor_make_a_chart() -> None:
     page = render_public_page(replace(data, methods=(replace(data.methods[0], rounds=(lonely,)),)))
     assert "nan" not in re.findall(r'points="(.*?)"', page)
     assert "0 of 1" in page
-    assert "nan" not in vote_ranks([lonely], method="m")
+    assert "nan" not in vote_ranks([lonely], method="m", scored=False)
 
 
 def test_attributes_without_a_positive_count_have_no_chart() -> None:
