@@ -40,7 +40,7 @@ class TokenClassifier:
         if _OUTSIDE not in self._labels.values():
             raise ParamsError(f"{name_or_path!r} has no label 'O' for what is no entity")
         self._device, self._batch_size = device, batch_size
-        longest = min(self._tokenizer.model_max_length, model.config.max_position_embeddings)
+        longest = min(self._tokenizer.model_max_length, _positions(model))
         self._window = longest - self._tokenizer.num_special_tokens_to_add()
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
@@ -122,3 +122,11 @@ class TokenClassifier:
         yield from self._halves(text[:cut])
         for start, piece in self._halves(text[cut:]):
             yield cut + start, piece
+
+
+def _positions(model: Any) -> int:
+    """How many tokens have a place of their own: RoBERTa's begin after that of its padding."""
+    every: int = model.config.max_position_embeddings
+    embeddings = getattr(model.base_model, "embeddings", None)
+    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return every if padding is None else every - padding - 1

@@ -72,7 +72,10 @@ def test_a_text_longer_than_the_model_is_read_whole(folder):
     ]
 
 
-def test_an_endless_sentence_is_read_by_a_model_that_spells_a_word_otherwise_at_its_start(tmp_path):
+@pytest.mark.parametrize("told", [{"model_max_length": 8}, {}])
+def test_an_endless_sentence_is_read_by_a_model_that_spells_a_word_otherwise_at_its_start(
+    tmp_path, told
+):
     # " dada" is one token and "dada", where a piece would start, three.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     space = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(" ")[0][0]
@@ -82,8 +85,7 @@ def test_an_endless_sentence_is_read_by_a_model_that_spells_a_word_otherwise_at_
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0), trim_offsets=True)
     PreTrainedTokenizerFast(
-        tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", pad_token="<pad>",
-        model_max_length=8,
+        tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", pad_token="<pad>", **told
     ).save_pretrained(tmp_path)  # fmt: skip
     config = RobertaConfig(
         vocab_size=len(words), hidden_size=4, num_hidden_layers=0, num_attention_heads=1,
