@@ -66,7 +66,10 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What was voted on: `candidates` with their noisy `votes`, and whether each `survived`."""
+    """What was voted on: `candidates` with their noisy `votes`, and whether each `survived`.
+
+    Where records score (`selection: herded`), `votes` are sums of scores, 4096 as much as one vote.
+    """
 
     number: int
     candidates: pd.DataFrame

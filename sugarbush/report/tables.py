@@ -10,13 +10,16 @@ from sugarbush.report.svg import thinned
 
 
 def votes_table(data: PublicData) -> pd.DataFrame:
-    """Noisy votes by rank, most first: at most 200 ranks a round, even on a logarithmic scale."""
+    """Noisy votes by rank, most first: at most 200 ranks a round, even on a logarithmic scale.
+
+    Scores stand there in the unit of one vote, to a thousandth.
+    """
     rows = [
         {
             "method": method.name,
             "round": round_.number,
             "rank": rank,
-            "votes": int(ranked[rank - 1]),
+            "votes": round(ranked[rank - 1].item(), 3),
         }
         for method in data.methods
         for round_ in method.rounds

@@ -256,6 +256,15 @@ def test_tables_hold_what_the_charts_show() -> None:
     assert len(votes_table(replace(data, methods=()))) == 0
 
 
+def test_tables_keep_fractions_of_a_vote_where_records_score() -> None:
+    data = public_data()
+    (first, *rest) = data.methods
+    scores = tuple(replace(r, votes=r.votes.map(lambda v: v / 4096)) for r in first.rounds)
+    own = replace(data, methods=(replace(first, rounds=scores, scored=True), *rest))
+    highest = first.rounds[0].votes.value.max() / 4096
+    assert votes_table(own).votes[0] == pytest.approx(highest, abs=5e-4) != int(highest)
+
+
 def test_ranks_are_thinned_to_few_and_keep_both_ends() -> None:
     ranks = thinned(20_000)
     assert ranks[0] == 1 and ranks[-1] == 20_000 and len(ranks) <= 200
