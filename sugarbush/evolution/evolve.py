@@ -65,8 +65,8 @@ class Ballot:
     """What every vote of a run needs: the mechanism's settings and where they are charged.
 
     `stddev` is in votes, or in units of scores; None counts without noise, which has no guarantee
-    and is charged as such. Each of a
-    unit's records votes, of which it has at most `records_per_unit`.
+    and is charged as such. Each of a unit's records votes, of which it has at most
+    `records_per_unit`.
     """
 
     voters: Private[Voters]
