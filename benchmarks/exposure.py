@@ -10,9 +10,9 @@ import time
 
 import torch
 
-from sugarbush.attacks.canaries import draw_canaries
-from sugarbush.attacks.exposure import candidate_losses, candidate_tokens, ranked
-from sugarbush.dpsgd import models
+from sugarbush.audits.canaries import draw_canaries
+from sugarbush.audits.exposure import candidate_losses, candidate_tokens, ranked
+from sugarbush.training.dpsgd import models
 
 TEXTS = [f"Case {n}: call 555-{n % 100:04d} about order {n * 77}, it is late" for n in range(3000)]
 

@@ -24,11 +24,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from sugarbush.attributes.zero_shot import NO_CALIBRATION, calibrate, describe, nearest_values
+from sugarbush.data.schema import Attribute
 from sugarbush.embedding.cache import EmbeddingCache
-from sugarbush.embedding.encode import Encoder
-from sugarbush.metadata.zero_shot import NO_CALIBRATION, calibrate, describe, nearest_values
+from sugarbush.embedding.encoder import Encoder
 from sugarbush.params import EmbeddingParams
-from sugarbush.schema import Attribute
 
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 DONATED = 50

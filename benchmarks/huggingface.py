@@ -27,13 +27,13 @@ from rich.console import Console
 from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from sugarbush.llm.client import RandomRequest
-from sugarbush.llm.huggingface import HuggingFaceGenerator
-from sugarbush.llm.local_batch import pad_left
-from sugarbush.llm.local_model import LocalModel, load_model
-from sugarbush.llm.prompts import continuation
+from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.interface import RandomRequest
+from sugarbush.generators.local_batch import pad_left
+from sugarbush.generators.local_model import LocalModel, load_model
+from sugarbush.generators.prompts import continuation
 from sugarbush.params import HuggingFaceParams
-from sugarbush.privacy.kinds import Released
+from sugarbush.privacy.data_types import Released
 from tests.integration.llm.tiny_gpt2 import make_tokenizer, sentences
 
 SIZES = {"tiny": (4, 4, 256, 4096), "distil": (6, 12, 768, 50257)}

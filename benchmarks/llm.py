@@ -25,11 +25,11 @@ import openai
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.llm.client import RandomRequest
-from sugarbush.llm.openai import OpenAiGenerator
-from sugarbush.llm.prompts import render
+from sugarbush.generators.interface import RandomRequest
+from sugarbush.generators.openai.generator import OpenAiGenerator
+from sugarbush.generators.prompts import render
 from sugarbush.params import OpenAiParams, load_params
-from sugarbush.privacy.kinds import Released
+from sugarbush.privacy.data_types import Released
 from tests.integration.llm.server import KEY, MODEL
 
 ROOT = Path(__file__).parents[1]

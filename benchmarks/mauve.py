@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sugarbush.metrics.frechet import frechet_distance
-from sugarbush.metrics.mauve import mauve, mauve_interval, quantise
-from sugarbush.metrics.precision_recall import neighbour_scores
+from sugarbush.evaluation.frechet import frechet_distance
+from sugarbush.evaluation.mauve import mauve, mauve_interval, quantise
+from sugarbush.evaluation.precision_recall import neighbour_scores
 from sugarbush.randomness import public_rng
 
 

@@ -16,20 +16,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from sugarbush.crt.dedup import (
+from sugarbush.privacy.binomial import Share
+from sugarbush.training.crt.dedup import (
     MASK,
     BloomDuplicates,
     Duplicates,
     ExactDuplicates,
     mask_duplicates,
 )
-from sugarbush.crt.findings import Detector
-from sugarbush.crt.patterns import RegexDetector
-from sugarbush.crt.presidio import PresidioDetector
-from sugarbush.crt.recall import Labelled, measure
-from sugarbush.crt.redact import Policy
-from sugarbush.crt.sentences import Sentence
-from sugarbush.privacy.binomial import Share
+from sugarbush.training.crt.findings import Detector
+from sugarbush.training.crt.patterns import RegexDetector
+from sugarbush.training.crt.presidio import PresidioDetector
+from sugarbush.training.crt.recall import Labelled, measure
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.crt.sentences import Sentence
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:

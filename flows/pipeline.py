@@ -67,7 +67,14 @@ def run_dvc(*arguments: str, folder: Path = Path()) -> None:
     errors = folder / ERRORS
     told_before = errors.stat().st_size if errors.exists() else 0
     with subprocess.Popen(
-        [sys.executable, "-m", "flows.leash", str(os.getpid()), "dvc", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "sugarbush.pipeline.run_with_parent",
+            str(os.getpid()),
+            "dvc",
+            *arguments,
+        ],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,

@@ -98,7 +98,7 @@ def require(path: Path, *, left_by: str) -> Path:
     return path
 
 
-def make_closed(folder: Path) -> None:
+def make_owner_only(folder: Path) -> None:
     """Make a folder and the parents that it lacks, each for its owner alone. Raises OSError.
 
     What is there already keeps its mode: it may be shared on purpose.
@@ -122,7 +122,7 @@ def make_private(folder: Path) -> Path:
 
 
 @contextmanager
-def whole_folder(target: Path, *, private: bool = False) -> Iterator[Path]:
+def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary folder beside `target` that takes its place when the block ends well.
 
     A failure at any line leaves `target` as it was and nothing half-written beside it. A kill
@@ -157,7 +157,7 @@ def whole_folder(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_file(target: Path) -> Iterator[Path]:
+def atomic_file(target: Path) -> Iterator[Path]:
     """A temporary path beside `target` that takes its place when the block ends well."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.evolution.select import Votes, apportion, select_by_rank
+from sugarbush.evolution.selection import Votes, apportion, select_by_rank
 from sugarbush.randomness import Rng
 
 CANDIDATES_A_CELL = 16

@@ -18,29 +18,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.schema import Schema
 from sugarbush.errors import GeneratorError
 from sugarbush.evolution.contrast import Contrast, contrasts
 from sugarbush.evolution.density import select_by_density
 from sugarbush.evolution.herding import herd
+from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
 from sugarbush.evolution.population import Population, load_population, save_population
-from sugarbush.evolution.scores import RESOLUTION, scores_of
-from sugarbush.evolution.select import (
+from sugarbush.evolution.selection import (
     select_by_rank,
     select_by_sampling,
     select_within_label,
     threshold,
 )
-from sugarbush.evolution.vary import variation_requests, with_variations
-from sugarbush.evolution.votes import nearest, nearest_within_label
-from sugarbush.llm.client import Answer, Generator, Problem, Request, Usage, usage_of
+from sugarbush.evolution.variation import variation_requests, with_variations
+from sugarbush.evolution.voting import nearest, nearest_within_label
+from sugarbush.generators.interface import Answer, Generator, Problem, Request, Usage, usage_of
 from sugarbush.params import EvolutionParams, FinalSet, Selection
-from sugarbush.privacy.draws import Draws
+from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import DiscreteGaussian, Event, NonPrivate
-from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import exact_histogram, exact_sum, noisy_histogram, noisy_sum
+from sugarbush.privacy.results import ResultStore
 from sugarbush.randomness import Rng, public_rng
-from sugarbush.schema import Schema
 
 # Raise it when a change makes equal settings and inputs give other results: finished rounds of an
 # older version are then drawn, and charged, anew.
@@ -50,7 +50,7 @@ Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
-class Voters:
+class PrivateEmbeddings:
     """One record a row: `embeddings` (n, dim) float32 of unit length, `labels` (n,) int64."""
 
     embeddings: NDArray[np.float32]
@@ -61,7 +61,7 @@ class Voters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ballot:
+class VotingSession:
     """What every vote of a run needs: the mechanism's settings and where they are charged.
 
     `stddev` is in votes, or in units of scores; None counts without noise, which has no guarantee
@@ -69,11 +69,11 @@ class Ballot:
     `records_per_unit`.
     """
 
-    voters: Private[Voters]
+    voters: Private[PrivateEmbeddings]
     stddev: float | None
     ledger: Ledger
     stage: str
-    sketch: tuple[str, ...]
+    dataset_fingerprint: tuple[str, ...]
     records_per_unit: int = 1
 
 
@@ -143,8 +143,8 @@ def evolve(
     schema: Schema,
     writer: Writer,
     encode: Encode,
-    ballot: Ballot | None,
-    draws: Draws,
+    voting: VotingSession | None,
+    draws: ResultStore,
     seed: int,
     say: Callable[[str], None],
 ) -> Evolution:
@@ -158,59 +158,91 @@ def evolve(
     Raises BudgetExceededError before a vote that the cap does not allow, GeneratorError when the
     generator returns too little.
     """
-    if ballot is not None:
-        _refuse_early(ballot, params, draws)
+    if voting is not None:
+        _refuse_early(voting, params, draws)
     labels, counts = np.unique(first.labels, return_counts=True)
     quota = {int(label): int(n) for label, n in zip(labels, counts, strict=True)}
     survivors, rounds, next_id, ids = first, [], len(first), ledger_ids
     contrast: Mapping[int, Contrast] = {}
     for number in range(1, params.rounds + 1):
-        assert ballot is not None
+        assert voting is not None
         population, usage = _varied(
-            survivors, f"population-{number:03d}", ids=ids, params=params, schema=schema,
-            writer=writer, draws=draws, number=number, next_id=next_id, seed=seed,
+            survivors,
+            f"population-{number:03d}",
+            ids=ids,
+            params=params,
+            schema=schema,
+            writer=writer,
+            draws=draws,
+            number=number,
+            next_id=next_id,
+            seed=seed,
             contrast=contrast,
-        )  # fmt: skip
+        )
         next_id = int(population.ids.max()) + 1
-        votes = _voted(population, number, params=params, encode=encode, ballot=ballot, draws=draws)
+        votes = _voted(population, number, params=params, encode=encode, voting=voting, draws=draws)
         ids = tuple(dict.fromkeys((*ids, *votes.ledger_ids)))
         places = _selected(
-            votes.value, population, quota, params=params, encode=encode,
-            stddev=ballot.stddev or 0.0, rng=public_rng(seed, "select", number),
-        )  # fmt: skip
+            votes.value,
+            population,
+            quota,
+            params=params,
+            encode=encode,
+            stddev=voting.stddev or 0.0,
+            rng=public_rng(seed, "select", number),
+        )
         survivors = population.take(places)
         contrast = contrasts(population, votes.value, count=params.contrast)
         rounds.append(
             Round(number=number, population=population, votes=votes, survivors=places, usage=usage)
         )
-        say(f"round {number} of {params.rounds}: {len(population)} candidates, "
-            f"{len(places)} survive")  # fmt: skip
+        say(
+            f"round {number} of {params.rounds}: {len(population)} candidates, "
+            f"{len(places)} survive"
+        )
     chosen = _final_set(survivors, rounds, params=params, encode=encode, seed=seed)
-    final, usage = _expanded(chosen, ids=ids, params=params, schema=schema, writer=writer,
-                             draws=draws, next_id=next_id, seed=seed,
-                             contrast=contrast)  # fmt: skip
+    final, usage = _expanded(
+        chosen,
+        ids=ids,
+        params=params,
+        schema=schema,
+        writer=writer,
+        draws=draws,
+        next_id=next_id,
+        seed=seed,
+        contrast=contrast,
+    )
     return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=ids)
 
 
-def _refuse_early(ballot: Ballot, params: EvolutionParams, draws: Draws) -> None:
+def _refuse_early(voting: VotingSession, params: EvolutionParams, draws: ResultStore) -> None:
     """Refuse a run that could not be finished before it pays for anything."""
     numbers = range(1, params.rounds + 1)
     missing = sum(draws.finished(f"votes-{number:03d}") is None for number in numbers)
     if missing:
         event: Event = NonPrivate()
-        if ballot.stddev is not None:
+        if voting.stddev is not None:
             norm = RESOLUTION if params.selection is Selection.HERDED else 1
             event = DiscreteGaussian(
-                stddev=ballot.stddev, sensitivity=norm * ballot.records_per_unit, count=missing
+                stddev=voting.stddev, sensitivity=norm * voting.records_per_unit, count=missing
             )
-        ballot.ledger.check([event], sketch=ballot.sketch)
+        voting.ledger.check([event], dataset_fingerprint=voting.dataset_fingerprint)
 
 
 def _varied(
-    survivors: Population, name: str, *, ids: tuple[str, ...], params: EvolutionParams,
-    schema: Schema, writer: Writer, draws: Draws, number: int, next_id: int, seed: int,
+    survivors: Population,
+    name: str,
+    *,
+    ids: tuple[str, ...],
+    params: EvolutionParams,
+    schema: Schema,
+    writer: Writer,
+    draws: ResultStore,
+    number: int,
+    next_id: int,
+    seed: int,
     contrast: Mapping[int, Contrast],
-) -> tuple[Population, Usage]:  # fmt: skip
+) -> tuple[Population, Usage]:
     """The survivors with their variations, restored where they were written before."""
     done = draws.finished(name)
     if done is not None:
@@ -231,9 +263,14 @@ def _varied(
 
 
 def _voted(
-    population: Population, number: int, *, params: EvolutionParams, encode: Encode,
-    ballot: Ballot, draws: Draws,
-) -> Released[NDArray[np.int64]]:  # fmt: skip
+    population: Population,
+    number: int,
+    *,
+    params: EvolutionParams,
+    encode: Encode,
+    voting: VotingSession,
+    draws: ResultStore,
+) -> Released[NDArray[np.int64]]:
     """The noisy votes of a round, restored, or charged and drawn and on disk before they return."""
     name = f"votes-{number:03d}"
     done = draws.finished(name)
@@ -242,10 +279,10 @@ def _voted(
         return Released(np.load(done / "votes.npy"), ids)
     embeddings = encode(population.texts)
     if params.selection is Selection.HERDED:
-        votes = sum_scores(ballot, embeddings, width=params.score_width, run=draws.run)
+        votes = sum_scores(voting, embeddings, width=params.score_width, run=draws.run)
     else:
         votes = count_votes(
-            ballot, embeddings, population.labels, by_label=params.by_label, run=draws.run
+            voting, embeddings, population.labels, by_label=params.by_label, run=draws.run
         )
     with draws.writing(name) as folder:
         np.save(folder / "votes.npy", votes.value)
@@ -254,7 +291,7 @@ def _voted(
 
 
 def count_votes(
-    ballot: Ballot,
+    voting: VotingSession,
     embeddings: NDArray[np.float32],
     labels: NDArray[np.int64],
     *,
@@ -268,59 +305,77 @@ def count_votes(
     labels together.
     """
 
-    def bins(voters: Voters) -> NDArray[np.int64]:
+    def bins(voters: PrivateEmbeddings) -> NDArray[np.int64]:
         if not by_label:
             return nearest(voters.embeddings, embeddings)[:, 0]
         return nearest_within_label(
             voters.embeddings, embeddings, query_labels=voters.labels, candidate_labels=labels
         )
 
-    chosen: Private[int] = ballot.voters.map_batch(bins)
-    if ballot.stddev is None:
+    chosen: Private[int] = voting.voters.map_batch(bins)
+    if voting.stddev is None:
         return exact_histogram(
-            chosen, size=len(embeddings), ledger=ballot.ledger, stage=ballot.stage, run=run
+            chosen, size=len(embeddings), ledger=voting.ledger, stage=voting.stage, run=run
         )
     return noisy_histogram(
         chosen,
         size=len(embeddings),
-        stddev=ballot.stddev,
-        ledger=ballot.ledger,
-        stage=ballot.stage,
+        stddev=voting.stddev,
+        ledger=voting.ledger,
+        stage=voting.stage,
         run=run,
-        sketch=ballot.sketch,
-        records_per_unit=ballot.records_per_unit,
+        dataset_fingerprint=voting.dataset_fingerprint,
+        records_per_unit=voting.records_per_unit,
     )
 
 
 def sum_scores(
-    ballot: Ballot, embeddings: NDArray[np.float32], *, width: float, run: str
+    voting: VotingSession, embeddings: NDArray[np.float32], *, width: float, run: str
 ) -> Released[NDArray[np.int64]]:
     """Noisy sums of the records' scores of each candidate, `(m,)` int64, in units of 1/RESOLUTION.
 
     A record's scores depend on it alone and have at most that norm, so the guarantee is
     `noisy_sum`'s.
     """
-    vectors: Private[Any] = ballot.voters.map_batch(lambda voters: voters.embeddings)
+    vectors: Private[Any] = voting.voters.map_batch(lambda voters: voters.embeddings)
 
     def scores(block: NDArray[np.float32]) -> NDArray[np.int64]:
         return scores_of(block, embeddings, width=width)
 
-    if ballot.stddev is None:
+    if voting.stddev is None:
         return exact_sum(
-            vectors, scores=scores, size=len(embeddings), norm=RESOLUTION, ledger=ballot.ledger,
-            stage=ballot.stage, run=run,
-        )  # fmt: skip
+            vectors,
+            scores=scores,
+            size=len(embeddings),
+            norm=RESOLUTION,
+            ledger=voting.ledger,
+            stage=voting.stage,
+            run=run,
+        )
     return noisy_sum(
-        vectors, scores=scores, size=len(embeddings), norm=RESOLUTION, stddev=ballot.stddev,
-        ledger=ballot.ledger, stage=ballot.stage, run=run, sketch=ballot.sketch,
-        records_per_unit=ballot.records_per_unit,
-    )  # fmt: skip
+        vectors,
+        scores=scores,
+        size=len(embeddings),
+        norm=RESOLUTION,
+        stddev=voting.stddev,
+        ledger=voting.ledger,
+        stage=voting.stage,
+        run=run,
+        dataset_fingerprint=voting.dataset_fingerprint,
+        records_per_unit=voting.records_per_unit,
+    )
 
 
 def _selected(
-    votes: NDArray[np.int64], population: Population, quota: dict[int, int], *,
-    params: EvolutionParams, encode: Encode, stddev: float, rng: Rng,
-) -> NDArray[np.int64]:  # fmt: skip
+    votes: NDArray[np.int64],
+    population: Population,
+    quota: dict[int, int],
+    *,
+    params: EvolutionParams,
+    encode: Encode,
+    stddev: float,
+    rng: Rng,
+) -> NDArray[np.int64]:
     """The places of the survivors: each label keeps the number it started with."""
     if params.selection is Selection.HERDED:
         count = min(sum(quota.values()), len(population))
@@ -331,9 +386,13 @@ def _selected(
 
 
 def _final_set(
-    survivors: Population, rounds: Sequence[Round], *, params: EvolutionParams, encode: Encode,
+    survivors: Population,
+    rounds: Sequence[Round],
+    *,
+    params: EvolutionParams,
+    encode: Encode,
     seed: int,
-) -> Population:  # fmt: skip
+) -> Population:
     """As many of the last candidates as survive, label by label, chosen as `params.final` says."""
     if params.final is FinalSet.SURVIVORS or not rounds:
         return survivors
@@ -349,15 +408,32 @@ def _final_set(
 
 
 def _expanded(
-    survivors: Population, *, ids: tuple[str, ...], params: EvolutionParams, schema: Schema,
-    writer: Writer, draws: Draws, next_id: int, seed: int, contrast: Mapping[int, Contrast],
-) -> tuple[Population, Usage]:  # fmt: skip
+    survivors: Population,
+    *,
+    ids: tuple[str, ...],
+    params: EvolutionParams,
+    schema: Schema,
+    writer: Writer,
+    draws: ResultStore,
+    next_id: int,
+    seed: int,
+    contrast: Mapping[int, Contrast],
+) -> tuple[Population, Usage]:
     """The final set. Variations that nobody voted on make it larger, not nearer."""
     last = params.model_copy(update={"variations": params.expansion})
     return _varied(
-        survivors, "final", ids=ids, params=last, schema=schema, writer=writer, draws=draws,
-        number=params.rounds + 1, next_id=next_id, seed=seed, contrast=contrast,
-    )  # fmt: skip
+        survivors,
+        "final",
+        ids=ids,
+        params=last,
+        schema=schema,
+        writer=writer,
+        draws=draws,
+        number=params.rounds + 1,
+        next_id=next_id,
+        seed=seed,
+        contrast=contrast,
+    )
 
 
 def _load_usage(folder: Path) -> Usage:

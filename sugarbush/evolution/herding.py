@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.evolution.scores import scores_of, summed_scores
-from sugarbush.evolution.select import Votes
+from sugarbush.evolution.kernel_scores import scores_of, summed_scores
+from sugarbush.evolution.selection import Votes
 
 
 def herd(

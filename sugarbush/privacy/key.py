@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from sugarbush.errors import LedgerError, StorageError
-from sugarbush.paths import make_closed
+from sugarbush.paths import make_owner_only
 
 _LOCK_TIMEOUT_S = 120
 
@@ -18,7 +18,7 @@ def state_key(state: Path) -> bytes:
     """The installation's secret key, made on first use, readable by its owner alone."""
     path = state / "key"
     try:
-        make_closed(state)
+        make_owner_only(state)
         with FileLock(state / "key.lock", timeout=_LOCK_TIMEOUT_S):
             if not path.exists():
                 temporary = state / f"key.{os.getpid()}"

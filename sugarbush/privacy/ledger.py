@@ -28,7 +28,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError
-from sugarbush.paths import make_closed
+from sugarbush.paths import make_owner_only
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import Event, event_from_dict
 from sugarbush.privacy.unit import Unit
@@ -52,29 +52,29 @@ class Entry:
     id: str
     time: str
     unit: Unit
-    whose: str | None = None
+    user_column: str | None = None
     stage: str
     run: str
     event: Event
     delta: float
-    sketch: tuple[str, ...]
+    dataset_fingerprint: tuple[str, ...]
 
     def as_line(self) -> bytes:
         fields = {
             "id": self.id,
             "time": self.time,
             "unit": self.unit.value,
-            **({} if self.whose is None else {"whose": self.whose}),
+            **({} if self.user_column is None else {"whose": self.user_column}),
             "stage": self.stage,
             "run": self.run,
             "event": self.event.as_dict(),
             "delta": self.delta,
-            "sketch": list(self.sketch),
+            "sketch": list(self.dataset_fingerprint),
         }
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
-def keyed_sketch(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
+def make_dataset_fingerprint(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
     """A keyed MinHash of a corpus: 64 minima whose agreement estimates the shared part.
 
     It lets a corpus be known again under another name, also with some records added or removed,
@@ -104,14 +104,14 @@ class Ledger:
         unit: Unit,
         cap: float,
         delta: float,
-        whose: str | None = None,
+        user_column: str | None = None,
     ) -> None:
         if not _NAME.fullmatch(dataset):
             raise ParamsError(
                 "params.yaml: privacy.dataset must be a short name of a-z, 0-9, '.', '_' and '-'"
             )
         self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
-        self.whose = whose
+        self.user_column = user_column
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
@@ -124,29 +124,31 @@ class Ledger:
         """Epsilon at the ledger's delta of everything charged so far, and of `more`."""
         return self._total(self.entries(), more)
 
-    def check(self, events: Iterable[Event], *, sketch: tuple[str, ...] = ()) -> None:
+    def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
         """Raise what `charge` would raise for `events` together, and charge nothing."""
         with self._locked():
-            self._admit(self.entries(), tuple(events), "this run", sketch)
+            self._admit(self.entries(), tuple(events), "this run", dataset_fingerprint)
 
-    def charge(self, event: Event, *, stage: str, run: str, sketch: tuple[str, ...] = ()) -> str:
+    def charge(
+        self, event: Event, *, stage: str, run: str, dataset_fingerprint: tuple[str, ...] = ()
+    ) -> str:
         """Append `event` if the cap allows it and return the entry's id. Draw only after this.
 
         Raises BudgetExceededError, or LedgerError when the corpus is known under another dataset
         name; both leave the ledger as it was.
         """
         with self._locked():
-            self._admit(self.entries(), (event,), f"stage '{stage}'", sketch)
+            self._admit(self.entries(), (event,), f"stage '{stage}'", dataset_fingerprint)
             entry = Entry(
                 id=secrets.token_hex(8),
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
                 unit=self.unit,
-                whose=self.whose,
+                user_column=self.user_column,
                 stage=stage,
                 run=run,
                 event=event,
                 delta=self.delta,
-                sketch=sketch,
+                dataset_fingerprint=dataset_fingerprint,
             )
             self._append(entry.as_line())
         return entry.id
@@ -164,8 +166,8 @@ class Ledger:
 
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
         entries = tuple(entries)
-        own = _per(self.unit, self.whose)
-        others = {_per(entry.unit, entry.whose) for entry in entries} - {own}
+        own = _per(self.unit, self.user_column)
+        others = {_per(entry.unit, entry.user_column) for entry in entries} - {own}
         if others:
             raise LedgerError(
                 f"{self.path}: holds charges per {'/'.join(sorted(others))}, which cannot be added "
@@ -181,10 +183,10 @@ class Ledger:
         entries: tuple[Entry, ...],
         events: tuple[Event, ...],
         who: str,
-        sketch: tuple[str, ...],
+        dataset_fingerprint: tuple[str, ...],
     ) -> None:
-        if sketch:
-            self._refuse_other_names(sketch)
+        if dataset_fingerprint:
+            self._refuse_other_names(dataset_fingerprint)
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
@@ -194,12 +196,12 @@ class Ledger:
                 "  Lower privacy.epsilon, or raise privacy.cap if you may."
             )
 
-    def _refuse_other_names(self, sketch: tuple[str, ...]) -> None:
+    def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
         """One corpus has one name and one purpose, and so one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         for path in sorted(paths):
-            for known in {entry.sketch for entry in _read(path)}:
-                if known and _agreement(known, sketch) > _SAME_DATASET:
+            for known in {entry.dataset_fingerprint for entry in _read(path)}:
+                if known and _agreement(known, dataset_fingerprint) > _SAME_DATASET:
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
                         f"'{path.stem}' ({path.parent.name}): one dataset has one budget.\n"
@@ -210,7 +212,7 @@ class Ledger:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            make_closed(self.folder)
+            make_owner_only(self.folder)
             with FileLock(self._lock_path, timeout=_LOCK_TIMEOUT_S):
                 yield
         except Timeout:
@@ -237,9 +239,9 @@ class Ledger:
             os.close(folder)
 
 
-def _per(unit: Unit, whose: str | None) -> str:
+def _per(unit: Unit, user_column: str | None) -> str:
     """Whom a charge protects, in words."""
-    return unit.value if whose is None else f"{unit} by column '{whose}'"
+    return unit.value if user_column is None else f"{unit} by column '{user_column}'"
 
 
 def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
@@ -270,10 +272,10 @@ def _parse(fields: dict[str, Any]) -> Entry:
         id=str(fields["id"]),
         time=str(fields["time"]),
         unit=Unit(fields["unit"]),
-        whose=None if (whose := fields.get("whose")) is None else str(whose),
+        user_column=None if (user_column := fields.get("whose")) is None else str(user_column),
         stage=str(fields["stage"]),
         run=str(fields["run"]),
         event=event_from_dict(fields["event"]),
         delta=float(fields["delta"]),
-        sketch=tuple(map(str, fields["sketch"])),
+        dataset_fingerprint=tuple(map(str, fields["sketch"])),
     )

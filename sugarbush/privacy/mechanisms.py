@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
+from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
-from sugarbush.privacy.kinds import Private, Released, as_released_array
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.noise import discrete_gaussian
 
@@ -25,7 +25,7 @@ def noisy_histogram(
     ledger: Ledger,
     stage: str,
     run: str,
-    sketch: tuple[str, ...] = (),
+    dataset_fingerprint: tuple[str, ...] = (),
     records_per_unit: int = 1,
 ) -> Released[NDArray[np.int64]]:
     """How many records fall into each of `size` bins, with noise: `(size,)` int64, may be negative.
@@ -39,7 +39,7 @@ def noisy_histogram(
     Raises BudgetExceededError before anything is counted.
     """
     event = DiscreteGaussian(stddev=stddev, sensitivity=records_per_unit)
-    charge = ledger.charge(event, stage=stage, run=run, sketch=sketch)
+    charge = ledger.charge(event, stage=stage, run=run, dataset_fingerprint=dataset_fingerprint)
     noisy = discrete_gaussian(
         _counts(bins, size), stddev=stddev, sensitivity=float(records_per_unit)
     )
@@ -68,7 +68,7 @@ def noisy_sum(
     ledger: Ledger,
     stage: str,
     run: str,
-    sketch: tuple[str, ...] = (),
+    dataset_fingerprint: tuple[str, ...] = (),
     records_per_unit: int = 1,
 ) -> Released[NDArray[np.int64]]:
     """The sum of all records' `scores`, with noise: `(size,)` int64, may be negative.
@@ -86,9 +86,9 @@ def noisy_sum(
     of its record or longer than `norm`.
     """
     event = DiscreteGaussian(stddev=stddev, sensitivity=norm * records_per_unit)
-    ledger.check([event], sketch=sketch)
+    ledger.check([event], dataset_fingerprint=dataset_fingerprint)
     sums = _summed(vectors, scores, size, norm)
-    charge = ledger.charge(event, stage=stage, run=run, sketch=sketch)
+    charge = ledger.charge(event, stage=stage, run=run, dataset_fingerprint=dataset_fingerprint)
     noisy = discrete_gaussian(sums, stddev=stddev, sensitivity=float(norm * records_per_unit))
     return as_released_array(noisy, (charge,))
 

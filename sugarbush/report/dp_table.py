@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.schema import Schema
 from sugarbush.report.model import DpTableFacts, InternalData, MeasuredMarginal, Pair
-from sugarbush.schema import Schema
 
 _STRONGEST = 10
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
-from sugarbush.llm.client import Usage
+from sugarbush.generators.interface import Usage
 from sugarbush.params import Purpose
-from sugarbush.privacy.kinds import Released
+from sugarbush.privacy.budget import BudgetPlan
+from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.ledger import Entry
-from sugarbush.privacy.plan import Plan
 from sugarbush.privacy.unit import Unit
-from sugarbush.schema import Schema
 
 FINAL = -1  # the round of the final set
 Pair = tuple[str, str]  # of attributes, in the schema's order
@@ -60,7 +60,7 @@ class Release:
     entries: tuple[Entry, ...]
     dataset_epsilon: float
     cap: float
-    plan: Plan
+    plan: BudgetPlan
     schema: Schema
     donated: int
     generator: GeneratorFacts | None

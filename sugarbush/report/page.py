@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.data.schema import Schema
 from sugarbush.report.card import release_card, release_epsilon, short_power
 from sugarbush.report.dp_table import table_view
 from sugarbush.report.model import (
@@ -41,7 +42,6 @@ from sugarbush.report.plots import (
 from sugarbush.report.quality import quality_view
 from sugarbush.report.svg import series_styles
 from sugarbush.report.templating import TEMPLATES, inlined
-from sugarbush.schema import Schema
 
 
 def render_public_page(data: PublicData) -> str:

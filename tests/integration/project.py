@@ -17,7 +17,7 @@ from sugarbush.privacy.unit import Unit
 from tests.settings import ROOT, settings
 
 PARTS = [
-    "cli", "flows", "tasks", "sugarbush",
+    "flows", "tasks", "sugarbush", "research",
     "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
 ]  # fmt: skip
 PRODUCTS = ("lamp", "chair", "kettle")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sugarbush.llm.cache import Completion, open_cache
+from sugarbush.generators.answer_cache import Completion, open_cache
 from tests.integration.canary import files_with
 
 MARK = "canary7731x"

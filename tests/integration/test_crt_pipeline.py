@@ -16,19 +16,19 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sugarbush.crt.patterns import PlainWords, RegexDetector
-from sugarbush.crt.redact import Policy
-from sugarbush.crt.screening import screen
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.params import Method, Params, load_params
 from sugarbush.paths import Roots
+from sugarbush.pipeline import skipping as where_needed
+from sugarbush.pipeline.budget import open_uncapped_ledger
+from sugarbush.pipeline.stages.crt import known_sentences, measured_recall, mechanism_of
+from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
-from sugarbush.privacy.kinds import Private
-from tasks import where_needed
-from tasks.budget import open_uncapped_ledger
-from tasks.confidential_start import check_start, load_start
-from tasks.crt import known_sentences, measured_recall, mechanism_of
-from tasks.labelled import load_labelled
+from sugarbush.training.crt.labelled import load_labelled
+from sugarbush.training.crt.patterns import PlainWords, RegexDetector
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.crt.screening import screen
+from sugarbush.training.crt.start import check_start, load_start
 from tests.integration.project import Project, make_project
 from tests.settings import params
 
@@ -67,13 +67,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         patch.setenv("SUGARBUSH_STATE", str(made.state))
         patch.setenv("HF_HUB_OFFLINE", "1")
         for name in ("fingerprint", "prepare", "extract_metadata", "synthesize_metadata"):
-            import_module(f"tasks.{name}").run(made.path, params)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, params)
         for name in ("initialise", "evolve"):
-            import_module(f"tasks.{name}").run(made.path, params, Method.CRT)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, params, Method.CRT)
         for name in ("pretrain", "finetune", "generate", "crt"):
             where_needed.run(made.path, params, name)
         for name in ("evaluate", "report"):
-            import_module(f"tasks.{name}").run(made.path, params)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, params)
         yield made
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.forced import arguments_to_dvc, asks_for_force
+from sugarbush.pipeline.forced import arguments_to_dvc, asks_for_force
 from tests.settings import ROOT
 
 pytestmark = pytest.mark.xdist_group("dvc")
@@ -23,7 +23,7 @@ stages:
 """
 ASK = """
 from pathlib import Path
-from tasks.forced import runs_from_queue, was_forced
+from sugarbush.pipeline.forced import runs_from_queue, was_forced
 with open({answers!r}, "a") as file:
     print(was_forced(), runs_from_queue(), file=file)
 Path("out.txt").write_text("the same")

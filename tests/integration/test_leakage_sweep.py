@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from sugarbush.leakage.grid import Arm
-from tasks.leakage_points import Points
+from research.leakage.grid import Arm
+from research.leakage_points import Points
 from tests.settings import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -33,7 +33,7 @@ def test_a_grid_is_known_by_its_kind_and_what_is_finished_is_drawn(tmp_path: Pat
     for point in list(kept.unfinished()):
         kept.keep(point, FIGURES)
     subprocess.run(
-        [sys.executable, "-m", "flows.sweep", "grid.yaml", "--jobs", "1"],
+        [sys.executable, "-m", "research.sweep", "grid.yaml", "--jobs", "1"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT), "SUGARBUSH_STATE": str(tmp_path / "state")},
         check=True,

@@ -22,12 +22,13 @@ pytestmark = [
 STAGE = """
 stages:
   wait:
-    cmd: exec python -c "import tasks, pathlib, os, time; {then}"
+    cmd: exec python -c "import sugarbush.pipeline.stages, pathlib, os, time; {then}"
     outs: [never.txt]
 """
 STARTER = """
 import os, subprocess, sys
-command = [sys.executable, "-m", "flows.leash", str(os.getpid()), "dvc", "repro"]
+runner = "sugarbush.pipeline.run_with_parent"
+command = [sys.executable, "-m", runner, str(os.getpid()), "dvc", "repro"]
 subprocess.run(command, check=False)
 """
 
@@ -53,8 +54,10 @@ def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path, shell: str) 
     }
     subprocess.run(
         [sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"],
-        cwd=tmp_path, env=environment, check=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+    )
     starter = subprocess.Popen([sys.executable, "-c", STARTER], cwd=tmp_path, env=environment)
     try:
         wait_for("the stage", lambda: started.exists() and started.read_text())
@@ -76,9 +79,11 @@ def is_alive(process: psutil.Process) -> bool:
 
 def test_dvc_does_not_start_for_a_parent_that_is_gone() -> None:
     finished = subprocess.run(
-        [sys.executable, "-m", "flows.leash", "1", "dvc", "version"], cwd=ROOT, check=False,
+        [sys.executable, "-m", "sugarbush.pipeline.run_with_parent", "1", "dvc", "version"],
+        cwd=ROOT,
+        check=False,
         capture_output=True,
-    )  # fmt: skip
+    )
     assert finished.returncode == 1
     assert not finished.stdout
 

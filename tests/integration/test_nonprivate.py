@@ -16,9 +16,9 @@ import pytest
 
 from sugarbush.errors import ParamsError
 from sugarbush.params import Method, load_params
+from sugarbush.pipeline import skipping as where_needed
+from sugarbush.pipeline.budget import open_uncapped_ledger
 from sugarbush.privacy.events import NonPrivate
-from tasks import where_needed
-from tasks.budget import open_uncapped_ledger
 from tests.integration.project import SMALL_EVOLUTION, Project, make_project
 from tests.settings import params
 
@@ -38,14 +38,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUGARBUSH_STATE", str(made.state))
         for name in ("fingerprint", "prepare", "extract_metadata", "synthesize_metadata"):
-            import_module(f"tasks.{name}").run(made.path, settings)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, settings)
         for name in ("initialise", "evolve"):
             for method in (Method.MAPLE, Method.NONPRIVATE):
-                import_module(f"tasks.{name}").run(made.path, settings, method)
+                import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, settings, method)
         for name in ("pretrain", "finetune", "generate", "crt", "nonprivate"):
             where_needed.run(made.path, settings, name)
         for name in ("evaluate", "report"):
-            import_module(f"tasks.{name}").run(made.path, settings)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, settings)
         yield made
 
 

@@ -13,15 +13,15 @@ import pandas as pd
 import pytest
 import torch
 
+from sugarbush.data.schema import load_schema
 from sugarbush.errors import LedgerError
 from sugarbush.params import Method, load_params
 from sugarbush.paths import Roots
+from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.stages.finetune import load_start, units_of
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian
 from sugarbush.privacy.unit import Unit
-from sugarbush.schema import load_schema
-from tasks.budget import plan_for
-from tasks.finetune import load_start, units_of
 from tests.integration.project import Project, as_lines, letters, make_project
 
 AT_MOST = 3
@@ -50,11 +50,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         patch.setenv("HF_HUB_OFFLINE", "1")
         params = load_params(made.path / "params.yaml")
         for name in ("fingerprint", "prepare", "extract_metadata", "synthesize_metadata"):
-            import_module(f"tasks.{name}").run(made.path, params)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, params)
         for name in ("initialise", "evolve"):
-            import_module(f"tasks.{name}").run(made.path, params, Method.MAPLE)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, params, Method.MAPLE)
         for name in ("pretrain", "finetune"):
-            import_module(f"tasks.{name}").run(made.path, params)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, params)
         yield made
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sugarbush import artifacts
 from sugarbush.errors import MissingInputError
 from sugarbush.paths import Roots
+from sugarbush.pipeline import artifacts
 from tests.integration.project import PRODUCTS, Project, as_lines, letters, make_project
 from tests.settings import ROOT
 

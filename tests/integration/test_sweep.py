@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from sugarbush import artifacts
+from sugarbush.pipeline import artifacts
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from tests.integration.project import Project, make_project
 
 pytestmark = [pytest.mark.xdist_group("sweep"), pytest.mark.slow, pytest.mark.timeout(1200)]
-COMMAND = (sys.executable, "-m", "flows.sweep", "sweep.yaml", "--jobs", "1")
+COMMAND = (sys.executable, "-m", "research.sweep", "sweep.yaml", "--jobs", "1")
 SWEEP = {
     "kind": "pipelines",
     "sets": {"letters": {"file": "set.yaml"}},

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.report.sweep import OVER_TEXTS, SweepPage, render_sweep_page
+from research.sweep_report import OVER_TEXTS, SweepPage, render_sweep_page
 from tests.integration.browser import chromium, open_page
-from tests.unit.report.test_sweep_page import figures
+from tests.research.test_sweep_page_template import figures
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no chromium on this machine (Debian: apt-get install chromium)"

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sugarbush.dpsgd.clipping import PerRecordClipper
-from sugarbush.dpsgd.language_modelling import Example, pad_together, record_losses
-from tests.unit.dpsgd.tiny import norm_of, tiny_gpt2
+from sugarbush.training.dpsgd.clipping import PerRecordClipper
+from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses
+from tests.unit.training.dpsgd.tiny import record_l2_sensitivity, tiny_gpt2
 
 examples = st.builds(
     lambda tokens, prompt: Example(
@@ -37,7 +37,7 @@ def clipped_sum(batch, *, clip_norm, losses_of):
 def movement(others, one, *, clip_norm, losses_of=record_losses):
     with_it = clipped_sum([*others, one], clip_norm=clip_norm, losses_of=losses_of)
     without = clipped_sum(others, clip_norm=clip_norm, losses_of=losses_of)
-    return norm_of([a - b for a, b in zip(with_it, without, strict=True)])
+    return record_l2_sensitivity([a - b for a, b in zip(with_it, without, strict=True)])
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sugarbush.errors import BudgetExceededError, InvariantError
 from sugarbush.privacy import mechanisms
+from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
-from sugarbush.privacy.kinds import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
 from sugarbush.privacy.unit import Unit

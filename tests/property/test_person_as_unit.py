@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sugarbush.data.records import Record
 from sugarbush.errors import InputError
-from sugarbush.privacy.kinds import Private
-from tasks.prepare import Bound, Prepared, split
-from tasks.records import Record
+from sugarbush.pipeline.stages.prepare import ContributionBounder, Prepared, split
+from sugarbush.privacy.data_types import Private
 from tests.settings import params
 
 SETTINGS = params(prepare__min_records=2, prepare__heldout_share=0.3).prepare
@@ -25,7 +25,7 @@ def records_of(users: list[str]) -> list[Record]:
 
 def parts_of(records: list[Record], at_most: int) -> Prepared:
     try:
-        bound = Bound(records=at_most, key=KEY)
+        bound = ContributionBounder(records=at_most, key=KEY)
         return split(records, SETTINGS, public=(), source="f", bound=bound)
     except InputError:  # too few are left
         assume(False)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sugarbush.errors import BudgetExceededError, InvariantError
-from sugarbush.evolution.scores import RESOLUTION, scores_of
+from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
 from sugarbush.privacy import mechanisms
+from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
-from sugarbush.privacy.kinds import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import exact_sum, noisy_sum
 from sugarbush.randomness import public_rng
@@ -84,13 +84,13 @@ def test_a_norm_is_rounded_up_so_that_no_score_is_rounded_over_the_bound() -> No
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e3, 3e38])
-@pytest.mark.parametrize("whose", ["record", "candidate"])
+@pytest.mark.parametrize("user_column", ["record", "candidate"])
 def test_what_is_no_unit_vector_is_refused_and_costs_nothing(
-    tmp_path: Path, number: float, whose: str
+    tmp_path: Path, number: float, user_column: str
 ) -> None:
     """Longer vectors' products would not be exact, and so would depend on the records beside."""
     records, candidates = unit(corpus(1, 600, 3)), unit(corpus(2, 5, 3))
-    (records if whose == "record" else candidates)[-1, 0] = number
+    (records if user_column == "record" else candidates)[-1, 0] = number
     ledger = a_ledger(tmp_path)
     with pytest.raises(InvariantError, match="not a unit vector"):
         noisy_sum(

@@ -13,15 +13,15 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from transformers import PreTrainedTokenizerFast
 
-from sugarbush.crt.dedup import MASK
-from sugarbush.crt.marked import marked_units
-from sugarbush.crt.policies import make_policy
-from sugarbush.crt.units import add_mask_token, text_units
-from sugarbush.dpsgd import models
-from sugarbush.dpsgd.data import control_codes, examples_of, plain_examples
-from sugarbush.llm.local_model import LocalModel
-from sugarbush.metrics.next_token import _Encoded
-from sugarbush.schema import Attribute, Schema
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.evaluation.next_token import _Encoded
+from sugarbush.generators.local_model import LocalModel
+from sugarbush.training.crt.dedup import MASK
+from sugarbush.training.crt.marked import marked_units
+from sugarbush.training.crt.policies import make_policy
+from sugarbush.training.crt.units import add_mask_token, text_units
+from sugarbush.training.dpsgd import models
+from sugarbush.training.dpsgd.data import control_codes, examples_of, plain_examples
 
 LONG = 400
 NAMES = ("<|endoftext|>", "<s>", "</s>", "<|user|>", "<|im_end|>", "<pad>", "<unk>", "[SEP]")

@@ -1,8 +1,8 @@
 import numpy as np
 from scipy.stats import binom
 
-from sugarbush.metrics.bootstrap import mean_interval, normal_interval
-from sugarbush.metrics.mauve import mauve_of_histograms
+from sugarbush.evaluation.bootstrap import mean_interval, normal_interval
+from sugarbush.evaluation.mauve import mauve_of_histograms
 from sugarbush.randomness import public_rng
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from sugarbush.dpsgd.sampling import PoissonSampler
 from sugarbush.errors import InvariantError
-from sugarbush.privacy.kinds import Private
+from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.noise import add_gaussian, poisson_sample, secret_choice
+from sugarbush.training.dpsgd.sampling import PoissonSampler
 
 N = 200_000
 

@@ -22,21 +22,21 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from sugarbush.cli.budgets import show_budget
+from sugarbush.cli.checks import check
+from sugarbush.cli.estimates import show_estimate
+from sugarbush.cli.shows import show
 from rich.console import Console
 
-from cli.budgets import show_budget
-from cli.checks import check
-from cli.estimates import show_estimate
-from cli.shows import show
 from sugarbush.errors import ParamsError
 from sugarbush.params import Method, Params, load_params
+from sugarbush.pipeline import skipping as where_needed
 from sugarbush.privacy.events import GaussianDp, PoissonGaussian
-from tasks import where_needed
 from tests.integration.project import Project, letters, make_project
 
 BEFORE = ("fingerprint", "prepare", "extract_metadata", "synthesize_metadata")
 TRAINING = ("pretrain", "finetune", "generate")
-FINETUNE = (sys.executable, "-m", "tasks.where_needed", "finetune")
+FINETUNE = (sys.executable, "-m", "sugarbush.pipeline.skipping", "finetune")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         run_stages(made, *BEFORE)
         for name in ("initialise", "evolve"):
             params = load_params(made.path / "params.yaml")
-            import_module(f"tasks.{name}").run(made.path, params, Method.DPFT)
+            import_module(f"sugarbush.pipeline.stages.{name}").run(made.path, params, Method.DPFT)
         run_training(made, *TRAINING)
         run_stages(made, "evaluate", "report")
         yield made
@@ -58,7 +58,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 def run_stages(project: Project, *names: str) -> None:
     for name in names:
-        import_module(f"tasks.{name}").run(project.path, load_params(project.path / "params.yaml"))
+        import_module(f"sugarbush.pipeline.stages.{name}").run(
+            project.path, load_params(project.path / "params.yaml")
+        )
 
 
 def run_training(project: Project, *names: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.integration.dpsgd import two_processes
-from tests.unit.dpsgd.small_runs import ledger_in
-from tests.unit.dpsgd.tiny import tiny_gpt2
+from tests.unit.training.dpsgd.small_runs import ledger_in
+from tests.unit.training.dpsgd.tiny import tiny_gpt2
 
 
 def largest_difference(one, other):

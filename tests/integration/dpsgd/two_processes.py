@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from sugarbush.dpsgd.checkpoints import Checkpoints
-from sugarbush.dpsgd.train import Mechanism, train
-from sugarbush.privacy.kinds import Private
-from tests.unit.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in
-from tests.unit.dpsgd.tiny import some_examples, tiny_gpt2
+from sugarbush.privacy.data_types import Private
+from sugarbush.training.dpsgd.checkpoints import Checkpoints
+from sugarbush.training.dpsgd.train import Mechanism, train
+from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in
+from tests.unit.training.dpsgd.tiny import some_examples, tiny_gpt2
 
 MECHANISM = Mechanism(
     rate=1.0,

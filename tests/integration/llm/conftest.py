@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sugarbush.llm.client import RandomRequest
-from sugarbush.llm.openai import OpenAiGenerator
+from sugarbush.generators.interface import RandomRequest
+from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.params import OpenAiParams, load_params
-from sugarbush.privacy.kinds import Released
+from sugarbush.privacy.data_types import Released
 from tests.integration.llm.server import KEY, MODEL, FaultServer, running
 
 ROOT = Path(__file__).parents[3]

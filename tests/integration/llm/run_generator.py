@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from sugarbush.errors import SugarbushError
-from sugarbush.llm.openai import OpenAiGenerator
+from sugarbush.generators.openai.generator import OpenAiGenerator
 from tests.integration.llm.conftest import endpoint_params, wishes
 
 

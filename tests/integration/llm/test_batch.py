@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sugarbush.errors import GeneratorError
-from sugarbush.llm.client import Problem
-from sugarbush.llm.cost import journal_path, read_journal
+from sugarbush.generators.interface import Problem
+from sugarbush.generators.openai.cost import journal_path, read_journal
 from tests.integration.llm.conftest import Bench, wishes
 from tests.integration.llm.server import (
     Batches,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
+from sugarbush.cli.main import app
 from typer.testing import CliRunner
 
-from cli.main import app
 from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError
-from sugarbush.llm.cost import journal_path, read_journal
+from sugarbush.generators.openai.cost import journal_path, read_journal
 from sugarbush.params import load_params
-from tasks import extract_metadata, fingerprint, prepare, synthesize_metadata
-from tasks.budget import METADATA, open_ledger, plan_for
+from sugarbush.pipeline.budget import METADATA, open_ledger, plan_for
+from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, failure
 from tests.integration.project import SCHEMA, SMALL, as_lines, letters
@@ -260,7 +260,7 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     for stage in (fingerprint, prepare, extract_metadata):
         stage.run(Path(), params)
     ledger, plan = open_ledger(params, Path()), plan_for(params)
-    for part in plan.allotments:
+    for part in plan.allocations:
         ledger.charge(part.event, stage=part.name, run="last week")
     spent = ledger.entries()
     assert ledger.total(plan.of(METADATA).event) < 1.3

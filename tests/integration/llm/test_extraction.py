@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sugarbush.errors import GeneratorError, ParamsError
-from sugarbush.llm.cache import open_cache
-from sugarbush.llm.extraction import (
+from sugarbush.attributes.label_prompts import answer_schema, label_prompt, read_labels
+from sugarbush.attributes.llm_labels import (
     Labeller,
 )
-from sugarbush.llm.labels import answer_schema, label_prompt, read_labels
-from sugarbush.llm.prompts import estimate_tokens
+from sugarbush.data.schema import Attribute
+from sugarbush.errors import GeneratorError, ParamsError
+from sugarbush.generators.answer_cache import open_cache
+from sugarbush.generators.prompts import estimate_tokens
 from sugarbush.params import LabelsParams
-from sugarbush.privacy.kinds import Private
-from sugarbush.schema import Attribute
+from sugarbush.privacy.data_types import Private
 from tests.integration.llm.conftest import Bench, endpoint_params
 from tests.integration.llm.server import Body, Reply, completion, dropped, failure
 

@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError
-from sugarbush.llm import answers as llm_answers
-from sugarbush.llm import huggingface
-from sugarbush.llm.client import Answer, Problem, RandomRequest, Request, VariationRequest
-from sugarbush.llm.huggingface import HuggingFaceGenerator
-from sugarbush.llm.local_batch import pack, pad_left
-from sugarbush.llm.local_model import load_model
+from sugarbush.generators import answers as llm_answers
+from sugarbush.generators import huggingface
+from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.interface import Answer, Problem, RandomRequest, Request, VariationRequest
+from sugarbush.generators.local_batch import pack, pad_left
+from sugarbush.generators.local_model import load_model
 from sugarbush.params import HuggingFaceParams
-from sugarbush.privacy.kinds import Private, Released
+from sugarbush.privacy.data_types import Private, Released
 from tests.integration.llm.tiny_gpt2 import CONTEXT_TOKENS, save_tiny_gpt2, sentences
 
 ASK = RandomRequest(subject="complaints", words=20)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.llm.cache import open_cache
-from sugarbush.llm.cost import journal_path, read_journal
+from sugarbush.generators.answer_cache import open_cache
+from sugarbush.generators.openai.cost import journal_path, read_journal
 from tests.integration.llm.conftest import ROOT, Bench
 from tests.integration.llm.server import KEY, Body, Reply, completion, good_text
 

@@ -18,12 +18,12 @@ import torch
 from transformers import GPT2LMHeadModel
 
 from sugarbush.errors import StorageError
-from sugarbush.llm import huggingface
-from sugarbush.llm.cache import AnswerCache, open_cache
-from sugarbush.llm.client import Answer, RandomRequest
-from sugarbush.llm.huggingface import HuggingFaceGenerator
+from sugarbush.generators import huggingface
+from sugarbush.generators.answer_cache import AnswerCache, open_cache
+from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.interface import Answer, RandomRequest
 from sugarbush.params import HuggingFaceParams
-from sugarbush.privacy.kinds import Released
+from sugarbush.privacy.data_types import Released
 from tests.integration.llm.conftest import ROOT
 from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2, sentences
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError, StorageError
-from sugarbush.llm.cache import AnswerCache, Completion
-from sugarbush.llm.client import Problem, RandomRequest, VariationRequest
-from sugarbush.llm.cost import journal_path, read_journal
-from sugarbush.privacy.kinds import Private, Released
+from sugarbush.generators.answer_cache import AnswerCache, Completion
+from sugarbush.generators.interface import Problem, RandomRequest, VariationRequest
+from sugarbush.generators.openai.cost import journal_path, read_journal
+from sugarbush.privacy.data_types import Private, Released
 from tests.integration.llm.conftest import Bench, wishes
 from tests.integration.llm.server import (
     KEY,

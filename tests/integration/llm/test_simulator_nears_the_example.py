@@ -6,12 +6,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from sugarbush.embedding.encode import Encoder
-from sugarbush.llm.client import RandomRequest, Request, VariationRequest
-from sugarbush.llm.simulator.writer import Simulator
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.examples.simulator.writer import Simulator
+from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
 from sugarbush.params import EmbeddingParams, MakeExampleParams
-from sugarbush.privacy.kinds import Released
-from tasks.make_example import SUBJECT, write_records
+from sugarbush.pipeline.stages.make_example import SUBJECT, write_records
+from sugarbush.privacy.data_types import Released
 
 TEXTS = 60
 

@@ -29,8 +29,8 @@ from transformers import (
 )
 
 from sugarbush.errors import GeneratorError
-from sugarbush.llm.cost import journal_path, read_journal
-from sugarbush.llm.openai import OpenAiGenerator
+from sugarbush.generators.openai.cost import journal_path, read_journal
+from sugarbush.generators.openai.generator import OpenAiGenerator
 from tests.integration.llm.conftest import endpoint_params, wishes
 
 pytestmark = pytest.mark.slow

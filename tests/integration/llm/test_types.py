@@ -14,11 +14,11 @@ from tests.settings import ROOT
 PROGRAM = """
 from pathlib import Path
 
-from sugarbush.llm.client import RandomRequest, Request
-from sugarbush.llm.extraction import Labeller
-from sugarbush.llm.openai import OpenAiGenerator
+from sugarbush.generators.interface import RandomRequest, Request
+from sugarbush.attributes.llm_labels import Labeller
+from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.params import LabelsParams, OpenAiParams
-from sugarbush.privacy.kinds import Private, Released
+from sugarbush.privacy.data_types import Private, Released
 
 
 def allowed(

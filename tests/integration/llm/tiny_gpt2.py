@@ -12,9 +12,9 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from sugarbush.llm.client import RandomRequest
-from sugarbush.llm.local_batch import pad_left
-from sugarbush.llm.prompts import SEPARATOR, continuation, render
+from sugarbush.generators.interface import RandomRequest
+from sugarbush.generators.local_batch import pad_left
+from sugarbush.generators.prompts import SEPARATOR, continuation, render
 from sugarbush.randomness import public_rng
 
 END = "<|end|>"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import budgets
+from sugarbush.cli import budgets
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli.main import app
-from sugarbush.llm.cache import Completion, open_cache
+from sugarbush.cli.main import app
+from sugarbush.generators.answer_cache import Completion, open_cache
 from tests.settings import settings
 
 COMPLETION = Completion(

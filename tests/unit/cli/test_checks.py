@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.checks import goes_in_the_clear
+from sugarbush.cli.checks import goes_in_the_clear
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cli.drafts import draft
-from cli.main import app
-from sugarbush.embedding.encode import Encoder
+from sugarbush.cli.drafts import draft
+from sugarbush.cli.main import app
+from sugarbush.data.schema import load_schema
+from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import UsageError
-from sugarbush.schema import load_schema
 from tests.settings import ROOT, params
 
 SUBJECTS = ("refund", "parcel")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.settings import changed_settings, write_settings
+from sugarbush.cli.settings import changed_settings, write_settings
 from sugarbush.errors import ParamsError
 from tests.settings import ROOT
 

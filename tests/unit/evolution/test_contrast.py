@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from sugarbush.evolution.contrast import Contrast, contrasts
-from sugarbush.evolution.vary import variation_requests
-from sugarbush.llm.client import Answer, Request, VariationRequest
-from sugarbush.privacy.kinds import Released
+from sugarbush.evolution.variation import variation_requests
+from sugarbush.generators.interface import Answer, Request, VariationRequest
+from sugarbush.privacy.data_types import Released
 from tests.settings import params
 from tests.unit.evolution.test_evolve import SCHEMA, Drifting, first, run
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.density import select_by_density
-from sugarbush.evolution.select import select_by_rank
+from sugarbush.evolution.selection import select_by_rank
 from sugarbush.randomness import public_rng
 
 

@@ -11,18 +11,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import BudgetExceededError, GeneratorError
 from sugarbush.evolution import evolve as module
-from sugarbush.evolution.evolve import Ballot, Evolution, Voters, Writer, count_votes, evolve
+from sugarbush.evolution.evolve import (
+    Evolution,
+    PrivateEmbeddings,
+    VotingSession,
+    Writer,
+    count_votes,
+    evolve,
+)
+from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
-from sugarbush.evolution.scores import RESOLUTION
-from sugarbush.llm.client import Answer, Problem, Request, VariationRequest
-from sugarbush.privacy.draws import open_draws
+from sugarbush.generators.interface import Answer, Problem, Request, VariationRequest
+from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import DiscreteGaussian
-from sugarbush.privacy.kinds import Private, Released
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.unit import Unit
-from sugarbush.schema import Attribute, Schema
 from tests.settings import params
 
 SCHEMA = Schema(
@@ -77,23 +84,27 @@ def first(count: int = 12, labels: Sequence[int] | None = None) -> Population:
     )
 
 
-def ballot(state: Path, *, cap: float = 100.0, stddev: float = 8.0, voters: int = 400) -> Ballot:
+def voting(
+    state: Path, *, cap: float = 100.0, stddev: float = 8.0, voters: int = 400
+) -> VotingSession:
     ledger = Ledger(
         state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6
     )  # fmt: skip
     places = encode([str(float(TARGET))] * voters)
-    return Ballot(
-        voters=Private(Voters(places, np.zeros(voters, dtype=np.int64))),
-        stddev=stddev, ledger=ledger, stage="evolve@maple", sketch=(),
+    return VotingSession(
+        voters=Private(PrivateEmbeddings(places, np.zeros(voters, dtype=np.int64))),
+        stddev=stddev, ledger=ledger, stage="evolve@maple", dataset_fingerprint=(),
     )  # fmt: skip
 
 
 def run(
     state: Path, *, generator: Any = None, forced: bool = False, start: Population | None = None,
-    own: Ballot | None = None, dropped: float = 0.2, encode: Any = encode, **changes: Any,
+    own: VotingSession | None = None, dropped: float = 0.2, encode: Any = encode, **changes: Any,
 ) -> Evolution:  # fmt: skip
     settings = params(**{f"evolve__maple__{k}": v for k, v in changes.items()}).evolve.maple
-    with open_draws(state, dataset="d", stage="evolve-maple", digest="x", forced=forced) as draws:
+    with open_result_store(
+        state, dataset="d", stage="evolve-maple", digest="x", forced=forced
+    ) as draws:
         return evolve(
             start or first(),
             ledger_ids=("metadata",),
@@ -101,7 +112,7 @@ def run(
             schema=SCHEMA,
             writer=Writer(generator=generator or Drifting(), max_dropped_share=dropped),
             encode=encode,
-            ballot=own or ballot(state),
+            voting=own or voting(state),
             draws=draws,
             seed=1,
             say=lambda line: None,
@@ -109,16 +120,16 @@ def run(
 
 
 def charges(state: Path) -> int:
-    return len(ballot(state).ledger.entries())
+    return len(voting(state).ledger.entries())
 
 
 def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> None:
     """At the noise of one record each, three would cost more than a cap that one is within."""
-    own = ballot(tmp_path, stddev=40.0)
+    own = voting(tmp_path, stddev=40.0)
     run(tmp_path, rounds=1, own=replace(own, records_per_unit=3))
     (entry,) = own.ledger.entries()
     assert entry.event == DiscreteGaussian(stddev=40.0, sensitivity=3)
-    tight = ballot(tmp_path / "tight", stddev=8.0, cap=1.0)
+    tight = voting(tmp_path / "tight", stddev=8.0, cap=1.0)
     with pytest.raises(BudgetExceededError):
         run(tmp_path / "tight", rounds=1, own=replace(tight, records_per_unit=3))
     assert not tight.ledger.entries()
@@ -126,15 +137,17 @@ def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> Non
 
 def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> None:
     """The best candidate: only one of them is nearest to records that are all alike."""
-    found = run(tmp_path, rounds=20, own=ballot(tmp_path, stddev=40.0))
+    found = run(tmp_path, rounds=20, own=voting(tmp_path, stddev=40.0))
     start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
     assert start > 45
     assert end < 8
 
 
 def test_scores_pull_them_too_and_are_charged_in_their_own_unit(tmp_path: Path) -> None:
-    own = ballot(tmp_path, stddev=20.0 * RESOLUTION)
-    at_target = Voters(on_a_circle([str(float(TARGET))] * 400), np.zeros(400, dtype=np.int64))
+    own = voting(tmp_path, stddev=20.0 * RESOLUTION)
+    at_target = PrivateEmbeddings(
+        on_a_circle([str(float(TARGET))] * 400), np.zeros(400, dtype=np.int64)
+    )
     settings = {"rounds": 12, "selection": "herded", "score_width": 0.05, "encode": on_a_circle}
     found = run(tmp_path, own=replace(own, voters=Private(at_target)), **settings)
     again = run(tmp_path, own=replace(own, voters=Private(at_target)), **settings)
@@ -149,7 +162,7 @@ def test_scores_pull_them_too_and_are_charged_in_their_own_unit(tmp_path: Path) 
 def test_scores_that_the_cap_does_not_allow_are_refused_before_anything_is_written(
     tmp_path: Path,
 ) -> None:
-    own, generator = ballot(tmp_path, stddev=2.0 * RESOLUTION, cap=1.0), Drifting()
+    own, generator = voting(tmp_path, stddev=2.0 * RESOLUTION, cap=1.0), Drifting()
     with pytest.raises(BudgetExceededError):
         run(tmp_path, own=own, rounds=1, selection="herded", generator=generator)
     assert not own.ledger.entries()
@@ -258,17 +271,17 @@ def test_a_vote_past_the_cap_is_refused_before_anything_is_drawn(
 
     monkeypatch.setattr("sugarbush.privacy.mechanisms.discrete_gaussian", never)
     with pytest.raises(BudgetExceededError):
-        run(tmp_path, rounds=2, own=ballot(tmp_path, cap=0.1))
+        run(tmp_path, rounds=2, own=voting(tmp_path, cap=0.1))
     assert charges(tmp_path) == 0
 
 
 def test_a_run_that_the_cap_cannot_carry_to_its_end_pays_for_nothing(tmp_path: Path) -> None:
     """The cap has room for one vote of eight: none is drawn, and no text is asked for."""
     generator = Drifting()
-    own = ballot(tmp_path)
+    own = voting(tmp_path)
     room = own.ledger.total(*[DiscreteGaussian(stddev=own.stddev)]) * 1.01
     with pytest.raises(BudgetExceededError):
-        run(tmp_path, rounds=8, own=ballot(tmp_path, cap=room), generator=generator)
+        run(tmp_path, rounds=8, own=voting(tmp_path, cap=room), generator=generator)
     assert charges(tmp_path) == 0
     assert generator.asked == 0
 
@@ -329,10 +342,12 @@ def test_one_record_moves_one_vote_by_one_over_all_labels_together(
     candidates, labels = encode(["1", "1", "5", "9"]), np.array([0, 1, 1, 0])
 
     def votes(records: list[str], of: list[int]) -> NDArray[np.int64]:
-        own = ballot(tmp_path)
-        voters = Private(Voters(encode(records).reshape(-1, 2), np.array(of, dtype=np.int64)))
+        own = voting(tmp_path)
+        voters = Private(
+            PrivateEmbeddings(encode(records).reshape(-1, 2), np.array(of, dtype=np.int64))
+        )
         counted = count_votes(
-            Ballot(**{**vars(own), "voters": voters}), candidates, labels, by_label=by_label,
+            VotingSession(**{**vars(own), "voters": voters}), candidates, labels, by_label=by_label,
             run="r",
         )  # fmt: skip
         return counted.value

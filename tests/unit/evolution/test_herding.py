@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.herding import herd
-from sugarbush.evolution.scores import summed_scores
-from sugarbush.evolution.select import select_by_rank
+from sugarbush.evolution.kernel_scores import summed_scores
+from sugarbush.evolution.selection import select_by_rank
 from sugarbush.randomness import public_rng
 
 WIDTH = 0.2

@@ -8,7 +8,7 @@ import pytest
 from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError, StorageError
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, NonPrivate
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.ledger import Ledger, keyed_sketch
+from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
 from sugarbush.privacy.unit import Unit
 
 VOTE = DiscreteGaussian(stddev=8.0)
@@ -21,8 +21,8 @@ def ledger_at(state: Path, **changes: object) -> Ledger:
     return Ledger(state, **(settings | changes))  # type: ignore[arg-type]
 
 
-def charge(ledger: Ledger, event=VOTE, sketch: tuple[str, ...] = ()) -> str:
-    return ledger.charge(event, stage="evolve", run="r", sketch=sketch)
+def charge(ledger: Ledger, event=VOTE, dataset_fingerprint: tuple[str, ...] = ()) -> str:
+    return ledger.charge(event, stage="evolve", run="r", dataset_fingerprint=dataset_fingerprint)
 
 
 def test_a_charge_is_on_disk_when_it_returns(tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_charges_per_user_are_not_added_to_charges_per_record(tmp_path: Path) ->
 
 def test_who_a_person_is_stays_what_it_was(tmp_path: Path) -> None:
     """A customer less may bring other records of the household in: no household less."""
-    charge(ledger_at(tmp_path, unit=Unit.USER, whose="customer"))
-    charge(ledger_at(tmp_path, unit=Unit.USER, whose="customer"))
-    household = ledger_at(tmp_path, unit=Unit.USER, whose="household")
+    charge(ledger_at(tmp_path, unit=Unit.USER, user_column="customer"))
+    charge(ledger_at(tmp_path, unit=Unit.USER, user_column="customer"))
+    household = ledger_at(tmp_path, unit=Unit.USER, user_column="household")
     with pytest.raises(LedgerError, match=r"'customer', which cannot be added .* 'household'"):
         charge(household)
     assert len(household.entries()) == 2
@@ -130,31 +130,37 @@ def test_a_dataset_name_cannot_leave_the_ledger_folder(tmp_path: Path, name: str
 def test_a_known_corpus_under_a_new_name_is_refused(tmp_path: Path) -> None:
     key = state_key(tmp_path)
     texts = [f"letter number {i}" for i in range(300)]
-    charge(ledger_at(tmp_path), sketch=keyed_sketch(texts, key=key))
-    changed = keyed_sketch([*texts[10:], "one more", "and another"], key=key)
+    charge(ledger_at(tmp_path), dataset_fingerprint=make_dataset_fingerprint(texts, key=key))
+    changed = make_dataset_fingerprint([*texts[10:], "one more", "and another"], key=key)
     with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
-        charge(ledger_at(tmp_path, dataset="fresh"), sketch=changed)
+        charge(ledger_at(tmp_path, dataset="fresh"), dataset_fingerprint=changed)
     with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
-        charge(ledger_at(tmp_path, dataset="fresh", purpose="benchmark"), sketch=changed)
-    grown = keyed_sketch([f"letter number {i}" for i in range(1500)], key=key)
+        charge(
+            ledger_at(tmp_path, dataset="fresh", purpose="benchmark"), dataset_fingerprint=changed
+        )
+    grown = make_dataset_fingerprint([f"letter number {i}" for i in range(1500)], key=key)
     with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):  # misses 1 in 10^4
-        charge(ledger_at(tmp_path, dataset="fresh"), sketch=grown)
-    other = keyed_sketch([f"another corpus, line {i}" for i in range(300)], key=key)
-    charge(ledger_at(tmp_path, dataset="fresh"), sketch=other)
+        charge(ledger_at(tmp_path, dataset="fresh"), dataset_fingerprint=grown)
+    other = make_dataset_fingerprint([f"another corpus, line {i}" for i in range(300)], key=key)
+    charge(ledger_at(tmp_path, dataset="fresh"), dataset_fingerprint=other)
 
 
 def test_snapshots_of_a_dataset_share_its_cap(tmp_path: Path) -> None:
     key = state_key(tmp_path)
-    charge(ledger_at(tmp_path), sketch=keyed_sketch(["a", "b"], key=key))
+    charge(ledger_at(tmp_path), dataset_fingerprint=make_dataset_fingerprint(["a", "b"], key=key))
     before = ledger_at(tmp_path).total()
-    charge(ledger_at(tmp_path), sketch=keyed_sketch(["c", "d"], key=key))
+    charge(ledger_at(tmp_path), dataset_fingerprint=make_dataset_fingerprint(["c", "d"], key=key))
     assert ledger_at(tmp_path).total() > before
 
 
 def test_a_sketch_depends_on_the_key_and_on_no_order(tmp_path: Path) -> None:
     key, other = state_key(tmp_path / "one"), state_key(tmp_path / "two")
-    assert keyed_sketch(["a", "b", "a"], key=key) == keyed_sketch(["b", "a"], key=key)
-    assert not set(keyed_sketch(["a"], key=key)) & set(keyed_sketch(["a"], key=other))
+    assert make_dataset_fingerprint(["a", "b", "a"], key=key) == make_dataset_fingerprint(
+        ["b", "a"], key=key
+    )
+    assert not set(make_dataset_fingerprint(["a"], key=key)) & set(
+        make_dataset_fingerprint(["a"], key=other)
+    )
 
 
 def test_the_state_is_closed_to_others(tmp_path: Path) -> None:
@@ -222,15 +228,19 @@ def test_a_larger_delta_makes_no_room_under_the_cap(tmp_path: Path) -> None:
 def test_a_purpose_has_no_budget_of_its_own_for_a_known_corpus(
     tmp_path: Path, first: str, second: str
 ) -> None:
-    sketch = keyed_sketch([f"letter {i}" for i in range(100)], key=state_key(tmp_path))
-    charge(ledger_at(tmp_path, purpose=first), sketch=sketch)
+    dataset_fingerprint = make_dataset_fingerprint(
+        [f"letter {i}" for i in range(100)], key=state_key(tmp_path)
+    )
+    charge(ledger_at(tmp_path, purpose=first), dataset_fingerprint=dataset_fingerprint)
     with pytest.raises(LedgerError, match=f"known to the ledger as 'letters' .{first}."):
-        charge(ledger_at(tmp_path, purpose=second), sketch=sketch)
+        charge(ledger_at(tmp_path, purpose=second), dataset_fingerprint=dataset_fingerprint)
 
 
 def test_white_space_and_case_make_no_other_corpus(tmp_path: Path) -> None:
     key = state_key(tmp_path)
-    assert keyed_sketch(["Dear  Shop\n"], key=key) == keyed_sketch(["dear shop"], key=key)
+    assert make_dataset_fingerprint(["Dear  Shop\n"], key=key) == make_dataset_fingerprint(
+        ["dear shop"], key=key
+    )
 
 
 def test_an_entry_whose_end_was_cut_off_is_not_forgotten(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from dp_accounting.rdp import RdpAccountant
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian
-from sugarbush.privacy.plan import Part, Subsampling, make_plan, with_subsampling
 
 YELP = 1.9e6  # records; batch 4096, 50 epochs (Yue et al. 2023)
 RATE, STEPS, DELTA = 4096 / YELP, 23193, 1 / (YELP * math.log(YELP))
@@ -18,7 +18,7 @@ RATE, STEPS, DELTA = 4096 / YELP, 23193, 1 / (YELP * math.log(YELP))
 def plan_of(*parts, subsampled, target=1.0, delta=1e-6):
     """The plan of (name, share, draws), then with the steps of some of them."""
     plan = make_plan(
-        [Part(name=name, share=share, draws=draws) for name, share, draws in parts],
+        [BudgetRequest(name=name, share=share, draws=draws) for name, share, draws in parts],
         epsilon=target,
         delta=delta,
     )
@@ -54,12 +54,12 @@ def test_the_whole_plan_meets_the_target_and_nobody_elses_noise_depends_on_the_s
     plans = [plan_of(*parts, subsampled={"dpft": steps}) for steps in [(0.05, 200), (0.01, 900)]]
     for plan in plans:
         assert 0.99 < plan.epsilon <= 1
-        assert [type(a.event) for a in plan.allotments] == [
+        assert [type(a.event) for a in plan.allocations] == [
             GaussianDp,
             DiscreteGaussian,
             PoissonGaussian,
         ]
-        assert epsilon([a.event for a in plan.allotments], delta=1e-6) == plan.epsilon
+        assert epsilon([a.event for a in plan.allocations], delta=1e-6) == plan.epsilon
         for name in ("aim", "votes"):
             assert plan.of(name) == plain.of(name)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from sugarbush.privacy.plan import Part, make_plan, mu_of
+from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 
 DELTA = 1e-6
 AIM_SHARE = 0.1
@@ -15,8 +15,8 @@ AIM_SHARE = 0.1
 def planned(epsilon: float, rounds: int) -> float:
     """The votes' sigma in our plan."""
     parts = [
-        Part(name="metadata", share=AIM_SHARE, draws=0),
-        Part(name="votes", share=1 - AIM_SHARE, draws=rounds),
+        BudgetRequest(name="metadata", share=AIM_SHARE, draws=0),
+        BudgetRequest(name="votes", share=1 - AIM_SHARE, draws=rounds),
     ]
     return make_plan(parts, epsilon=epsilon, delta=DELTA).of("votes").stddev
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sugarbush.llm.client import Usage
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.generators.interface import Usage
 from sugarbush.params import Purpose
+from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
+from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
-from sugarbush.privacy.kinds import Released
 from sugarbush.privacy.ledger import Entry
-from sugarbush.privacy.plan import Part, Plan, make_plan
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import (
     FINAL,
@@ -31,7 +32,6 @@ from sugarbush.report.model import (
     Spend,
     SyntheticText,
 )
-from sugarbush.schema import Attribute, Schema
 
 SCHEMA = Schema(
     subject="customer-service dialogues",
@@ -68,13 +68,16 @@ def entry(id_: str, event: Any, stage: str) -> Entry:
     return Entry(
         id=id_, time="2026-11-20T09:30:00+00:00", unit=Unit.RECORD, stage=stage,
         run="secret-run-digest", event=event, delta=1e-6,
-        sketch=("secret-sketch",),
+        dataset_fingerprint=("secret-sketch",),
     )  # fmt: skip
 
 
 @cache
-def the_plan() -> Plan:
-    parts = [Part(name="metadata", share=0.1, draws=0), Part(name="votes", share=0.9, draws=2)]
+def the_plan() -> BudgetPlan:
+    parts = [
+        BudgetRequest(name="metadata", share=0.1, draws=0),
+        BudgetRequest(name="votes", share=0.9, draws=2),
+    ]
     return make_plan(parts, epsilon=1.0, delta=1e-6)
 
 

@@ -61,10 +61,10 @@ def test_an_infinite_epsilon_is_said_in_words_and_valid_json() -> None:
     assert "infinity" in card_markdown(card)
 
 
-@pytest.mark.parametrize(("unit", "whose"), [(Unit.RECORD, "a record"), (Unit.USER, "a person")])
-def test_what_all_releases_of_a_dataset_promise_together_is_said(unit: Unit, whose: str) -> None:
+@pytest.mark.parametrize(("unit", "whom"), [(Unit.RECORD, "a record"), (Unit.USER, "a person")])
+def test_what_all_releases_of_a_dataset_promise_together_is_said(unit: Unit, whom: str) -> None:
     said = card_markdown(release_card(release(dataset_epsilon=1.46, cap=4.0, unit=unit)))
-    assert f"epsilon 1.46 of a cap of 4. It is what holds for {whose} that was there each" in said
+    assert f"epsilon 1.46 of a cap of 4. It is what holds for {whom} that was there each" in said
 
 
 def test_where_records_vote_the_rounding_of_the_encoder_is_said_to_be_unaccounted_for() -> None:

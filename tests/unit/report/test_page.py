@@ -6,10 +6,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import InvariantError
-from sugarbush.llm.client import Usage
+from sugarbush.generators.interface import Usage
 from sugarbush.params import Purpose
-from sugarbush.privacy.kinds import Released
+from sugarbush.privacy.data_types import Released
 from sugarbush.report.model import (
     FINAL,
     REAL,
@@ -25,7 +26,6 @@ from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.plots import vote_ranks
 from sugarbush.report.svg import Scale, thinned
 from sugarbush.report.tables import survivors_table, votes_table
-from sugarbush.schema import Attribute, Schema
 from tests.unit.report.sample import VOTE_IDS, internal_data, public_data, release
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>'&\"`{{ 7*7 }}</textarea>"

@@ -1,0 +1,151 @@
+"""The grid of arms and epsilons, replayed in memory: many seeds, intervals over whole runs.
+
+    python -m research.sweep settings/sweep.yaml       # prepares and embeds the sets
+    python -m research.arms settings/sweep.yaml --seeds 10
+
+Writes reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, as a sweep
+does, and runs.csv, every run by itself. A figure is the mean over seeds, its interval 95% by
+Student's t over seeds: noise, table, prompts and selection are all drawn anew. The same texts are
+held out at all seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from research.benchmark_dataset import METRICS, BenchmarkDataset, grounds
+from research.page import write_page
+from research.replay import Measured, Variant, replay
+from sugarbush.params import PromptContent
+from sugarbush.paths import atomic_file
+from sugarbush.report.model import FINAL
+
+AUGPE: Mapping[str, Any] = {
+    "start": "labels", "prompt": PromptContent.INDEPENDENT, "by_label": True
+}  # fmt: skip
+ONCE: Mapping[str, Any] = {"rounds": 0, "variations": 1}
+PUBLIC: Mapping[str, Any] = {"start": "nothing", "prompt": PromptContent.INDEPENDENT}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How large every arm is: candidates of a vote, of which one in `variations` survives.
+
+    `texts` of every final set are measured.
+    """
+
+    candidates: int
+    variations: int
+    texts: int
+
+
+def arms_of(scale: Scale) -> dict[str, Variant]:
+    """Arms at equal rounds, candidates, variations and calls; `augpe-10` has its own rounds."""
+    size = {"candidates": scale.candidates, "variations": scale.variations}
+    survivors = scale.candidates // scale.variations
+    once = size | {"candidates": survivors} | ONCE
+    return {
+        "public": Variant(**(once | PUBLIC)),
+        "nonprivate": Variant(**size),
+        "maple": Variant(**size),
+        "augpe": Variant(**size, **AUGPE),
+        "maple-zero": Variant(**once),
+        "maple-M": Variant(**size, prompt=PromptContent.METADATA),
+        "maple-E": Variant(**size, prompt=PromptContent.EXAMPLES),
+        "maple-weak": Variant(**size, attributes=("product_group", "region")),
+        "sugarbush": Variant(**size, score_width=0.2, select="herded"),
+        "augpe-10": Variant(**AUGPE, rounds=10, variations=7, candidates=7 * survivors),
+    }
+
+
+# The one epsilon of arms that draw no noise.
+FIXED = {"public": 0.0, "nonprivate": math.inf}
+WHERE = {"mauve": ("mauve", "encoder"), "mauve_tfidf": ("mauve", "tf-idf"),
+         "mean_jsd": ("mean", "attribute")}  # fmt: skip
+
+
+def runs(
+    ground: BenchmarkDataset, arms: Mapping[str, Variant], *, epsilons: Sequence[float],
+    slow: Sequence[float], seeds: int,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """A row a figure of every run; arms of ten rounds at the epsilons `slow` alone.
+
+    Seed by seed, so that a run that is stopped has whole seeds.
+    """
+    for seed in range(seeds):
+        for arm, variant in arms.items():
+            if not set(variant.attributes or ()) <= set(ground.schema.names):
+                continue
+            for epsilon in (FIXED[arm],) if arm in FIXED else epsilons:
+                if variant.rounds >= 10 and epsilon not in slow:
+                    continue
+                point = {"set": ground.name, "arm": arm, "method": arm, "epsilon": epsilon,
+                         "run": seed}  # fmt: skip
+                for found in replay(ground, variant, epsilon=epsilon, seed=seed, by_round=True):
+                    yield from (point | row for row in _rows(found, texts=ground.texts))
+
+
+def _rows(found: Measured, *, texts: int) -> Iterator[dict[str, Any]]:
+    own = {"round": FINAL if found.round is None else found.round, "calls": found.calls}
+    for name in METRICS:
+        metric, space = WHERE[name]
+        yield own | {"metric": metric, "space": space, "value": found.figures[name]}
+    yield own | {"metric": "texts", "space": "text", "value": min(found.texts, texts)}
+
+
+def averaged(rows: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds with their intervals, in the columns of a sweep's page."""
+    keys = ["set", "arm", "method", "epsilon", "round", "metric", "space"]
+    found = rows.groupby(keys, sort=False).agg(
+        value=("value", "mean"), sd=("value", "std"), n=("value", "size"), calls=("calls", "mean")
+    )
+    reach = student.ppf(0.975, found["n"] - 1) * found["sd"] / found["n"] ** 0.5
+    # Shares, MAUVE and the root of the divergence end at 1: so do their intervals.
+    most = np.where(found["value"] > 1, math.inf, 1)  # perplexities and counts have no end
+    found["low"] = (found["value"] - reach).clip(lower=0)
+    found["high"] = (found["value"] + reach).clip(upper=most)
+    return found.drop(columns=["sd", "n"]).reset_index().assign(seed=0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sweep", type=Path)
+    parser.add_argument("--sets", nargs="*", help="of the sweep; all unless given")
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 4.0, 8.0])
+    parser.add_argument("--slow", type=float, nargs="*", default=[1.0], help="of augpe-10")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--records", type=int, default=2000, help="private records at most")
+    parser.add_argument("--arms", nargs="*", help="all unless given")
+    parser.add_argument("--candidates", type=int, default=400, help="of a vote")
+    parser.add_argument("--variations", type=int, default=4)
+    parser.add_argument("--texts", type=int, default=100, help="of a final set are measured")
+    parser.add_argument("--keep", action="store_true", help="go on where a stopped run was")
+    asked = parser.parse_args()
+    scale = Scale(candidates=asked.candidates, variations=asked.variations, texts=asked.texts)
+    arms = {k: v for k, v in arms_of(scale).items() if asked.arms is None or k in asked.arms}
+    begun, rows = time.process_time(), list[dict[str, Any]]()
+    for ground in grounds(
+        asked.sweep, sets=asked.sets, records=asked.records, texts=scale.texts, keep=asked.keep
+    ):
+        rows += runs(ground, arms, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds)
+    figures = averaged(pd.DataFrame(rows))
+    name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
+    intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"
+    page = write_page(name, figures, intervals=intervals, base=Path())
+    with atomic_file(page.with_name("runs.csv")) as path:
+        pd.DataFrame(rows).to_csv(path, index=False)
+    print(f"{page}: {asked.seeds} seeds, {time.process_time() - begun:.0f} CPU-s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""The arms: what each trains on, and how. All start from one model, trained on the public texts."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from research.leakage.corpus import Corpus, Planted
+from research.leakage.grid import Arm, Grid, Point, Training
+from research.leakage.start import MICRO_BATCH_TOKENS, Start, learning_at
+from sugarbush.privacy.accounting import Relation, epsilon
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.randomness import seed_of
+from sugarbush.training.crt.confidentiality import bayesian, noise_for
+from sugarbush.training.crt.marked import marked_units
+from sugarbush.training.crt.policies import make_public_policy
+from sugarbush.training.crt.screening import Screened, screen
+from sugarbush.training.crt.selective import SelectiveMechanism, train_selectively, true_cost
+from sugarbush.training.crt.sentences import sentences_of
+from sugarbush.training.crt.train import PublicPass, train_by_crt
+from sugarbush.training.dpsgd.checkpoints import Checkpoints
+from sugarbush.training.dpsgd.data import probe_examples
+from sugarbush.training.dpsgd.language_modelling import Example
+from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
+from sugarbush.training.dpsgd.sampling import make_schedule
+from sugarbush.training.dpsgd.train import Clipping, Mechanism, Performance, train
+
+PERFORMANCE = Performance(
+    micro_batch_tokens=MICRO_BATCH_TOKENS,
+    bfloat16=False,
+    clipping=Clipping.BOOK_KEEPING,
+    checkpoint_every=10**9,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A trained model, its noise multiplier (0: none), and what it promises at `delta`.
+
+    `epsilon` is of adding or removing a record (dpsgd), Bayesian (crt), of a secret where the
+    policy misses none (sdp at gamma 0), or 0 (public); infinite for the others.
+    """
+
+    model: Any
+    noise: float
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A point with all that its training needs.
+
+    `key` is the point's. `delta_2` bounds the share of secrets that the conservative policy lets
+    through. `scratch` holds checkpoints, and may be deleted once the arm is trained.
+    """
+
+    grid: Grid
+    point: Point
+    key: str
+    start: Start
+    corpus: Corpus
+    planted: Planted
+    delta_2: float
+    ledger: Ledger
+    scratch: Path
+
+    @property
+    def training(self) -> Training:
+        return self.grid.models[self.point.model].training
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """Whom a training is charged to."""
+        return {"ledger": self.ledger, "stage": "leakage", "run": self.key}
+
+    def screened(self, conservative: str | None = None) -> Screened:
+        """The planted texts after the policy that overlooks some canaries."""
+        return screen(
+            Private(self.planted.texts),
+            policy=self.planted.policy,
+            conservative=make_public_policy(conservative),
+            known=sentences_of(self.corpus.public),
+        )
+
+    @property
+    def rehearsal(self) -> list[Example]:
+        """The public texts, which come again in each public pass."""
+        return [example for (example,) in self.start.examples(self.corpus.public)]
+
+    def units(self, texts: Private[str]) -> Private[Any]:
+        return texts.map_batch(self.start.examples)
+
+
+def train_arm(trial: Trial) -> Trained:
+    """Train a copy of the first model by the arm of the trial's point."""
+    model = copy.deepcopy(trial.start.model)
+    match trial.point.arm:
+        case Arm.PUBLIC:
+            return _on_public(model, trial)
+        case Arm.NONPRIVATE | Arm.REDACT_ONLY:
+            return _ordinarily(model, trial)
+        case Arm.SDP:
+            return _selectively(model, trial)
+        case Arm.DPSGD:
+            return _by_dpsgd(model, trial)
+        case Arm.CRT | Arm.CRT_CONSERVATIVE:
+            return _by_crt(model, trial)
+
+
+def _on_public(model: Any, trial: Trial) -> Trained:
+    """The passes over the public texts that the confidential arms make, and nothing else.
+
+    What those alone add to the first model is no merit of a confidential arm.
+    """
+    for epoch in range(round(trial.training.noisy_epochs)):
+        train_on_public(
+            model,
+            trial.rehearsal,
+            learning=learning_at(trial.training.learning_rate),
+            epochs=1,
+            batch_size=trial.training.batch_size,
+            micro_batch_tokens=MICRO_BATCH_TOKENS,
+            bfloat16=False,
+            seed=seed_of(trial.point.seed, "epoch", epoch),
+        )
+    return Trained(model=model, noise=0.0, epsilon=0.0, delta=trial.grid.delta)
+
+
+def _ordinarily(model: Any, trial: Trial) -> Trained:
+    redacted = trial.point.arm is Arm.REDACT_ONLY
+    texts = trial.screened().texts if redacted else Private(trial.planted.texts)
+    train_without_privacy(
+        model,
+        trial.units(texts),
+        learning=learning_at(trial.training.learning_rate),
+        epochs=trial.training.epochs,
+        batch_size=trial.training.batch_size,
+        micro_batch_tokens=MICRO_BATCH_TOKENS,
+        bfloat16=False,
+        seed=trial.point.seed,
+        **trial.run,
+    )
+    return Trained(model=model, noise=0.0, epsilon=math.inf, delta=trial.grid.delta)
+
+
+def _by_dpsgd(model: Any, trial: Trial) -> Trained:
+    mechanism = noisy_mechanism(trial, gamma=1.0, relation=Relation.ADD_OR_REMOVE_ONE)
+    train(model, trial.units(Private(trial.planted.texts)), **_noisy(trial, mechanism))
+    delta = trial.grid.delta
+    return Trained(
+        model=model,
+        noise=mechanism.noise_multiplier,
+        epsilon=epsilon([mechanism.event], delta=delta),
+        delta=delta,
+    )
+
+
+def _by_crt(model: Any, trial: Trial) -> Trained:
+    """The noise is made for the grid's delta; what the public part may show comes on top of it."""
+    conservative = trial.grid.conservative if trial.point.arm is Arm.CRT_CONSERVATIVE else None
+    gamma = accounted_gamma(trial.grid, trial.point)
+    mechanism = noisy_mechanism(trial, gamma=gamma, relation=Relation.REPLACE_ONE)
+    views, private = trial.screened(conservative).parts()
+    train_by_crt(
+        model,
+        public=trial.units(views),
+        private=trial.units(private),
+        public_pass=PublicPass(
+            learning=learning_at(trial.training.learning_rate),
+            batch_size=trial.training.batch_size,
+            seed=trial.point.seed,
+        ),
+        rehearsal=trial.rehearsal,
+        **_noisy(trial, mechanism),
+    )
+    delta_2 = trial.delta_2 if conservative else 0.0
+    delta = trial.grid.delta + delta_2
+    promised = bayesian(mechanism.event, gamma=gamma, delta=delta, delta_2=delta_2)
+    return Trained(
+        model=model, noise=mechanism.noise_multiplier, epsilon=promised.epsilon, delta=delta
+    )
+
+
+def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
+    return {
+        "mechanism": mechanism,
+        "learning": learning_at(trial.training.noisy_learning_rate),
+        "performance": PERFORMANCE,
+        "probe": probe_examples(len(trial.start.tokenizer), max_length=trial.start.context),
+        "checkpoints": Checkpoints(trial.scratch / "checkpoints"),
+        **trial.run,
+    }
+
+
+def _selectively(model: Any, trial: Trial) -> Trained:
+    """With the noise multiplier that CRT has at the same batch, on gradients and on states."""
+    grid, training, planted = trial.grid, trial.training, trial.planted
+    schedule = make_schedule(
+        batch_size=training.batch_size, epochs=training.epochs, unit_count=len(planted.texts)
+    )
+    noise = noise_for(
+        grid.epsilons[0], gamma=grid.gammas[1], delta=grid.delta, rate=schedule.rate,
+        steps=schedule.steps,
+    )  # fmt: skip
+    mechanism = SelectiveMechanism(
+        rate=schedule.rate,
+        steps=schedule.steps,
+        expected_batch_size=schedule.expected_batch_size,
+        gradient_noise=noise,
+        state_noise=noise,
+        clip_norm=training.selective_clip_norm,
+        state_clip_norm=training.selective_clip_norm,
+    )
+    units: Private[Any] = Private(planted.texts).map_batch(
+        lambda own: marked_units(
+            own,
+            policy=planted.policy,
+            tokenizer=trial.start.tokenizer,
+            max_length=trial.start.context,
+        )
+    )
+    train_selectively(
+        model,
+        units,
+        mechanism=mechanism,
+        learning=learning_at(training.learning_rate),
+        **trial.run,
+    )
+    rate_of_misses = sum(planted.missed) / len(planted.missed)
+    cost = true_cost(mechanism, gamma=rate_of_misses, delta=grid.delta)
+    return Trained(model=model, noise=noise, epsilon=cost.epsilon, delta=grid.delta)
+
+
+def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechanism:
+    """DP-SGD for the point's epsilon. The number of texts is a setting of the grid."""
+    assert trial.point.epsilon is not None
+    grid, training = trial.grid, trial.training
+    schedule = make_schedule(
+        batch_size=training.noisy_batch_size,
+        epochs=training.noisy_epochs,
+        unit_count=grid.sets[trial.point.set_name].members + grid.canaries * grid.repeats,
+    )
+    return Mechanism(
+        rate=schedule.rate,
+        steps=schedule.steps,
+        repeatable_steps=0,
+        noise_multiplier=noise_for(
+            trial.point.epsilon, gamma=gamma, delta=grid.delta, rate=schedule.rate,
+            steps=schedule.steps, relation=relation,
+        ),
+        clip_norm=training.clip_norm,
+        expected_batch_size=schedule.expected_batch_size,
+        relation=relation,
+    )  # fmt: skip
+
+
+def accounted_gamma(grid: Grid, point: Point) -> float:
+    """The miss rate that CRT's noise is made for."""
+    return max(point.gamma or 0.0, smallest_gamma(grid))
+
+
+def smallest_gamma(grid: Grid) -> float:
+    """The smallest miss rate that CRT's noise is made for; the figure over epsilon is at it."""
+    return grid.gammas[1]

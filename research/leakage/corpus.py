@@ -1,0 +1,73 @@
+"""The texts of a set, the canaries among them, and a policy that overlooks some of those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from research.leakage.grid import Grid, Point, Sizes
+from sugarbush.audits.canaries import Canary, draw_canaries, inserted, missed
+from sugarbush.errors import InputError
+from sugarbush.randomness import hash_share, public_rng
+from sugarbush.training.crt.findings import Finding
+from sugarbush.training.crt.patterns import RegexDetector
+from sugarbush.training.crt.redact import Policy
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts taken as public, members, and others that nothing is trained on."""
+
+    public: list[str]
+    members: list[str]
+    others: list[str]
+
+
+def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
+    """The first of `texts` by their hash, each once; which of them are members is by `seed`.
+
+    Raises InputError when there are too few.
+    """
+    ordered = sorted(set(texts), key=hash_share)
+    wanted = sizes.public + sizes.members + sizes.others
+    if len(ordered) < wanted:
+        raise InputError(f"{sizes.file} has {len(ordered)} texts; the grid asks for {wanted}")
+    rest = ordered[sizes.public : wanted]
+    sides = [rest[place] for place in public_rng(seed, "sides").permutation(len(rest))]
+    return Corpus(ordered[: sizes.public], sides[: sizes.members], sides[sizes.members :])
+
+
+@dataclass(frozen=True)
+class Overlooking:
+    """The patterns, but for findings with one of `secrets` in them."""
+
+    secrets: tuple[str, ...]
+
+    def find(self, texts: Sequence[str]) -> list[list[Finding]]:
+        found = RegexDetector().find(texts)
+        return [
+            [f for f in own if not any(s in text[f.start : f.end] for s in self.secrets)]
+            for text, own in zip(texts, found, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Members with canaries among them, and a policy that overlooks a share gamma of those."""
+
+    texts: list[str]
+    canaries: list[Canary]
+    missed: list[bool]
+    policy: Policy
+
+
+def plant(corpus: Corpus, grid: Grid, point: Point) -> Planted:
+    """The arm's own corpus, before anything is trained on it."""
+    canaries = draw_canaries(count=grid.canaries, seed=point.seed)
+    overlooked = missed(canaries, gamma=point.gamma or 0.0, seed=point.seed)
+    return Planted(
+        texts=inserted(corpus.members, canaries, repeats=grid.repeats, seed=point.seed),
+        canaries=canaries,
+        missed=[canary in overlooked for canary in canaries],
+        policy=Policy([Overlooking(tuple(canary.secret for canary in overlooked))]),
+    )

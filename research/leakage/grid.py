@@ -1,0 +1,228 @@
+"""A grid of arms, miss rates and seeds, and its points: a trained model and what it gives away."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from research.sweep_points import Kind, Name, load_fields
+from sugarbush.errors import ParamsError
+from sugarbush.params import Purpose, Section
+from sugarbush.privacy.results import digest_of
+from sugarbush.training.crt.patterns import described
+
+
+class Arm(StrEnum):
+    """What a model is trained by.
+
+    `public`: the public texts alone. `crt` takes every text for private; `crt-conservative`
+    trains without noise on the sentences that a conservative policy calls public.
+    """
+
+    PUBLIC = "public"
+    NONPRIVATE = "nonprivate"
+    SDP = "sdp"
+    REDACT_ONLY = "redact-only"
+    DPSGD = "dpsgd"
+    CRT = "crt"
+    CRT_CONSERVATIVE = "crt-conservative"
+
+
+class Model(StrEnum):
+    """Which model. Selective DP-SGD needs the LSTM."""
+
+    GPT2 = "gpt2"
+    LSTM = "lstm"
+
+
+HEADS = 2  # of the GPT-2
+VERSION = 1  # to be raised when the figures of a point come to mean something else
+
+WITH_POLICY = {Arm.SDP, Arm.REDACT_ONLY, Arm.CRT, Arm.CRT_CONSERVATIVE}
+WITH_EPSILON = {Arm.DPSGD, Arm.CRT, Arm.CRT_CONSERVATIVE}
+
+
+def _different(values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """Twice the same would be counted as another seed. Raises ValueError."""
+    if len(set(values)) < len(values):
+        raise ValueError("one is named twice")
+    return values
+
+
+def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
+    if list(values) != sorted(values):
+        raise ValueError("they do not increase")
+    return values
+
+
+class Sizes(Section):
+    """A set: its parquet file, and how many texts are public, members, and held out.
+
+    `secrets`: the labels of the file's spans that are secrets, on which the conservative policy is
+    measured. `purpose` benchmark declares that everybody may read the file.
+    """
+
+    file: str
+    purpose: Purpose
+    public: Annotated[int, Field(ge=1)]
+    members: Annotated[int, Field(ge=4)]
+    others: Annotated[int, Field(ge=4)]
+    secrets: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class Shape(Section):
+    """The size of a model; `context` is the longest text in tokens. The LSTM has one layer."""
+
+    vocabulary: Annotated[int, Field(ge=258)]
+    context: Annotated[int, Field(ge=16)]
+    layers: Annotated[int, Field(ge=1)]
+    width: Annotated[int, Field(ge=2)]
+
+
+class Training(Section):
+    """Epochs and rates. Noisy arms have a batch and a rate of their own.
+
+    The public passes of the confidential arms take the ordinary batch and rate.
+    """
+
+    public_epochs: Annotated[float, Field(gt=0)]
+    epochs: Annotated[float, Field(gt=0)]
+    noisy_epochs: Annotated[float, Field(gt=0)]
+    batch_size: Annotated[int, Field(ge=1)]
+    noisy_batch_size: Annotated[int, Field(ge=1)]
+    learning_rate: Annotated[float, Field(gt=0)]
+    noisy_learning_rate: Annotated[float, Field(gt=0)]
+    clip_norm: Annotated[float, Field(gt=0)]
+    selective_clip_norm: Annotated[float, Field(gt=0)]
+
+
+class ModelGrid(Section):
+    """A model, how it is trained, and the arms that train it."""
+
+    arms: Annotated[tuple[Arm, ...], Field(min_length=1), AfterValidator(_different)]
+    shape: Shape
+    training: Training
+
+
+class Grid(Section):
+    """A grid file.
+
+    `epsilons`: the first one is that of the figures over gamma; the others are trained with at
+    `gammas[1]` for the figure over epsilon. `conservative` is the policy of `crt-conservative`.
+    """
+
+    kind: Literal[Kind.LEAKAGE]
+    sets: Annotated[dict[Name, Sizes], Field(min_length=1)]
+    models: Annotated[dict[Model, ModelGrid], Field(min_length=1)]
+    gammas: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=1)], ...],
+        Field(min_length=2),
+        AfterValidator(_different),
+        AfterValidator(_increasing),
+    ]
+    epsilons: Annotated[
+        tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1), AfterValidator(_different)
+    ]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    conservative: str
+    seeds: Annotated[int, Field(ge=1)]
+    canaries: Annotated[int, Field(ge=1)]
+    repeats: Annotated[int, Field(ge=1)]
+    groups: Annotated[int, Field(ge=4)]
+    group_size: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _require_what_the_attacks_need(self) -> Self:
+        for name, sizes in self.sets.items():
+            fewest = min(sizes.members, sizes.others)
+            if fewest < 2 * self.group_size:
+                raise ValueError(f"sets.{name}: {fewest} texts do not make two groups")
+        return self
+
+    @model_validator(mode="after")
+    def _require_models_that_can_be_made(self) -> Self:
+        gpt2 = self.models.get(Model.GPT2)
+        if gpt2 is not None and Arm.SDP in gpt2.arms:
+            raise ValueError("models.gpt2.arms: selective DP-SGD needs the LSTM")
+        if gpt2 is not None and gpt2.shape.width % HEADS:
+            raise ValueError(f"models.gpt2.shape.width: {HEADS} heads do not share it evenly")
+        return self
+
+
+class Point(Section):
+    """`gamma` None: no policy; `epsilon` None: no noise by a target."""
+
+    set_name: str
+    model: Model
+    arm: Arm
+    gamma: float | None
+    epsilon: float | None
+    seed: int
+
+    @property
+    def batch(self) -> str:
+        """What it is run with: the points of one set, model and seed share a corpus."""
+        return f"{self.set_name}/{self.model}/{self.seed}"
+
+    def key(self, grid: Grid, *, file: str) -> str:
+        """A digest of all that the point's figures follow from; `file` is that of the set's file.
+
+        The code that trains and attacks is in it by its VERSION, redaction by its patterns, and a
+        conservative policy that is a model by its name.
+        """
+        return digest_of(
+            version=VERSION,
+            file=file,
+            patterns=described(),
+            point=self.model_dump(mode="json"),
+            sizes=grid.sets[self.set_name].model_dump(mode="json"),
+            model=grid.models[self.model].model_dump(mode="json", exclude={"arms"}),
+            rest=grid.model_dump(
+                mode="json", exclude={"kind", "sets", "models", "gammas", "epsilons", "seeds"}
+            ),
+            noise_for=[grid.gammas[1], grid.epsilons[0]],
+        )
+
+
+def load_grid(path: Path) -> Grid:
+    """A grid file. Raises ParamsError naming file and key, also where a set is not public."""
+    try:
+        grid = Grid.model_validate(load_fields(path))
+    except ValidationError as error:
+        found = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in found["loc"])
+        said = found["msg"].removeprefix("Value error, ")
+        raise ParamsError(": ".join(filter(None, (str(path), where, said)))) from None
+    for name, sizes in grid.sets.items():
+        if sizes.purpose is not Purpose.BENCHMARK:
+            raise ParamsError(
+                f"{path}: sets.{name} is not declared public. Secrets are planted and models are "
+                "trained without noise here; set its purpose: benchmark if everybody may read it"
+            )
+    return grid
+
+
+def points(grid: Grid) -> Iterator[Point]:
+    """All points, seed by seed for each set and model, so that a stopped run has whole seeds."""
+    for set_name in grid.sets:
+        for model, own in grid.models.items():
+            for seed in range(grid.seeds):
+                for arm in own.arms:
+                    for gamma, epsilon in _conditions(arm, grid):
+                        yield Point(
+                            set_name=set_name, model=model, arm=arm, gamma=gamma, epsilon=epsilon,
+                            seed=seed,
+                        )  # fmt: skip
+
+
+def _conditions(arm: Arm, grid: Grid) -> Iterator[tuple[float | None, float | None]]:
+    first, *further = grid.epsilons
+    for gamma in dict.fromkeys(grid.gammas) if arm in WITH_POLICY else (None,):
+        yield gamma, first if arm in WITH_EPSILON else None
+    if arm in WITH_EPSILON:
+        for epsilon in further:
+            yield grid.gammas[1] if arm in WITH_POLICY else None, epsilon

@@ -1,0 +1,123 @@
+"""What a trained model of the grid can do, and what it gives away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from research.leakage.corpus import Corpus, Planted
+from research.leakage.grid import Grid
+from research.leakage.start import Start
+from sugarbush.audits.exposure import candidate_losses, ranked
+from sugarbush.audits.membership import Attack, attack, by_perplexity, by_reference, groups
+from sugarbush.training.crt.marked import marked_units
+from sugarbush.training.crt.patterns import RegexDetector
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.dpsgd.language_modelling import Example, pad_together, token_losses
+
+BATCH = 32
+Candidates = tuple[list[int], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Losses:
+    """A model's mean loss of a token, text by text, and its perplexity of held-out texts.
+
+    `outside` counts only what no pattern takes for a secret.
+    """
+
+    members: NDArray[np.float64]
+    others: NDArray[np.float64]
+    perplexity: float
+    outside: float
+
+
+def losses_of(model: Any, start: Start, corpus: Corpus) -> Losses:
+    """What all attacks but exposure are made of: of as many members as others."""
+    (members, _), (others, whole) = (
+        _mean_losses(model, start.examples(texts[: len(corpus.others)]))
+        for texts in (corpus.members, corpus.others)
+    )
+    marks = marked_units(
+        corpus.others,
+        policy=Policy([RegexDetector()]),
+        tokenizer=start.tokenizer,
+        max_length=start.context,
+    )
+    plain = [
+        (replace(example, given=mark.private),)
+        for (example,), (mark,) in zip(start.examples(corpus.others), marks, strict=True)
+    ]
+    return Losses(
+        members=members,
+        others=others,
+        perplexity=whole,
+        outside=_mean_losses(model, plain)[1],
+    )
+
+
+def attacks(
+    model: Any,
+    own: Losses,
+    before: Losses,
+    planted: Planted,
+    candidates: Candidates,
+    *,
+    grid: Grid,
+    seed: int,
+) -> dict[str, Any]:
+    """Exposure of the canaries, and membership of texts and of groups of them.
+
+    `before` are the losses of the first model, which saw neither side: the reference.
+    """
+    exposed = ranked(candidate_losses(model, *candidates), planted.canaries)
+    scores = [by_perplexity(own.members), by_perplexity(own.others)]
+    against = attack(
+        by_reference(own.members, before.members), by_reference(own.others, before.others)
+    )
+    grouped = attack(
+        *(
+            groups(side, count=grid.groups, size=grid.group_size, seed=2 * seed + place)
+            for place, side in enumerate(scores)
+        )
+    )
+    bits = np.array(exposed.bits)
+    return {
+        "perplexity": own.perplexity,
+        "perplexity_outside": own.outside,
+        "start_perplexity": before.perplexity,
+        "start_perplexity_outside": before.outside,
+        "exposure_mean": exposed.mean,
+        "exposure_highest": exposed.highest,
+        "exposure_missed": bits[planted.missed].round(2).tolist(),
+        **_named("membership", attack(*scores)),
+        **_named("reference", against),
+        **_named("group", grouped),
+    }
+
+
+def _named(name: str, found: Attack) -> dict[str, float]:
+    return {
+        f"{name}_accuracy": found.accuracy.value,
+        f"{name}_auc": found.auc.value,
+        f"{name}_tpr_1": found.true_positives_at_1_percent.value,
+    }
+
+
+@torch.inference_mode()
+def _mean_losses(model: Any, units: Sequence[tuple[Example]]) -> tuple[NDArray[np.float64], float]:
+    """Each text's mean loss, and the perplexity of all."""
+    model.eval()
+    sums, counts = [], []
+    for first in range(0, len(units), BATCH):
+        batch = pad_together([example for (example,) in units[first : first + BATCH]])
+        summed, counted = token_losses(model, batch)
+        sums.append(summed.double().numpy())
+        counts.append(counted.numpy())
+    total, count = np.concatenate(sums), np.concatenate(counts)
+    return total / count, float(np.exp(total.sum() / count.sum()))

@@ -1,0 +1,211 @@
+"""A batch of a leakage grid: plant canaries, train by each arm, attack, and keep the figures.
+
+    python -m research.leakage_batch settings/crt_figures.yaml customersim/gpt2/0
+
+Reads    the grid file, the set's file
+Writes   data/private/leakage/           first models, and what policies miss
+         data/private/leakage/<grid>/    one file a finished point (tasks/leakage_points.py)
+Spends   nothing of a release: the sets are declared public. Trainings are noted in a ledger of
+         their own, and a corpus that the ledgers know as a release is refused
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from research.leakage.arms import Trial, smallest_gamma, train_arm
+from research.leakage.corpus import Corpus, divided, plant
+from research.leakage.grid import VERSION, Grid, Model, Point, Sizes
+from research.leakage.measure import Candidates, Losses, attacks, losses_of
+from research.leakage.start import Start, train_start, untrained
+from research.leakage_points import NAME, Points, file_of
+from sugarbush.audits.canaries import PREFIX
+from sugarbush.audits.exposure import candidate_tokens
+from sugarbush.data.reading import is_missing, read_rows
+from sugarbush.errors import InputError
+from sugarbush.params import Purpose
+from sugarbush.paths import Roots, atomic_file, find_input, make_private, state_root
+from sugarbush.pipeline import entry_point as stage
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
+from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.unit import Unit
+from sugarbush.training.crt.confidentiality import agreed_gamma
+from sugarbush.training.crt.labelled import load_labelled
+from sugarbush.training.crt.patterns import RegexDetector, described
+from sugarbush.training.crt.policies import make_public_policy
+from sugarbush.training.crt.recall import Labelled, measure
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.dpsgd import models
+
+TEXT = "text"
+_PLANTED = "is_canary"  # a set's own canaries are left out
+_MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}  # of the settings: the first model
+
+
+class Laboratory:
+    """Figures of points; what they have in common is made once."""
+
+    def __init__(self, base: Path, grid: Grid) -> None:
+        self._base, self._grid, self._state = base, grid, state_root(base)
+        self._kept = make_private(Roots(base).private / NAME)
+        self.corpus = cache(self._read)
+        self.start = cache(self._make_start)
+        self.candidates = cache(self._make_candidates)
+        self.before = cache(self._measure_start)
+        self.delta_2 = cache(self._measure_policy)
+
+    def measured(self, point: Point, *, key: str) -> dict[str, Any]:
+        """Train at `point`, which is called `key`; what the model can do and gives away."""
+        began = time.process_time()
+        corpus = self.corpus(point.set_name, point.seed)
+        planted = plant(corpus, self._grid, point)
+        delta_2 = self.delta_2(point.set_name)
+        start = self.start(point.set_name, point.model)
+        with tempfile.TemporaryDirectory(dir=self._kept) as scratch:
+            trial = Trial(
+                grid=self._grid,
+                point=point,
+                key=key,
+                start=start,
+                corpus=corpus,
+                planted=planted,
+                delta_2=delta_2,
+                ledger=self._ledger(point.set_name, NAME),
+                scratch=Path(scratch),
+            )
+            trained = train_arm(trial)
+        return {
+            "noise": trained.noise,
+            "promised": trained.epsilon,
+            "delta": trained.delta,
+            **attacks(
+                trained.model,
+                losses_of(trained.model, start, corpus),
+                self.before(point.set_name, point.model, point.seed),
+                planted,
+                self.candidates(point.set_name, point.model),
+                grid=self._grid,
+                seed=point.seed,
+            ),
+            "cpu_s": round(time.process_time() - began, 1),
+        }
+
+    def _read(self, set_name: str, seed: int) -> Corpus:
+        sizes, setting = self._grid.sets[set_name], f"sets.{set_name}.file"
+        path = find_input(self._base, sizes.file)
+        rows = read_rows(path, setting=setting, wanted={TEXT: setting}, all_columns=True)
+        missing = next((row for row in rows if is_missing(row.fields[TEXT])), None)
+        if missing is not None:
+            raise InputError(f"{path}, row {missing.number}: has no text ({setting})")
+        own = [str(row.fields[TEXT]) for row in rows if not row.fields.get(_PLANTED)]
+        corpus = divided(own, sizes, seed=seed)
+        dataset_fingerprint = make_dataset_fingerprint(corpus.members, key=state_key(self._state))
+        self._ledger(set_name, Purpose.BENCHMARK.value).check(
+            (), dataset_fingerprint=dataset_fingerprint
+        )
+        return corpus
+
+    def _ledger(self, set_name: str, purpose: str) -> Ledger:
+        return Ledger(
+            self._state,
+            dataset=set_name,
+            purpose=purpose,
+            unit=Unit.RECORD,
+            cap=math.inf,
+            delta=self._grid.delta,
+        )
+
+    def _make_start(self, set_name: str, model: Model) -> Start:
+        own = self._grid.models[model]
+        public = self.corpus(set_name, 0).public  # the same for every seed
+        made_of = digest_of(
+            version=VERSION,
+            public=public,
+            shape=own.shape.model_dump(mode="json"),
+            training=own.training.model_dump(mode="json", include=_MADE_FROM),
+        )
+        kept = self._kept / f"{set_name}-{model}-{made_of[:12]}.pt"
+        start = untrained(public, own.shape, model)
+        if kept.exists():
+            start.model.load_state_dict(torch.load(kept, weights_only=True))
+            return start
+        train_start(start, public, own.training)
+        with atomic_file(kept) as path:
+            torch.save(start.model.state_dict(), path)
+        return start
+
+    def _measure_start(self, set_name: str, model: Model, seed: int) -> Losses:
+        start = self.start(set_name, model)
+        return losses_of(start.model, start, self.corpus(set_name, seed))
+
+    def _make_candidates(self, set_name: str, model: Model) -> Candidates:
+        return candidate_tokens(self.start(set_name, model).tokenizer, prefix=models.END + PREFIX)
+
+    def _measure_policy(self, set_name: str) -> float:
+        """The upper bound of the share of labelled secrets that the public part would show.
+
+        It and the bound of those that leave a trace hold at once at 95%.
+
+        Raises ParamsError where more of them leave a trace than CRT's noise is made for.
+        """
+        sizes = self._grid.sets[set_name]
+        made_of = digest_of(
+            version=3,
+            file=file_of(self._base, set_name, sizes),
+            patterns=described(),
+            secrets=sizes.secrets,
+            conservative=self._grid.conservative,
+        )
+        kept = self._kept / f"{set_name}-policy-{made_of[:12]}.json"
+        if not kept.exists():
+            found = measure(
+                list(self._labelled(sizes)),
+                Policy([RegexDetector()]),
+                name=set_name,
+                conservative=make_public_policy(self._grid.conservative),
+            )
+            with atomic_file(kept) as path:
+                path.write_text(json.dumps(asdict(found)) + "\n")
+        measured = json.loads(kept.read_text())
+        agreed_gamma(smallest_gamma(self._grid), measured=measured["traced"]["upper"])
+        return float(measured["public"]["upper"])
+
+    def _labelled(self, sizes: Sizes) -> Iterator[Labelled]:
+        """The set's texts with those of their spans that are secrets."""
+        for one in load_labelled(self._base, sizes.file, text_column=TEXT):
+            spans = tuple(span for span in one.spans if span[2] in sizes.secrets)
+            yield Labelled(text=one.text, spans=spans)
+
+
+def run(base: Path, file: Path, batch: str) -> None:
+    """Bring a batch up to date, point by point."""
+    kept = Points(base, file)
+    laboratory = Laboratory(base, kept.grid)
+    for point in kept.unfinished(batch):
+        kept.keep(point, laboratory.measured(point, key=kept.key(point)))
+        print(f"{batch} {point.arm} gamma {point.gamma} epsilon {point.epsilon}", flush=True)
+
+
+def main() -> None:
+    """Run a batch in the current folder."""
+    parser = argparse.ArgumentParser(prog="python -m research.leakage_batch")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("batch", help="set/model/seed, as research.leakage_points prints them")
+    asked = parser.parse_args()
+    stage.run_with_error_report(NAME, lambda base: run(base, asked.file, asked.batch))
+
+
+if __name__ == "__main__":
+    main()

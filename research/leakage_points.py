@@ -1,0 +1,84 @@
+"""Which points of a leakage grid are finished, and their figures.
+
+    python -m research.leakage_points settings/crt_figures.yaml    # prints the batches to be run
+
+Reads    the grid file, the sets' files
+Writes   data/private/leakage/<grid>/<key>.json    one a finished point, whole or not at all
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from research.leakage.grid import Grid, Point, Sizes, load_grid, points
+from sugarbush.data.file_digests import digest_of_files
+from sugarbush.errors import ParamsError
+from sugarbush.paths import Roots, atomic_file, make_private
+from sugarbush.pipeline import entry_point as stage
+
+NAME = "leakage"
+
+
+class Points:
+    """The points of one grid on file. What a grid no longer asks for is kept and not shown.
+
+    So are points of a set's file, or of a redaction, that has changed since. Raises InputError when
+    a set's file is not there.
+    """
+
+    def __init__(self, base: Path, file: Path) -> None:
+        self.grid: Grid = load_grid(base / file)
+        self._folder = Roots(base).private / NAME / file.stem
+        self._files = {name: file_of(base, name, sizes) for name, sizes in self.grid.sets.items()}
+
+    def done(self) -> list[dict[str, Any]]:
+        """The figures of the finished points, in the order of the grid."""
+        files = map(self._file, points(self.grid))
+        return [json.loads(file.read_text()) for file in files if file.exists()]
+
+    def unfinished(self, batch: str | None = None) -> Iterator[Point]:
+        """The points without figures, of `batch` or of all. Raises ParamsError on no such batch."""
+        if batch is not None and batch not in {point.batch for point in points(self.grid)}:
+            raise ParamsError(f"the grid has no batch '{batch}', such as customersim/gpt2/0")
+        for point in points(self.grid):
+            if batch in (None, point.batch) and not self._file(point).exists():
+                yield point
+
+    def key(self, point: Point) -> str:
+        """What the point is called in the ledger and on file."""
+        return point.key(self.grid, file=self._files[point.set_name])
+
+    def keep(self, point: Point, figures: dict[str, Any]) -> None:
+        """Put a finished point on file."""
+        make_private(self._folder)
+        with atomic_file(self._file(point)) as path:
+            path.write_text(json.dumps(point.model_dump(mode="json") | figures) + "\n")
+
+    def _file(self, point: Point) -> Path:
+        return self._folder / f"{self.key(point)}.json"
+
+
+def file_of(base: Path, name: str, sizes: Sizes) -> str:
+    """The digest of a set's file. Raises InputError when it cannot be read."""
+    return digest_of_files(base, [sizes.file], setting=f"sets.{name}.file").hex()
+
+
+def _print_batches(base: Path, file: Path) -> None:
+    for batch in dict.fromkeys(point.batch for point in Points(base, file).unfinished()):
+        print(batch)
+
+
+def main() -> None:
+    """Print what is not finished in the current folder."""
+    parser = argparse.ArgumentParser(prog="python -m research.leakage_points")
+    parser.add_argument("file", type=Path)
+    file: Path = parser.parse_args().file
+    stage.run_with_error_report(NAME, lambda base: _print_batches(base, file))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""A small GPT-2 that goes on with the prompts, trained from nothing on public sets.
+
+    python -m research.little_writer yelp --out FOLDER [--documents 4000 --layers 4 --width 256]
+
+It reads lists in the prompts' own format (`llm.prompts.continuation`): a heading with subject,
+metadata and length, some texts of the set with that metadata, and one more. The set that it is to
+write for, named first, is left out. The folder is for `generator.huggingface.model`; weights do not
+belong into the repository.
+
+What such a model can show: that the pipeline runs with a language model, and what it costs. What it
+cannot: which method is better, since it writes like the four sets that it has read. On a CPU a few
+minutes are too little for that too (docs/log/language_model.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from research.fine_tuning import Texts, learning, load, say, schema_of
+from sugarbush.data.schema import Schema
+from sugarbush.generators.interface import RandomRequest
+from sugarbush.generators.prompts import SEPARATOR, continuation
+from sugarbush.randomness import Rng, public_rng
+from sugarbush.training.dpsgd import models
+from sugarbush.training.dpsgd.data import plain_examples
+from sugarbush.training.dpsgd.ordinary import train_on_public
+from sugarbush.training.dpsgd.train import Decay
+
+SETS = ("airline_tweets", "cfpb_complaints", "customersim", "it_tickets", "yelp")
+LONGEST = 80  # words of a text; longer ones are left out, since a prompt holds several
+MOST_EXAMPLES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writer:
+    """A trained model and its tokenizer."""
+
+    model: Any
+    tokenizer: Any
+
+
+def documents(texts: Texts, schema: Schema, *, count: int, rng: Rng) -> list[str]:
+    """`count` lists of up to MOST_EXAMPLES + 1 texts, those that share most metadata together."""
+    short = [i for i, text in enumerate(texts.texts) if len(text.split()) <= LONGEST]
+    found = []
+    for _ in range(count):
+        place = short[rng.integers(len(short))]
+        others = rng.permutation([i for i in short if i != place])[: 8 * MOST_EXAMPLES]
+        alike = (texts.codes[others] == texts.codes[place]).sum(axis=1)
+        nearest = others[np.argsort(-alike, kind="stable")][: rng.integers(MOST_EXAMPLES + 1)]
+        text = texts.texts[place]
+        request = RandomRequest(
+            subject=schema.subject,
+            attributes=schema.decode(tuple(texts.codes[place].tolist())),
+            examples=tuple(texts.texts[i] for i in nearest),
+            words=len(text.split()),
+        )
+        prompt = continuation(request, context_tokens=10**6, max_tokens=0)
+        found.append(f"{prompt}{text}\n{SEPARATOR}\n")
+    return found
+
+
+def trained(
+    lists: Sequence[str], *, shape: models.Shape, vocabulary: int, batch_size: int, seed: int
+) -> Writer:
+    """A model that has read every list once, and its tokenizer, both from these lists alone."""
+    tokenizer = models.train_tokenizer(lists, vocabulary=vocabulary)
+    examples = plain_examples(lists, tokenizer=tokenizer, max_length=shape.context)
+    model = models.new_model(tokenizer, shape, seed=seed)
+    train_on_public(
+        model,
+        [example for (example,) in examples],
+        learning=learning(2e-3, Decay.LINEAR),
+        epochs=1,
+        batch_size=batch_size,
+        micro_batch_tokens=4096,
+        bfloat16=False,
+        seed=seed,
+        report=say,
+    )
+    return Writer(model=model, tokenizer=tokenizer)
+
+
+def lists_of(sets: Mapping[str, tuple[Texts, Schema]], *, count: int, seed: int) -> list[str]:
+    """`count` lists, as many of each set."""
+    return [
+        text
+        for name, (texts, schema) in sets.items()
+        for text in documents(
+            texts, schema, count=count // len(sets), rng=public_rng(seed, "lists", name)
+        )
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("target", choices=SETS, help="the set that it must not read")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--documents", type=int, default=4000)
+    parser.add_argument("--vocabulary", type=int, default=4096)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--context", type=int, default=512)
+    options = parser.parse_args()
+    begun = time.process_time()
+    sets = {
+        name: (load(name, "train", schema_of(name), 10**6), schema_of(name))
+        for name in SETS
+        if name != options.target
+    }
+    writer = trained(
+        lists_of(sets, count=options.documents, seed=1),
+        shape=models.Shape(
+            layers=options.layers, width=options.width, heads=4, context=options.context
+        ),
+        vocabulary=options.vocabulary,
+        batch_size=16,
+        seed=1,
+    )
+    models.save(writer.model, writer.tokenizer, options.out)
+    weights = sum(p.numel() for p in writer.model.parameters())
+    print(f"{options.out}: {weights:,} weights, {time.process_time() - begun:.0f} CPU-s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""One page of several grids: replays (`research.arms`) and sweeps of pipelines (`research.sweep`).
+
+    python -m research.page whole sweep-replayed distractors-replayed=distractors sweep=pipeline
+    python -m research.page docs/pages/arms.csv sweep-replayed sweep=pipeline   # kept in git
+    python -m research.page docs/pages/arms.csv                                 # remade from it
+
+Reads    reports/internal/sweeps/<grid>/figures.csv, or the kept figures
+Writes   reports/internal/sweeps/<page>/   figures.csv, table.csv, index.html
+         or, for <page>.csv, that file and <page>.html: what is shown, and no text of any set
+
+A grid's sets come under the name that follows its =, if there is one: "yelp-distractors".
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from research.sweep_report import SweepPage, headline, render_sweep_page, shown
+from sugarbush.paths import Roots, atomic_file, make_private
+
+INTERVALS = "Intervals are 95%: over whole runs of a replay, over texts where a row is one run"
+
+
+def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) -> Path:
+    """The figures as a page and as tables, in a folder of that name; the page's path."""
+    folder = make_private(Roots(base).internal / "sweeps" / name)
+    with atomic_file(folder / "figures.csv") as path:
+        figures.to_csv(path, index=False)
+    with atomic_file(folder / "table.csv") as path:
+        headline(figures).to_csv(path, index=False)
+    with atomic_file(folder / "index.html") as path:
+        page = SweepPage(name=name, intervals=intervals, figures=figures, missing=())
+        path.write_text(render_sweep_page(page), encoding="utf-8")
+    return folder / "index.html"
+
+
+def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
+    """The figures of all grids, sets renamed as asked for."""
+    frames = []
+    for grid in grids:
+        folder, _, label = grid.partition("=")
+        frame = pd.read_csv(Roots(base).internal / "sweeps" / folder / "figures.csv")
+        frames.append(frame.assign(set=frame["set"] + f"-{label}") if label else frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def keep_page(file: Path, grids: list[str], *, base: Path) -> Path:
+    """The figures that are shown in `file`, from `grids` or as they lie there; the page beside."""
+    if grids:
+        with atomic_file(file) as path:
+            shown(joined(grids, base=base)).to_csv(path, index=False, float_format="%.5g")
+    page = SweepPage(name=file.stem, intervals=INTERVALS, figures=pd.read_csv(file), missing=())
+    with atomic_file(file.with_suffix(".html")) as path:
+        path.write_text(render_sweep_page(page), encoding="utf-8")
+    return file.with_suffix(".html")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("page", help="a name, or a .csv file to keep")
+    parser.add_argument("grids", nargs="*")
+    asked = parser.parse_args()
+    if asked.page.endswith(".csv"):
+        print(keep_page(Path(asked.page), asked.grids, base=Path()))
+    else:
+        figures = joined(asked.grids, base=Path())
+        print(write_page(asked.page, figures, intervals=INTERVALS, base=Path()))
+
+
+if __name__ == "__main__":
+    main()

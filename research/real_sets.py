@@ -1,0 +1,40 @@
+"""The donated examples of a real benchmark set: 50 texts of its public tenth.
+
+    python -m research.real_sets cfpb_complaints
+
+Writes data/public/benchmarks/<set>_donated.parquet. The set itself is never copied.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from sugarbush.paths import atomic_file
+from sugarbush.randomness import hash_share
+
+SHARED = Path("../shared/data")
+DONATED = 50
+PUBLIC_SHARE = 0.1
+
+
+def donated(name: str, *, count: int = DONATED) -> pd.DataFrame:
+    """The `count` rows of the public tenth with the lowest hashes, those with all metadata
+    first."""
+    frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
+    share = frame["text"].map(hash_share)
+    public = frame[share < PUBLIC_SHARE].assign(share=share[share < PUBLIC_SHARE])
+    incomplete = ~public.get("full_metadata", pd.Series(True, index=public.index)).astype(bool)
+    order = public.assign(incomplete=incomplete).sort_values(["incomplete", "share"])
+    return order.head(count).drop(columns=["share", "incomplete"])
+
+
+def main(name: str) -> None:
+    target = Path("data/public/benchmarks") / f"{name}_donated.parquet"
+    with atomic_file(target) as path:
+        donated(name).to_parquet(path, index=False)
+    print(f"{target}: {DONATED} rows")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,141 @@
+"""The folders of a sweep: one pipeline a point, each with its own settings and results.
+
+    python -m research.sweep_layout kind settings/sweep.yaml       # prints what kind of grid it is
+    python -m research.sweep_layout grounds settings/sweep.yaml    # prints one folder a set
+    python -m research.sweep_layout points settings/sweep.yaml     # prints one folder a point
+
+Reads    the sweep file, params.yaml, the sets' settings
+Writes   data/private/sweeps/<sweep>/<set>/<point>/: params.yaml, links to this checkout's code,
+         and for a new point what the set's `ground` has prepared
+Spends   nothing; the points charge the benchmark ledger of their dataset like any other run
+
+A point is a DVC project without git. A killed sweep goes on where it was, because DVC finds what
+is finished up to date, and drawn results are restored. All points share DVC's cache, without which
+what a ground has prepared would count as missing, and the embeddings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from research.sweep_points import Point, Sweep, kind_of, load_fields, load_sweep, points
+from sugarbush.params import FILE
+from sugarbush.paths import Roots, atomic_file, make_private
+from sugarbush.pipeline import entry_point as stage
+
+NAME = "sweep"
+GROUND = "ground"
+_CODE = ("sugarbush", "tasks", "flows", "dvc.yaml", ".dvcignore")
+_PREPARED = ("data/stamps", "data/public", "data/private/prepared", "data/private/metadata")
+_CACHES = {".cache/embeddings": "public", "data/private/embeddings": "private"}
+_DVC = """\
+[core]
+    no_scm = true
+    analytics = false
+    check_update = false
+[cache]
+    dir = {cache}
+"""
+
+
+def sweep_folder(base: Path, file: Path) -> Path:
+    """Where a sweep lies: with the private data, though its data is declared public."""
+    return Roots(base).private / "sweeps" / file.stem
+
+
+def points_of(base: Path, file: Path) -> tuple[Sweep, tuple[Point, ...]]:
+    """A sweep and all its points, with every file's path made absolute."""
+    sweep = load_sweep(base / file)
+    files = {name: load_fields(base / own.file) for name, own in sweep.sets.items()}
+    found = tuple(points(sweep, base=load_fields(base / FILE), files=files))
+    for point in found:
+        _make_absolute(point.fields, base.absolute())
+    return sweep, found
+
+
+def lay_grounds(base: Path, file: Path) -> Iterator[Path]:
+    """A folder for each set, where what all its points have in common is prepared once."""
+    _, found = points_of(base, file)
+    folder = make_private(sweep_folder(base, file))
+    for point in {point.set_name: point for point in found}.values():
+        ground = folder / point.set_name / GROUND
+        _lay(ground, base, point.fields, shared=folder)
+        yield ground
+
+
+def lay_points(base: Path, file: Path) -> Iterator[Path]:
+    """A folder for each point. One that is new begins with what its ground has prepared."""
+    _, found = points_of(base, file)
+    folder = make_private(sweep_folder(base, file))
+    for point in found:
+        own = folder / point.set_name / point.name
+        fresh = not (own / "dvc.lock").exists()
+        _lay(own, base, point.fields, shared=folder)
+        if fresh:
+            _begin(own, folder / point.set_name / GROUND)
+        yield own
+
+
+def _make_absolute(fields: dict[str, Any], base: Path) -> None:
+    prepare = fields["prepare"]
+    for name in ("file", "donated", "schema"):
+        if prepare[name] is not None:
+            prepare[name] = str(base / prepare[name])
+    for source in (*fields["generator"]["pool"]["sources"], *fields["pretrain"]["sources"]):
+        source["file"] = str(base / source["file"])
+
+
+def _lay(own: Path, base: Path, fields: dict[str, Any], *, shared: Path) -> None:
+    (own / ".dvc").mkdir(parents=True, exist_ok=True)
+    config = _DVC.format(cache=shared.absolute() / "cache")
+    (own / ".dvc" / "config").write_text(config)
+    for name in _CODE:
+        _link(own / name, base.absolute() / name)
+    for name, kind in _CACHES.items():
+        cache = shared.absolute() / "embeddings" / kind
+        cache.mkdir(parents=True, exist_ok=True)
+        _link(own / name, cache)
+    with atomic_file(own / FILE) as path:
+        path.write_text(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True))
+
+
+def _link(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(target)
+
+
+def _begin(own: Path, ground: Path) -> None:
+    """DVC's lock comes last: a point without it is begun again."""
+    for name in _PREPARED:
+        if (ground / name).exists():
+            shutil.copytree(ground / name, own / name, dirs_exist_ok=True)
+    if (ground / "dvc.lock").exists():
+        with atomic_file(own / "dvc.lock") as path:
+            shutil.copy(ground / "dvc.lock", path)
+
+
+def main() -> None:
+    """Print the kind, or lay what is asked for and print its folders, one a line."""
+    parser = argparse.ArgumentParser(prog="python -m research.sweep_layout")
+    told: dict[str, Callable[[Path, Path], Iterable[object]]] = {
+        "kind": lambda base, file: [kind_of(base / file)],
+        "grounds": lay_grounds,
+        "points": lay_points,
+    }
+    parser.add_argument("what", choices=list(told))
+    parser.add_argument("file", type=Path)
+    asked = parser.parse_args()
+    stage.run_with_error_report(
+        NAME, lambda base: print(*told[asked.what](base, asked.file), sep="\n")
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""A sweep: arms x budgets x seeds on data that is declared public.
+
+A sweep file names the sets (settings laid over params.yaml), the epsilons, the seeds and the arms.
+Every arm is a method with settings of its own; `evolution` holds for the evolution of all of them
+first, so that arms are compared at equal rounds, candidates and variations unless one says
+otherwise. A point is one arm on one set at one epsilon and seed: a whole params.yaml.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from sugarbush.deep_merge import deep_merge
+from sugarbush.errors import ParamsError
+from sugarbush.params import Method, Params, Purpose, Section, parse_params
+
+_SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata", "pretrain", "generate")
+_Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
+_Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+
+
+class Arm(Section):
+    """A method and what is other than in params.yaml.
+
+    `sets` limits it to some of the sets, `epsilons` and `seeds` stand for the sweep's own.
+    """
+
+    method: Method
+    settings: dict[str, Any] = Field(default_factory=dict)
+    sets: tuple[str, ...] | None = None
+    epsilons: _Epsilons | None = None
+    seeds: _Seeds | None = None
+
+
+class PublicSet(Section):
+    """A set: a settings file relative to the checkout, and what is other than in it."""
+
+    file: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class Kind(StrEnum):
+    """What a point of a grid is: a whole pipeline, or a trained model that is attacked."""
+
+    PIPELINES = "pipelines"
+    LEAKAGE = "leakage"
+
+
+class Sweep(Section):
+    """A sweep file."""
+
+    kind: Literal[Kind.PIPELINES]
+    sets: Annotated[dict[Name, PublicSet], Field(min_length=1)]
+    epsilons: _Epsilons
+    seeds: _Seeds
+    settings: dict[str, Any]
+    evolution: dict[str, Any]
+    arms: Annotated[dict[Name, Arm], Field(min_length=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One run.
+
+    `epsilon` is 0 for an arm that sees nothing private, infinity for one without noise.
+    """
+
+    set_name: str
+    arm: str
+    epsilon: float
+    seed: int
+    fields: dict[str, Any]
+    params: Params
+
+    @property
+    def name(self) -> str:
+        """Its folder within the set's."""
+        return f"{self.arm}-epsilon-{self.epsilon:g}-seed-{self.seed}"
+
+
+def kind_of(path: Path) -> Kind:
+    """The kind that a grid's file names. Raises ParamsError when it names none of them."""
+    try:
+        return Kind(str(load_fields(path).get("kind")))
+    except ValueError:
+        raise ParamsError(f"{path}: kind: expected one of {', '.join(Kind)}") from None
+
+
+def load_sweep(path: Path) -> Sweep:
+    """A sweep file. Raises ParamsError that names file and key."""
+    fields = load_fields(path)
+    try:
+        sweep = Sweep.model_validate(fields)
+    except ValidationError as error:
+        found = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in found["loc"])
+        raise ParamsError(f"{path}: {where}: {found['msg']}") from None
+    for name, arm in sweep.arms.items():
+        unknown = set(arm.sets or ()) - set(sweep.sets)
+        if unknown:
+            raise ParamsError(f"{path}: arms.{name}.sets names no set of this sweep: {unknown}")
+    return sweep
+
+
+def load_fields(path: Path) -> dict[str, Any]:
+    """The sections of a YAML file, as they stand there."""
+    try:
+        fields = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        raise ParamsError(f"{path}: not found, or is not YAML") from None
+    if not isinstance(fields, dict):
+        raise ParamsError(f"{path}: expected sections, such as 'arms:'")
+    return fields
+
+
+def points(
+    sweep: Sweep, *, base: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Point]:
+    """Every point, arm by arm, so that a sweep that is cut short has its first arms on all sets.
+
+    `base` is params.yaml, `files` the content of the sets' files.
+    Raises ParamsError when a point's settings are not valid, or do not declare its data public:
+    a grid compares methods by their distance to real texts, which would be a choice made on
+    private data.
+    """
+    for arm_name, arm in sweep.arms.items():
+        for set_name in sweep.sets if arm.sets is None else arm.sets:
+            for epsilon in _epsilons(arm, sweep):
+                for seed in arm.seeds or sweep.seeds:
+                    fields = copy.deepcopy(dict(base))
+                    deep_merge(fields, copy.deepcopy(dict(files[set_name])))
+                    deep_merge(fields, copy.deepcopy(sweep.sets[set_name].settings))
+                    _set_point(fields, sweep, arm, epsilon=epsilon, seed=seed)
+                    params = parse_params(fields, source=f"sweep point {set_name}/{arm_name}")
+                    if params.privacy.purpose is not Purpose.BENCHMARK:
+                        raise ParamsError(
+                            f"sweep: set '{set_name}' is not declared public. A sweep measures "
+                            "arms on real texts; set privacy.purpose: benchmark in its settings "
+                            "if everybody may read it"
+                        )
+                    yield Point(
+                        set_name=set_name, arm=arm_name, epsilon=epsilon, seed=seed,
+                        fields=fields, params=params,
+                    )  # fmt: skip
+
+
+def _epsilons(arm: Arm, sweep: Sweep) -> tuple[float, ...]:
+    match arm.method:
+        case Method.PUBLIC:
+            return (0.0,)
+        case Method.NONPRIVATE:
+            return (math.inf,)
+        case _:
+            return arm.epsilons or sweep.epsilons
+
+
+def _set_point(
+    fields: dict[str, Any], sweep: Sweep, arm: Arm, *, epsilon: float, seed: int
+) -> None:
+    """Method, budget, seeds and the arm's own settings, over those of its set."""
+    deep_merge(fields, copy.deepcopy(sweep.settings))
+    if isinstance(fields["evolve"].get(arm.method.value), dict):
+        deep_merge(fields["evolve"][arm.method.value], sweep.evolution)
+    fields["methods"] = [arm.method.value]
+    for section in _SEEDS:
+        fields[section]["seed"] = seed
+    if 0 < epsilon < math.inf:
+        fields["privacy"]["epsilon"] = epsilon
+    deep_merge(fields, copy.deepcopy(arm.settings))

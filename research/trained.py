@@ -1,0 +1,225 @@
+"""What models learn from the final sets of the arms: the metrics that train one, over whole runs.
+
+    python -m research.sweep settings/sweep.yaml       # prepares and embeds the sets
+    python -m research.trained settings/sweep.yaml cfpb_complaints --attribute product_group
+
+A run replays every arm anew (`research.replay`) and trains anew on its final set, and on as many
+real train texts: a small decoder that predicts held-out real texts, and the bundled MiniLM,
+fine-tuned to tell one attribute, beside always saying the commonest value of the arm's texts. A
+text of an arm counts as what it was asked to be. Intervals are 95% by Student's t over runs; the
+same texts are held out in all of them.
+
+Writes reports/internal/sweeps/<sweep>-trained-<set>/, as `research.arms` does. What stands in its
+runs.csv is not trained again, so that a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from research.arms import FIXED, WHERE, Scale, arms_of, averaged
+from research.benchmark_dataset import BenchmarkDataset, grounds
+from research.page import write_page
+from research.replay import Variant, snapshots
+from research.sweep_layout import GROUND, sweep_folder
+from sugarbush.data.private_store import load_real_texts
+from sugarbush.evaluation.downstream import majority
+from sugarbush.evaluation.fine_tuned import PUBLISHED as FINE_TUNING
+from sugarbush.evaluation.fine_tuned import fine_tuned_predictions
+from sugarbush.evaluation.next_token import PUBLISHED as DECODING
+from sugarbush.evaluation.next_token import Decoder, next_token_scores
+from sugarbush.evaluation.small_models import Training
+from sugarbush.paths import Roots, atomic_file
+from sugarbush.randomness import public_rng
+from sugarbush.report.model import FINAL, REAL
+
+COLUMNS = ("next_token_accuracy", "perplexity", "fine_tuned_accuracy", "fine_tuned_macro_f1",
+           "majority", "mauve")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts with the codes (n,) of one attribute; -1 where nothing was asked."""
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+    def limited(self, count: int, *, seed: int) -> Labelled:
+        """At most `count` of them, drawn without replacement."""
+        most = min(count, len(self.texts))
+        places = public_rng(seed, "limited").choice(len(self.texts), size=most, replace=False)
+        return Labelled(tuple(self.texts[i] for i in places), self.codes[places])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Models:
+    """What is trained: a decoder and how, a classifier of `values` classes and how; None: not."""
+
+    decoder: Decoder
+    decoding: Training | None
+    values: int
+    fine_tuning: Training | None
+
+
+def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> dict[str, float]:
+    """What one set of texts teaches, by metric; no classifier where no attribute was asked for."""
+    found: dict[str, float] = {}
+    if models.decoding is not None:
+        scores = next_token_scores(
+            own.texts, heldout.texts, decoder=models.decoder, training=models.decoding, seed=seed
+        )
+        found |= {"next_token_accuracy": scores.accuracy(), "perplexity": scores.perplexity()}
+    known = np.flatnonzero(own.codes >= 0)
+    if models.fine_tuning is not None and len(known):
+        answers = fine_tuned_predictions(
+            [own.texts[i] for i in known], own.codes[known], heldout_texts=heldout.texts,
+            heldout_codes=heldout.codes, values=models.values, training=models.fine_tuning,
+            seed=seed,
+        )  # fmt: skip
+        commonest = majority(own.codes[known], heldout_codes=heldout.codes)
+        found |= {
+            "fine_tuned_accuracy": answers.accuracy(), "fine_tuned_macro_f1": answers.macro_f1(),
+            "majority": commonest.accuracy(),
+        }  # fmt: skip
+    return found
+
+
+def final_set(
+    ground: BenchmarkDataset, variant: Variant, *, column: int, epsilon: float, seed: int
+) -> Labelled:
+    """The final set of one run, with the codes of the schema's attribute at `column`."""
+    *_, last = snapshots(ground, variant, epsilon=epsilon, seed=seed)
+    return Labelled(last.population.texts, last.population.codes[:, column])
+
+
+def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterator[dict[str, Any]]:
+    """A row a figure, in the columns of a sweep's page."""
+    counts = {"texts": len(own.texts), "distinct_texts": len(set(own.texts))}
+    for name, value in {**counts, **figures}.items():
+        told = name.startswith("fine_tuned") or name == "majority"
+        metric, space = WHERE.get(name, (name, "attribute" if told else "text"))
+        yield {**point, "method": point["arm"], "round": FINAL, "metric": metric, "space": space,
+               "value": value}  # fmt: skip
+
+
+def table(figures: pd.DataFrame) -> str:
+    """The arms by what their texts teach, with intervals, as Markdown."""
+    lines = ["| arm | epsilon | texts | distinct | " + " | ".join(COLUMNS) + " |",
+             "|---" * (4 + len(COLUMNS)) + "|"]  # fmt: skip
+    for (arm, epsilon), own in figures.groupby(["arm", "epsilon"], sort=False):
+        found = own[own["space"] != "tf-idf"].set_index("metric")
+        counts = [f"{found.value[name]:.0f}" for name in ("texts", "distinct_texts")]
+        cells = [_cell(found, name) for name in COLUMNS]
+        lines.append("| " + " | ".join([str(arm), f"{epsilon:g}", *counts, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _cell(found: pd.DataFrame, metric: str) -> str:
+    if metric not in found.index:
+        return "–"
+    digits = 1 if metric == "perplexity" else 3
+    value, low, high = (f"{found.loc[metric, c]:.{digits}f}" for c in ("value", "low", "high"))
+    return f"{value} ({low}–{high})"
+
+
+def main() -> None:
+    asked = _asked()
+    torch.set_num_threads(asked.threads)
+    begun = time.process_time()
+    name = f"{asked.sweep.stem}-trained-{asked.set}"
+    file = Roots(Path()).internal / "sweeps" / name / "runs.csv"
+    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
+    done = {(row["arm"], row["epsilon"], row["run"]) for row in rows}
+    for own in _runs(asked, done):
+        rows += own
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(file) as path:
+            pd.DataFrame(rows).to_csv(path, index=False)
+    figures = averaged(pd.DataFrame(rows))
+    intervals = f"Means of {asked.runs} whole runs with 95% intervals over runs"
+    write_page(name, figures, intervals=intervals, base=Path())
+    print(table(figures))
+    print(f"\n{time.process_time() - begun:.0f} CPU-s")
+
+
+def _runs(
+    asked: argparse.Namespace, done: set[tuple[str, float, int]]
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of every arm and run that is not done, run by run."""
+    (ground,) = grounds(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
+    names = ground.schema.names
+    column = names.index(asked.attribute)
+    roots = Roots(sweep_folder(Path(), asked.sweep) / asked.set / GROUND)
+    train, heldout = (
+        _labelled(load_real_texts(roots.private, part, names, most, ground.params.evaluate.seed),
+                  column)
+        for part, most in (("train", asked.records), ("heldout", asked.heldout))
+    )  # fmt: skip
+    scale = Scale(candidates=asked.texts * 4, variations=4, texts=asked.texts)
+    arms = {arm: variant for arm, variant in arms_of(scale).items() if arm in asked.arms}
+    models = Models(
+        decoder=Decoder(name=asked.decoder, layers=asked.layers, width=asked.width),
+        decoding=None
+        if asked.only == "classifier"
+        else replace(DECODING, epochs=asked.epochs, max_tokens=asked.max_tokens),
+        values=ground.schema.domain[asked.attribute],
+        fine_tuning=None
+        if asked.only == "decoder"
+        else replace(FINE_TUNING, max_tokens=asked.max_tokens),
+    )
+    for run in range(asked.runs):
+        for arm in (REAL, *arms):
+            epsilon = np.inf if arm == REAL else FIXED.get(arm, asked.epsilon)
+            if (arm, epsilon, run) in done:
+                continue
+            if arm == REAL:
+                own = train.limited(asked.texts, seed=run)
+            else:
+                own = final_set(ground, arms[arm], column=column, epsilon=epsilon, seed=run)
+            figures = learnt(own, heldout, models=models, seed=run)
+            figures |= ground.measured(own.texts, seed=run)
+            yield list(
+                rows_of(own, figures, set=ground.name, arm=arm, epsilon=epsilon, run=run,
+                        calls=np.nan)
+            )  # fmt: skip
+
+
+def _labelled(sample: Any, column: int) -> Labelled:
+    return Labelled(tuple(sample.texts), np.asarray(sample.codes, dtype=np.int64)[:, column])
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sweep", type=Path)
+    parser.add_argument("set")
+    parser.add_argument("--attribute", required=True)
+    parser.add_argument("--arms", nargs="*", default=["public", "augpe", "maple"])
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--records", type=int, default=2000, help="private records at most")
+    parser.add_argument("--texts", type=int, default=1000, help="of every final set")
+    parser.add_argument("--heldout", type=int, default=400)
+    parser.add_argument("--only", choices=["decoder", "classifier"], help="both unless given")
+    parser.add_argument("--decoder", help="a model by name or path; from nothing unless given")
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--epochs", type=int, default=10, help="of the decoder")
+    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A first schema for a person to edit, from the donated examples and a public description.
+
+No private text is read, so nothing is spent. What is proposed: an attribute for each column of the
+donated file that looks categorical or numeric, and one attribute `topic` whose values are clusters
+of the donated texts, described by the words that set them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.metrics import silhouette_score
+
+from sugarbush.attributes.extract import Embed
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.errors import SchemaError
+from sugarbush.randomness import seed_of
+
+_MOST_VALUES: Final = 30  # a column with more is no attribute
+_MOST_TOPICS: Final = 8
+_TEXTS_PER_TOPIC: Final = 4  # fewer on average say nothing about a topic
+_TERMS: Final = 4  # that describe a topic
+_AS_GOOD: Final = 0.02  # part of the best silhouette by which dozens of texts cannot tell two
+_HEAD: Final = """\
+# Drafted from the donated examples and the subject alone; no private text was read.
+# Edit it: names, values a reader would use, descriptions. Values must be public knowledge.
+# A column must stand in the private file too; where it does not, give the attribute keywords or
+# zero_shot descriptions instead, and a donated column of its name becomes its labels.
+"""
+
+
+def draft_schema(
+    texts: Sequence[str],
+    *,
+    subject: str,
+    columns: Mapping[str, Sequence[object]],
+    embed: Embed,
+    seed: int,
+) -> Schema:
+    """A proposal with at least one attribute.
+
+    `texts` are the donated ones and `columns` the donated file's other columns, one entry a text.
+    Raises SchemaError where there is too little to go by.
+    """
+    proposed = [_from_values(name, values) for name, values in columns.items()]
+    proposed.append(_topics(texts, subject=subject, embed=embed, seed=seed))
+    attributes: list[Attribute] = []
+    for attribute in proposed:
+        if attribute is not None:
+            attributes.append(_with_free_name(attribute, attributes))
+    if not attributes:
+        raise SchemaError(
+            f"{len(texts)} donated example(s) are too few to draft a schema from; give at least "
+            f"{2 * _TEXTS_PER_TOPIC}, or columns with repeated values"
+        )
+    return Schema(subject=subject, attributes=tuple(attributes))
+
+
+def schema_yaml(schema: Schema) -> str:
+    """The schema as the file that `load_schema` reads."""
+    fields: dict[str, Any] = {
+        "subject": schema.subject,
+        "attributes": [
+            {name: value for name, value in a.model_dump(mode="json").items() if value}
+            for a in schema.attributes
+        ],
+    }
+    return _HEAD + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
+    """An attribute for a column, or None where it looks like ids or free text."""
+    present = [value for value in values if value is not None and str(value).strip()]
+    spelled = Counter(str(value).strip() for value in present)
+    if len(spelled) < 2:
+        return None
+    if 2 * len(spelled) <= len(present) and len(spelled) <= _MOST_VALUES:
+        common = tuple(value for value, _ in spelled.most_common())
+        return Attribute(
+            name=_name(name), values=common, column=name, other=_free_word("other", common)
+        )
+    edges = _edges(present)
+    return Attribute(name=_name(name), column=name, bins=edges) if edges else None
+
+
+def _edges(values: Sequence[object]) -> tuple[float, ...]:
+    """Quartiles to two significant digits, or nothing where the values are no numbers."""
+    try:
+        numbers = np.array([float(str(value)) for value in values])
+    except ValueError:
+        return ()
+    if not np.isfinite(numbers).all():
+        return ()
+    quartiles = np.quantile(numbers, [0.25, 0.5, 0.75])
+    return tuple(sorted({float(f"{edge:.2g}") for edge in quartiles}))
+
+
+def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> Attribute | None:
+    most = min(_MOST_TOPICS, len(texts) // _TEXTS_PER_TOPIC)
+    if most < 2:
+        return None
+    cluster = _clusters(np.asarray(embed(texts)), most=most, seed=seed)
+    described: dict[str, list[str]] = {}
+    for terms in _distinctive_terms(texts, cluster):
+        name = _free_word(", ".join(terms[:2]), described)
+        described[name] = [f"{subject} about {term}" for term in (*terms, " and ".join(terms[:2]))]
+    return Attribute.model_validate(
+        {
+            "name": "topic",
+            "description": f"what the text is about ({subject})",
+            "values": list(described),
+            "zero_shot": described,
+        }
+    )
+
+
+def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
+    """k-means by cosine, with the fewest clusters that separate as well as any (silhouette)."""
+    found = {1: np.zeros(len(embedded), dtype=np.int64)}
+    scores: dict[int, float] = {}
+    distinct = len(np.unique(embedded.round(5), axis=0))
+    for count in range(2, min(most, distinct - 1) + 1):
+        state = seed_of(seed, "topics", count) % 2**32
+        found[count] = KMeans(count, n_init=10, random_state=state).fit_predict(embedded)
+        scores[count] = float(silhouette_score(embedded, found[count]))
+    best = max(scores.values(), default=0.0)
+    return found[next((c for c, s in scores.items() if s >= best - _AS_GOOD * abs(best)), 1)]
+
+
+def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list[tuple[str, ...]]:
+    """The terms of each cluster by class-based TF-IDF (Grootendorst 2022, Eq. 2)."""
+    vectorizer = CountVectorizer(
+        stop_words="english", ngram_range=(1, 2), token_pattern=r"(?u)\b[^\W\d_]{3,}\b"
+    )
+    try:
+        counts = vectorizer.fit_transform(texts)
+    except ValueError:  # nothing but stop words and numbers
+        return [(f"topic {number + 1}",) for number in sorted(set(cluster.tolist()))]
+    vocabulary = vectorizer.get_feature_names_out()
+    labels = sorted(set(cluster.tolist()))
+    by_class = np.stack([np.asarray(counts[cluster == c].sum(axis=0)).ravel() for c in labels])
+    # A term of one text is that text's affair, not its topic's.
+    spread = np.stack([np.asarray((counts[cluster == c] > 0).sum(axis=0)).ravel() for c in labels])
+    weight = by_class * np.log1p(by_class.sum() / len(labels) / by_class.sum(axis=0))
+    weight = np.where(spread >= 2, weight, weight * 1e-3)
+    return [_without_overlap(vocabulary[np.argsort(-row, kind="stable")]) for row in weight]
+
+
+def _without_overlap(ranked: Sequence[str]) -> tuple[str, ...]:
+    """The first terms that share no word with an earlier one."""
+    chosen: list[str] = []
+    used: set[str] = set()
+    for term in ranked:
+        if used.isdisjoint(term.split()):
+            chosen.append(str(term))
+            used.update(term.split())
+        if len(chosen) == _TERMS:
+            break
+    return tuple(chosen)
+
+
+def _name(column: str) -> str:
+    cleaned = re.sub(r"\W+", "_", column, flags=re.ASCII).strip("_").lower()[:64]
+    return cleaned if cleaned and not cleaned[0].isdigit() else f"column_{cleaned}"[:64]
+
+
+def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
+    """`word`, with a number behind it where it is taken."""
+    free, number = word, 2
+    while free in taken:
+        free, number = f"{word}{between}{number}", number + 1
+    return free
+
+
+def _with_free_name(attribute: Attribute, others: Sequence[Attribute]) -> Attribute:
+    name = _free_word(attribute.name, {a.name for a in others}, between="_")
+    return attribute.model_copy(update={"name": name})

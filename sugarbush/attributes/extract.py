@@ -1,0 +1,90 @@
+"""A categorical row for every record, by the schema.
+
+    column      the record's own raw value, looked up in the public domain
+    keywords    the value whose words the text holds most often
+    zero_shot   the value whose descriptions are nearest to the text in embedding space
+    llm         the value that an endpoint was asked for beforehand; arrives like a column
+
+Guarantee: row i depends on record i alone (and on the schema and the donated examples, both
+public), so adding or removing one record adds or removes one row and moves no other. That is what
+lets `Private.map_batch` call it. An embedding must hold to the same: a function of its own text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.attributes.zero_shot import ZeroShotReader
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.errors import InvariantError
+from sugarbush.params import ExtractMetadataParams
+
+# Embeddings of length 1, one row a text: (n, dim) float32.
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
+
+def extract_codes(
+    schema: Schema,
+    texts: Sequence[str],
+    columns: Mapping[str, Sequence[object]],
+    *,
+    embed: Embed,
+    readers: Mapping[str, ZeroShotReader],
+    params: ExtractMetadataParams,
+) -> NDArray[np.int64]:
+    """One row of codes a record, `(n, d)` int64, columns in the order of the schema.
+
+    `readers` are those of the zero_shot attributes; texts are embedded once for all of them.
+    Guarantee: row i is a function of record i alone.
+    Shapes: `texts` and each of `columns` hold one entry a record; `columns` the raw values of the
+    attributes that come from a column or an endpoint, by attribute name.
+    Raises InvariantError when a column is missing or has another length.
+    """
+    embedded = np.asarray(embed(texts)) if readers and len(texts) else None
+    codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
+    for place, attribute in enumerate(schema.attributes):
+        if attribute.column is not None or attribute.source is not None:
+            codes[:, place] = _from_column(attribute, columns, rows=len(texts))
+        elif attribute.keywords is not None:
+            codes[:, place] = _by_keywords(attribute, texts)
+        elif embedded is not None:
+            codes[:, place] = readers[attribute.name].read(
+                embedded, abstain=params.zero_shot_abstain
+            )
+    return codes
+
+
+def _from_column(
+    attribute: Attribute, columns: Mapping[str, Sequence[object]], *, rows: int
+) -> list[int]:
+    values = columns.get(attribute.name)
+    if values is None or len(values) != rows:
+        raise InvariantError(f"attribute '{attribute.name}' needs one raw value a record")
+    return [attribute.code(value) for value in values]
+
+
+def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
+    """The value with the most hits; the first in the schema of several; none: the bucket."""
+    bucket = len(attribute.domain) - 1
+    words = attribute.keywords or {}
+    patterns = [_pattern(words.get(value, ())) for value in attribute.values]
+    hits = np.array(
+        [[len(p.findall(text)) if p else 0 for p in patterns] for text in texts], dtype=np.int64
+    ).reshape(len(texts), len(patterns))
+    return np.where(hits.any(axis=1), hits.argmax(axis=1), bucket)
+
+
+def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
+    """Whole words, case set aside, any white space between the words of one keyword.
+
+    Longer keywords are tried first, so that "credit card" is one hit and not also one of "credit".
+    """
+    spelled = sorted({" ".join(word.split()) for word in words if word.strip()}, key=len)
+    if not spelled:
+        return None
+    alternatives = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in reversed(spelled))
+    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)

@@ -1,0 +1,99 @@
+"""What a model is asked about a text's attributes, and how its answer is read.
+
+The answer is asked for as JSON by a schema whose values are enums. It counts only as far as it
+names values of the domain; what it leaves out, and what it makes up, goes to the bucket for
+anything else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sugarbush.data.schema import Attribute
+from sugarbush.errors import ParamsError
+from sugarbush.generators.answer_checks import without_thoughts
+from sugarbush.generators.prompts import estimate_tokens
+
+_FENCE = re.compile(r"^\s*```(?:json)?\s*|\s*```\s*$")
+
+
+def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> str:
+    """What the endpoint is asked of `text`, which is cut at its end to fit `room` tokens."""
+    lines = [
+        f"- {attribute.name}{_described(attribute)}: "
+        + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)
+        for attribute in attributes
+    ]
+    form = ", ".join(f"{json.dumps(attribute.name)}: ..." for attribute in attributes)
+    head = (
+        "Read the text below and choose for each attribute the value that fits it.\n\n"
+        + "\n".join(lines)
+        + "\n\nThe last value of each is for whatever no other value fits.\n\nText:\n"
+    )
+    tail = (
+        f"\n\n(End of the text.) Answer with one JSON object, {{{form}}}, each value one of those "
+        "listed for its attribute, and nothing else."
+    )
+    room -= estimate_tokens(head) + estimate_tokens(tail)
+    if room <= 0:
+        raise ParamsError(
+            "params.yaml: the schema's attributes and values alone fill the model's context; raise "
+            "extract_metadata.llm.context_tokens, or lower max_tokens"
+        )
+    while estimate_tokens(text) > room:
+        text = text[: len(text) * room // estimate_tokens(text)]
+    return head + text + tail
+
+
+def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
+    """`response_format` of a chat completion: an object with one enum an attribute."""
+    properties = {a.name: {"type": "string", "enum": list(a.domain)} for a in attributes}
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": "attributes",
+            "strict": True,
+            "schema": {
+                "type": "object",
+                "properties": properties,
+                "required": list(properties),
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
+def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | None:
+    """Codes from a JSON object, None when the answer is none.
+
+    A value may differ from the domain's in case and in white space around it.
+    """
+    bare = _FENCE.sub("", without_thoughts(answer))
+    begin, end = bare.find("{"), bare.rfind("}")
+    if not 0 <= begin < end:
+        return None
+    try:
+        fields = json.loads(bare[begin : end + 1])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    return [_code(attribute, fields.get(attribute.name)) for attribute in attributes]
+
+
+def _described(attribute: Attribute) -> str:
+    return f" ({attribute.description})" if attribute.description else ""
+
+
+def _code(attribute: Attribute, value: object) -> int:
+    """The value's place in the domain, the bucket's for anything that is not in it."""
+    if not isinstance(value, str):
+        return len(attribute.domain) - 1
+    value = value.strip()
+    if value in attribute.domain:
+        return attribute.domain.index(value)
+    folded = [known.casefold() for known in attribute.domain]
+    return folded.index(value.casefold()) if value.casefold() in folded else len(folded) - 1

@@ -1,0 +1,182 @@
+"""Exposure: how far up a canary stands among all numbers that it could have been.
+
+    exposure = log2 |R| - log2 rank,    rank 1 for the likeliest of the |R| candidates
+
+Exactly, over all of them: the candidates' tokens form a tree, whose inner nodes are visited once
+each, many at a time, on a cache of what stands before. With a digit a token 10^6 candidates take
+111,111 tokens of the model, not 6,000,000.
+
+Without a leak a rank is uniform: the mean exposure is 1/ln 2 = 1.44 bits, the highest of ten 4.2 on
+average and below 7.6 in 95% of cases. Source: Carlini et al. 2019, "The Secret Sharer", section 4.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from sugarbush.audits.canaries import DIGITS, PREFIX, Canary
+
+_NONE = -1  # where a candidate has no further token
+_LOGITS = 2**23  # that are held at once
+_TEXTS = 50_000  # tokenized at a time
+_TRIED = 997
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """The exposure of each canary, in bits, 0 to log2(10^6) = 19.9."""
+
+    bits: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.bits))
+
+    @property
+    def highest(self) -> float:
+        return max(self.bits)
+
+
+def exposure(model: Any, tokenizer: Any, canaries: Sequence[Canary]) -> Exposure:
+    """The exposure of each of `canaries` to a causal language model."""
+    return ranked(candidate_losses(model, *candidate_tokens(tokenizer)), canaries)
+
+
+def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
+    """The same from the losses of all candidates. A tie counts in favour of the attacker."""
+    ranks = [1 + int((losses < losses[canary.number]).sum()) for canary in canaries]
+    return Exposure(bits=tuple(float(np.log2(len(losses)) - np.log2(rank)) for rank in ranks))
+
+
+def candidate_tokens(
+    tokenizer: Any, *, prefix: str = PREFIX, digits: int = DIGITS
+) -> tuple[list[int], NDArray[np.int64]]:
+    """The tokens that all candidates begin with, and the others, (10^digits, longest).
+
+    As in a corpus, where a tokenizer may join digits with one another and with what stands before.
+    """
+    fast = tokenizer.backend_tokenizer  # half the time of the tokenizer around it
+    fast.no_truncation()
+    fast.no_padding()
+    numbers = [f"{number:0{digits}d}" for number in range(10**digits)]
+    ids = _by_last_word(fast, prefix, numbers)
+    if ids is None:
+        ids = _encoded(fast, [prefix + number for number in numbers])
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    table = np.full((len(ids), lengths.max()), _NONE, dtype=np.int64)
+    present = np.arange(table.shape[1]) < lengths[:, None]
+    table[present] = np.fromiter(chain.from_iterable(ids), np.int64, lengths.sum())
+    common = int(np.argmax((table != table[0]).any(axis=0)))
+    return table[0, :common].tolist(), table[:, common:]
+
+
+def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[list[int]] | None:
+    """The tokens of each candidate, where its number is one word to the tokenizer; else None.
+
+    Words are encoded one by one, so all but the last need it once: a quarter of the time. Whether
+    that is so of this tokenizer is tried on every 997th number, for which the whole candidate is
+    encoded.
+    """
+    if fast.pre_tokenizer is None:
+        return None
+    word, _ = fast.pre_tokenizer.pre_tokenize_str(prefix + numbers[0])[-1]
+    if not word.endswith(numbers[0]):
+        return None
+    before = word.removesuffix(numbers[0])
+    own = _encoded(Tokenizer(fast.model), [before + number for number in numbers])
+    tried = slice(None, None, _TRIED)
+    whole = _encoded(fast, [prefix + number for number in numbers[tried]])
+    first = whole[0][: len(whole[0]) - len(own[0])]
+    if whole != [first + ids for ids in own[tried]]:
+        return None
+    return [first + ids for ids in own]
+
+
+def _encoded(fast: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    ids: list[list[int]] = []
+    for start in range(0, len(texts), _TEXTS):
+        encoded = fast.encode_batch_fast(texts[start : start + _TEXTS], add_special_tokens=False)
+        ids += [one.ids for one in encoded]
+    return ids
+
+
+@torch.inference_mode()
+def candidate_losses(
+    model: Any, prefix: Sequence[int], candidates: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The loss in nats of each row of `candidates` after `prefix`, (n,). -1 ends a row.
+
+    `model` is causal and keeps a cache, as those of transformers do.
+    """
+    model.eval()
+    device = next(model.parameters()).device
+    order = np.lexsort(candidates.T[::-1])
+    output = model(input_ids=torch.tensor([list(prefix)], device=device), use_cache=True)
+    root = _Nodes(output.past_key_values, _log_probabilities(output))
+    tree = _Tree(model, candidates[order], chunk=max(16, _LOGITS // output.logits.shape[-1]))
+    everyone = np.arange(len(order))
+    tree.visit(root, everyone, np.zeros_like(everyone), depth=0)
+    losses = np.empty(len(order))
+    losses[order] = tree.losses
+    return losses
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Some nodes of one depth: the model's cache of them, and what may follow, (nodes, V)."""
+
+    cache: Any
+    log_probabilities: Tensor
+
+
+class _Tree:
+    """Candidates in lexicographic order, visited depth first, `chunk` nodes at a time."""
+
+    def __init__(self, model: Any, rows: NDArray[np.int64], *, chunk: int) -> None:
+        self._model, self._rows, self._chunk = model, rows, chunk
+        self.losses = np.zeros(len(rows))
+
+    def visit(
+        self, nodes: _Nodes, places: NDArray[np.int64], node_of: NDArray[np.int64], *, depth: int
+    ) -> None:
+        """Add the losses of the tokens from `depth` on to those at `places`, under `node_of`."""
+        tokens = self._rows[places, depth]
+        here = tokens != _NONE
+        taken = nodes.log_probabilities[node_of[here], tokens[here]]
+        self.losses[places[here]] -= taken.double().cpu().numpy()
+        if depth + 1 == self._rows.shape[1]:
+            return
+        deeper = np.flatnonzero(self._rows[places, depth + 1] != _NONE)
+        keys = node_of[deeper] * (tokens.max() + 1) + tokens[deeper]
+        _, first, child_of = np.unique(keys, return_index=True, return_inverse=True)
+        for start in range(0, len(first), self._chunk):
+            at = deeper[first[start : start + self._chunk]]
+            children = self._step(nodes, parents=node_of[at], tokens=tokens[at])
+            low, high = np.searchsorted(child_of, [start, start + self._chunk])
+            self.visit(
+                children, places[deeper[low:high]], child_of[low:high] - start, depth=depth + 1
+            )
+
+    def _step(
+        self, nodes: _Nodes, *, parents: NDArray[np.int64], tokens: NDArray[np.int64]
+    ) -> _Nodes:
+        device = nodes.log_probabilities.device
+        cache = copy.deepcopy(nodes.cache)
+        cache.batch_select_indices(torch.from_numpy(parents).to(device))
+        ids = torch.from_numpy(tokens[:, None]).to(device)
+        output = self._model(input_ids=ids, past_key_values=cache, use_cache=True)
+        return _Nodes(output.past_key_values, _log_probabilities(output))
+
+
+def _log_probabilities(output: Any) -> Tensor:
+    return torch.log_softmax(output.logits[:, -1].float(), dim=-1)

@@ -1,0 +1,69 @@
+"""`sugarbush schema draft`: a first schema to edit, from donated examples and no private text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from sugarbush.attributes.draft import draft_schema, schema_yaml
+from sugarbush.data.reading import is_missing, read_rows
+from sugarbush.errors import InputError, ParamsError
+from sugarbush.params import Params
+from sugarbush.paths import Roots, atomic_file, find_input
+from sugarbush.pipeline.encoders import open_encoder
+
+SETTING = "prepare.donated"
+
+
+def draft(
+    base: Path, params: Params, *, subject: str, output: Path, seed: int, console: Console
+) -> None:
+    """Write a drafted schema to `output`, which must not be there yet, and say what is in it.
+
+    Reads the donated file of the settings and nothing else of the user's.
+    Raises ParamsError, InputError and SchemaError.
+    """
+    if output.exists():
+        raise ParamsError(f"{output}: is there already; name another file with --output")
+    texts, columns = donated_examples(base, params)
+    with open_encoder(params, Roots(base), private=False) as encoder:
+        schema = draft_schema(
+            texts, subject=subject, columns=columns, embed=encoder.encode, seed=seed
+        )
+    with atomic_file(output) as temporary:
+        temporary.write_text(schema_yaml(schema), encoding="utf-8")
+    for attribute in schema.attributes:
+        console.print(f"{attribute.name}: {', '.join(attribute.domain)}", markup=False)
+    console.print(
+        f"{output}: drafted from {len(texts)} donated examples. Edit it, and set prepare.schema to "
+        "it. Every value in it becomes public.",
+        markup=False,
+    )
+
+
+def donated_examples(
+    base: Path, params: Params
+) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
+    """The donated texts, and the file's other columns but for the id, one entry a text."""
+    settings = params.prepare
+    if settings.donated is None:
+        raise ParamsError(f"params.yaml: {SETTING} is null; a draft needs donated examples")
+    path = find_input(base, settings.donated)
+    if path.resolve() == find_input(base, settings.file).resolve():
+        raise ParamsError(f"params.yaml: {SETTING} names the private file itself (prepare.file)")
+    wanted = {settings.text_column: "prepare.text_column"}
+    rows = [
+        row.fields
+        for row in read_rows(path, setting=SETTING, wanted=wanted, all_columns=True)
+        if str(row.fields.get(settings.text_column) or "").strip()
+    ]
+    if not rows:
+        raise InputError(f"{path}: no row holds a text (setting {SETTING})")
+    names = dict.fromkeys(name for fields in rows for name in fields)
+    others = [name for name in names if name not in {settings.text_column, settings.id_column}]
+    columns = {
+        name: tuple(None if is_missing(fields.get(name)) else fields[name] for fields in rows)
+        for name in others
+    }
+    return tuple(str(fields[settings.text_column]) for fields in rows), columns

@@ -1,0 +1,125 @@
+"""`sugarbush estimate`: what a run asks of its models, before anything is sent.
+
+Of the generator from settings and public files alone. What labels take is counted on the private
+texts: like every exact tally, for the operator's terminal only.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sugarbush.cli.checks import schema_of
+from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
+from sugarbush.params import Method, OpenAiParams, Params, Provider
+from sugarbush.paths import Roots
+from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels, planned_calls
+from sugarbush.pipeline.stages.prepare import prepared, read_donated
+from sugarbush.pipeline.state import state_of
+
+
+def show_estimate(base: Path, params: Params, console: Console) -> None:
+    """Print calls and tokens by stage, their cost where the model has a price, and the time that
+    the endpoint's rate limits make it take."""
+    schema = schema_of(base, params)
+    donated = tuple(read_donated(base, params, schema)["text"])
+    count = _dp_record_count(base)
+    planned = [
+        batch
+        for method in params.evolving
+        for batch in planned_calls(
+            params, method, schema=schema, donated=donated,
+            candidates=_candidates(params, method, count),
+        )
+    ]  # fmt: skip
+    if schema.asked_of_llm:
+        labels, records = params.extract_metadata.llm, prepared(base, params, schema)
+        texts = (record.text for record in (*records.train, *records.heldout))
+        found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
+        _print(found, labels, console)
+    if params.trains:
+        console.print("dpft asks no generator: it trains a model here and draws texts from it.")
+    if not params.evolving:
+        return
+    counts_tokens = params.generator.provider is Provider.OPENAI
+    found = estimate(planned, params.generator.openai)
+    _print(found, params.generator.openai if counts_tokens else None, console)
+    if not counts_tokens:
+        console.print(f"Provider '{params.generator.provider}' runs here: no cost but time.")
+    else:
+        _print_paid(base, params, console)
+    if count is None and any(params.evolve.of(m).candidates is None for m in params.evolving):
+        console.print(
+            "The DP record count is not drawn yet, so max_candidates was counted: the most it can "
+            "be. Set evolve.<method>.candidates to fix the number of calls beforehand."
+        )
+
+
+def _dp_record_count(base: Path) -> float | None:
+    """The count that the metadata stage released, where it has run."""
+    path = Roots(base).released / "metadata" / "table.json"
+    return float(json.loads(path.read_text())["record_count"]) if path.exists() else None
+
+
+def _candidates(params: Params, method: Method, count: float | None) -> int | None:
+    evolution = params.evolve.of(method)
+    if evolution.candidates is not None or count is None:
+        return evolution.candidates
+    wanted = int(evolution.candidates_per_record * max(count, 0.0))
+    return max(min(wanted, evolution.max_candidates), evolution.variations)
+
+
+def _print(found: Estimate, endpoint: OpenAiParams | None, console: Console) -> None:
+    """A table of calls; with an endpoint also of tokens, their cost and the least time."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("stage")
+    table.add_column("what")
+    table.add_column("calls", justify="right")
+    if endpoint is not None:
+        for column in ("prompt tokens", "answer tokens", "at most"):
+            table.add_column(column, justify="right")
+    for line in found.lines:
+        most = line.most_prompt_tokens + line.most_completion_tokens
+        tokens = (f"{line.prompt_tokens:,}", f"{line.completion_tokens:,}", f"{most:,}")
+        shown = tokens if endpoint is not None else ()
+        table.add_row(line.stage, line.what, f"{line.calls:,}", *shown)
+    console.print(table)
+    if endpoint is None:
+        console.print(f"{found.calls:,} calls")
+        return
+    console.print(f"{found.calls:,} calls to {endpoint.base_url}, model '{endpoint.model}'")
+    if found.cost is None or found.most_cost is None:
+        console.print(f"No price of it in {endpoint.setting}.prices: tokens, and no cost.")
+    else:
+        date = endpoint.prices[endpoint.model].date
+        console.print(
+            f"Cost: about {found.cost:.2f}, at most {found.most_cost:.2f}, at the prices of {date}"
+        )
+    console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
+    for cap in _caps_in_the_way(found, endpoint):
+        console.print(f"{endpoint.setting}.{cap} is less: a run would stop there")
+
+
+def _caps_in_the_way(found: Estimate, endpoint: OpenAiParams) -> list[str]:
+    """The caps that the planned calls alone would pass, whatever is paid already."""
+    caps = []
+    if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
+        caps.append(f"max_calls={endpoint.max_calls:,}")
+    if endpoint.max_cost is not None and (found.cost or 0.0) > endpoint.max_cost:
+        caps.append(f"max_cost={endpoint.max_cost:g}")
+    return caps
+
+
+def _print_paid(base: Path, params: Params, console: Console) -> None:
+    """What all runs on this dataset have paid; kept answers are not asked for again."""
+    paid = read_journal(journal_path(state_of(params, base), params.privacy.dataset))
+    for spent in spending_by_batch(paid):
+        tokens = spent.prompt_tokens + spent.completion_tokens
+        cost = "no price" if spent.unpriced == spent.calls else f"cost {spent.cost:.4g}"
+        console.print(
+            f"Paid so far: {spent.stage} {spent.what}, {spent.calls:,} calls, {tokens:,} tokens, "
+            f"{cost}"
+        )

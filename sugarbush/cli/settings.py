@@ -1,0 +1,83 @@
+"""Settings with changes: tried in memory, or written to params.yaml with its comments kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from sugarbush.deep_merge import deep_merge
+from sugarbush.errors import ParamsError
+from sugarbush.params import FILE, Params, parse_params
+from sugarbush.paths import atomic_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """Settings with their changes: `names` of what is new, `text` for params.yaml."""
+
+    params: Params
+    names: tuple[str, ...]
+    text: str
+
+
+def changed_settings(
+    base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
+) -> Changed:
+    """The settings of params.yaml under an overlay file and `key=value` assignments.
+
+    Writes nothing. Raises ParamsError when the result is not valid.
+    """
+    path = base / FILE
+    if not path.is_file():
+        raise ParamsError(f"{path}: not found; run in the folder that holds it")
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 120
+    settings = _loaded(yaml, path)
+    names: list[str] = []
+    if overlay is not None:
+        if not overlay.is_file():
+            raise ParamsError(f"{overlay}: not found (--settings)")
+        names += deep_merge(settings, _loaded(yaml, overlay))
+    for assignment in assignments:
+        name, mark, value = assignment.partition("=")
+        if not mark:
+            raise ParamsError(f"-S {assignment}: expected key=value")
+        parsed = _parsed(yaml, value)
+        for part in reversed(name.strip().split(".")):
+            parsed = {part: parsed}
+        names += deep_merge(settings, parsed)
+    text = StringIO()
+    yaml.dump(settings, text)
+    params = parse_params(YAML(typ="safe").load(text.getvalue()), source=FILE)
+    return Changed(params=params, names=tuple(names), text=text.getvalue())
+
+
+def write_settings(base: Path, changed: Changed) -> None:
+    """Write changed settings into params.yaml, the way `dvc exp run -S` does."""
+    if changed.names:
+        with atomic_file(base / FILE) as temporary:
+            temporary.write_text(changed.text, encoding="utf-8")
+
+
+def _loaded(yaml: YAML, path: Path) -> Any:
+    try:
+        loaded = yaml.load(path.read_text(encoding="utf-8"))
+    except (YAMLError, UnicodeDecodeError):
+        raise ParamsError(f"{path}: is not YAML") from None
+    if not isinstance(loaded, dict):
+        raise ParamsError(f"{path}: expected sections, such as 'privacy:'")
+    return loaded
+
+
+def _parsed(yaml: YAML, value: str) -> Any:
+    try:
+        return yaml.load(value)
+    except YAMLError:
+        raise ParamsError(f"-S …={value}: is not YAML") from None

@@ -1,0 +1,160 @@
+"""The user's file as rows: csv, jsonl or parquet. Errors name file, row and setting, never a value.
+
+A row has the number that an editor shows: of the line on which it ends in a csv file (the header is
+line 1), of the line in jsonl; rows of a parquet file are counted from 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sugarbush.errors import InputError
+
+_FORMATS = ".csv, .jsonl or .parquet"
+_FIELD_LIMIT = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One record and its number."""
+
+    number: int
+    fields: dict[str, Any]
+
+
+def read_rows(
+    path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
+) -> tuple[Row, ...]:
+    """Every row of `path`. `wanted` maps each column that must be there to what asks for it;
+    others are read if `all_columns`, and else may be left out.
+
+    Raises InputError naming the file, the row or byte, and `setting`.
+    """
+    parquet = partial(_parquet, all_columns=all_columns)
+    readers: dict[str, Callable[..., Iterator[Row]]] = {
+        ".csv": _csv,
+        ".jsonl": _jsonl,
+        ".ndjson": _jsonl,
+        ".parquet": parquet,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
+    try:
+        rows = tuple(reader(path, setting, wanted))
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found (setting {setting})") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
+    if not rows:
+        raise InputError(f"{path}: holds no row (setting {setting})")
+    return rows
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing."""
+    return value is None or (isinstance(value, float) and pd.isna(value))
+
+
+def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> None:
+    """Says which column is missing, and not which ones are there: a csv file without a header
+    has its first record for one."""
+    have = set(present)
+    for column, asked_by in wanted.items():
+        if column not in have:
+            raise InputError(f"{path}: has no column '{column}' (asked for by {asked_by})")
+
+
+def _decoded(path: Path, setting: str) -> str:
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}, row {line}: is not UTF-8 at byte {error.start}. Save the file as UTF-8 "
+            f"(setting {setting})"
+        ) from None
+
+
+def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+    csv.field_size_limit(_FIELD_LIMIT)
+    lines = csv.reader(io.StringIO(_decoded(path, setting), newline=""), strict=True)
+    try:
+        header = next(lines, None)
+        if header is None:
+            return
+        if len(header) == 1 < len(wanted):
+            raise InputError(
+                f"{path}, row 1: holds one cell, and {len(wanted)} columns are asked for. Save the "
+                f"file with commas between its cells (setting {setting})"
+            )
+        _require(path, wanted, header)
+        if any(header.count(name) > 1 for name in wanted):
+            raise InputError(f"{path}, row 1: names a column twice (setting {setting})")
+        for cells in lines:
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                raise InputError(
+                    f"{path}, row {lines.line_num}: has {len(cells)} cells where the header has "
+                    f"{len(header)} (setting {setting})"
+                )
+            yield Row(number=lines.line_num, fields=dict(zip(header, cells, strict=True)))
+    except csv.Error:
+        raise InputError(
+            f"{path}, row {lines.line_num}: is not csv; look for an open quote (setting {setting})"
+        ) from None
+
+
+def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+    seen: set[str] = set()
+    number = 0
+    for number, line in enumerate(_decoded(path, setting).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError):
+            raise InputError(f"{path}, row {number}: is not JSON (setting {setting})") from None
+        if not isinstance(fields, dict):
+            raise InputError(f"{path}, row {number}: is no JSON object (setting {setting})")
+        seen.update(fields)
+        yield Row(number=number, fields=fields)
+    if seen:
+        _require(path, wanted, seen)
+
+
+def _parquet(
+    path: Path, setting: str, wanted: Mapping[str, str], *, all_columns: bool
+) -> Iterator[Row]:
+    with path.open("rb") as file:
+        try:
+            names = pq.read_schema(file).names
+            _require(path, wanted, names)
+            if any(names.count(name) > 1 for name in wanted):
+                raise InputError(f"{path}: names a column twice (setting {setting})")
+            table = pq.read_table(file, columns=None if all_columns else list(wanted))
+        except (pa.ArrowException, OSError):
+            raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
+    number = 0
+    try:
+        for batch in table.to_batches():
+            for fields in batch.to_pylist():
+                number += 1
+                yield Row(number=number, fields=fields)
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{path}, after row {number}: a text is not UTF-8 (setting {setting})"
+        ) from None

@@ -1,0 +1,141 @@
+"""Rows of a file as records: text, id, whose it is, and the raw values of the schema's columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+from typing import Any
+
+import pandas as pd
+
+from sugarbush.data.private_store import RAW
+from sugarbush.data.reading import Row, is_missing
+from sugarbush.data.schema import Schema
+from sugarbush.errors import InputError
+from sugarbush.params import BadRows, PrepareParams
+
+_SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One usable row: its id, its text and the raw values of the schema's columns.
+
+    `user` is whose it is, where the unit is a person.
+    """
+
+    number: int
+    id: str
+    text: str
+    raw: tuple[Any, ...]
+    user: str | None = None
+
+
+def columns_of(schema: Schema) -> dict[str, str]:
+    """Attribute name to the column that it is read from."""
+    return {a.name: a.column for a in schema.attributes if a.column is not None}
+
+
+def usable(
+    rows: Sequence[Row], params: PrepareParams, schema: Schema, *, source: str, setting: str
+) -> tuple[tuple[Record, ...], dict[str, int]]:
+    """The rows that hold a text, and an id and a person where they are asked for, in order; and a
+    tally of those that do not. Whether a row is used depends on that row alone.
+
+    Raises InputError naming the first few bad rows unless `bad_rows: drop`.
+    """
+    records: list[Record] = []
+    bad: dict[str, list[int]] = {}
+    raw_columns = tuple(columns_of(schema).values())
+    for row in rows:
+        if (problem := _problem(row, params)) is not None:
+            bad.setdefault(problem, []).append(row.number)
+            continue
+        text, user_column = row.fields[params.text_column], row.fields.get(params.user_column or "")
+        records.append(
+            Record(
+                number=row.number,
+                id=_id_of(row, params, text),
+                user=None if params.user_column is None else str(as_text(user_column)).strip(),
+                text=text,
+                raw=tuple(as_text(row.fields.get(column)) for column in raw_columns),
+            )
+        )
+    if bad and params.bad_rows is BadRows.REFUSE:
+        problem, numbers = next(iter(bad.items()))
+        raise InputError(
+            f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Mend the file, or set "
+            "prepare.bad_rows: drop."
+        )
+    return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
+
+
+def _problem(row: Row, params: PrepareParams) -> str | None:
+    cell = row.fields.get(params.text_column)
+    if is_missing(cell):
+        return f"has no text in column '{params.text_column}'"
+    if not isinstance(cell, str):
+        return f"column '{params.text_column}' is no text"
+    if _says_nothing(row, params.id_column):
+        return f"has no id in column '{params.id_column}' of prepare.id_column"
+    if _says_nothing(row, params.user_column):
+        return f"column '{params.user_column}' of prepare.user_column does not say whose it is"
+    return _problem_of_text(cell, params)
+
+
+def _problem_of_text(text: str, params: PrepareParams) -> str | None:
+    if not text.strip():
+        return "the text is empty"
+    if "\0" in text:
+        return "the text holds a NUL byte"
+    if len(text) > params.max_characters:
+        return f"the text is longer than prepare.max_characters={params.max_characters}"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "the text holds half a character (a lone surrogate)"
+    return None
+
+
+def _rows(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
+    more = f" and {len(numbers) - _SHOWN_ROWS} more" if len(numbers) > _SHOWN_ROWS else ""
+    return f"row{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+def _id_of(row: Row, params: PrepareParams, text: str) -> str:
+    if params.id_column is None:
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return str(row.fields[params.id_column])
+
+
+def _says_nothing(row: Row, column: str | None) -> bool:
+    """Whether the settings ask for `column` and the row leaves it empty."""
+    return column is not None and not (as_text(row.fields.get(column)) or "").strip()
+
+
+def as_text(value: Any) -> str | None:
+    """A cell as text: one spelling a value is the schema's affair. Midnight is a day."""
+    if is_missing(value):
+        return None
+    if isinstance(value, datetime) and value.time() == time.min:
+        return str(value.date())
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
+    """Columns id, text and raw_<attribute>; missing raw values are None."""
+    names = list(columns_of(schema))
+    columns: dict[str, Any] = {
+        "id": pd.Series([r.id for r in records], dtype="str"),
+        "text": pd.Series([r.text for r in records], dtype="str"),
+    }
+    for place, name in enumerate(names):
+        columns[RAW + name] = pd.Series([r.raw[place] for r in records], dtype="object")
+    return pd.DataFrame(columns)

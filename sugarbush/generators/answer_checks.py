@@ -1,0 +1,296 @@
+"""Whether an answer can be used as a candidate.
+
+A form, a language or a phrase that also occurs in a text which the request shows (an example, the
+parent) is the corpus's own and no problem: a corpus of JSON lines may have JSON lines for answers.
+
+Limits. Refusals are known by their usual first words in five languages. Language is told by script,
+and within the Latin script by the frequent words of seven languages; a short text, a mixed one or
+one in any other language is given the benefit of the doubt. Copies are told by runs of eight words,
+so a paraphrase is none.
+
+Nobody could store a text with half a character in it, or print one with control characters: such a
+text is none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Set
+from functools import lru_cache
+
+from sugarbush.generators.interface import Problem, Request, VariationRequest
+from sugarbush.generators.prompts import BLANK, instructions, shown_texts
+
+Run = tuple[str, ...]
+
+# Runs of so many words are compared. Two people rarely hit on the same eight.
+_RUN = 8
+# The share of an answer's runs (or of an example's) that may also be the other's.
+_COPIED_EXAMPLE_SHARE = 0.3
+# A variation keeps part of its parent: with a twentieth of the words changed (the least that is
+# ever asked for by blanks) about 0.66 of the runs remain, and 0.9 with one word in eighty.
+_COPIED_PARENT_SHARE = 0.9
+# A refusal, or talk about the text, comes at once or not at all.
+_OPENING_CHARACTERS = 240
+
+_TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
+
+# How a refusal begins, after `_plain_opening`. A support ticket may begin with "I cannot create an
+# account"; what is refused must be the asking.
+_CANNOT = r"i (?:cannot|am unable to|am not able to|will not|must decline to)"
+_WRITE = (
+    r"(?:(?:help|assist)(?: you)?(?: with)?|comply with|fulfill?|provide|generate|create|write"
+    r"|produce|complete|continue)"
+)
+_IT = (
+    r"(?:(?:that|this|such|your)(?: (?:request|kind|type|sort|texts?|content)\b|\W|$)"
+    r"|(?:\w+ ){0,3}(?:texts?|content)\b)"
+)
+_REFUSALS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"^{_CANNOT} {_WRITE} {_IT}",
+        rf"^(?:i am (?:very |so )?sorry|sorry|i apologi[sz]e|unfortunately)\b.{{0,40}}?\b{_CANNOT} "
+        rf"(?:{_WRITE} {_IT}|(?:comply|assist)\b)",
+        r"\bas an? (?:ai|artificial intelligence|(?:large )?language model)\b",
+        r"^es tut mir leid\b.{0,60}\b(?:kann|darf)\b.{0,60}\b(?:erstellen|schreiben|erfüllen)",
+        r"^(?:je suis désolée?\W{1,3}(?:mais )?)?je ne peux pas (?:écrire|créer|générer|répondre)",
+        r"^lo siento\W{1,3}(?:pero )?no puedo (?:ayudar|escribir|crear|generar|cumplir)",
+        r"^mi dispiace\W{1,3}(?:ma )?non posso (?:aiutar|scrivere|creare|generare)",
+    )
+)
+# Talk about the text instead of the text: what announces it, offers help with it or describes it.
+_ANNOUNCEMENTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"^(?:sure|certainly|of course|absolutely|okay)\b[^\n]{0,100}:\s*(?:\n|$)",
+        r"^(?:sure|certainly|of course|absolutely)\b\W{1,3}here\b",
+        r"^here(?:'s| is| are)\b[^\n]{0,60}\b(?:texts?|example|version|rewrit\w+|variation)\b"
+        r"[^\n]{0,60}:\s*\n",
+        r"^(?:sure\W{1,3})?i (?:am|would be|will be)[^\n]{0,20} (?:ready|happy|glad|here) to "
+        r"(?:help|assist)\b[^\n]{0,60}\b(?:texts?|requests?|rewrit\w+|edit\w*|refine)\b",
+        r"^(?:this|the) text (?:is about|describes|discusses|is in the format"
+        r"|has been (?:modified|altered|rewritten))\b",
+        r"^the \d+-word text\b",
+    )
+)
+_MARKUP = re.compile(
+    r"""\s*(?: ```                                   # a fence
+      | <(?:!doctype|\?xml|[a-z][\w-]*)(?:\s[^<>]*)?>  # a tag
+      | \#{1,6}\s+\S[^\n]*\n | \*\*[^*\n]+\*\*\s*\n   # a heading of Markdown
+      | \\begin\{ )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_OBJECT = re.compile(r"""\s*[\[{]\s*\{?\s*"[^"\n]*"\s*:""")
+# Half of a surrogate pair, or a control character that no writer types.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
+# Where a model that thinks first stops doing so; servers that know the model leave this out.
+_THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
+_QUOTES = ('""', "“”", "„“", "«»")
+_BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
+_LABEL = re.compile(r"^\W*(?:example|good|bad)\s+\d+\s*:", re.IGNORECASE)
+
+# Language is told from so many words, when enough different frequent ones of it are this share of
+# them and so many times those of the next language. Script is told from so many letters.
+_FEWEST_WORDS = 20
+_FEWEST_FREQUENT = 4
+_LEAST_SHARE = 0.1
+_LEAST_LEAD = 2
+_LETTERS = 400
+
+# Frequent words. One that several languages share counts for each of them.
+_FREQUENT = {
+    "en": "the and of to is that it was for with you this have not are but they from he she his "
+    "her my we were been which would there what your a as do no me in on at an so",
+    "de": "der die das und ist nicht ein eine ich sie mit den dem von zu auf für sich es auch wir "
+    "haben war als werden wurde noch nur aber",
+    "fr": "le la les et est des une un pas que qui dans pour il elle je vous nous ce cette sur "
+    "avec au aux était ont mais plus leur",
+    "es": "el la los las y es que un una por con para no se lo su al del como más pero fue está "
+    "muy había me mi",
+    "it": "il lo la gli le e è che un una di per non con si del della dei nel sono mi ma come "
+    "anche era più alla questo",
+    "pt": "o a os as e é que um uma de do da dos em não para com se por mais foi mas ao na no eu "
+    "você muito seu",
+    "nl": "de het een en van ik is dat niet die op te zijn met voor er maar was als aan ook hij ze "
+    "naar heb wordt bij om",
+}
+_LANGUAGES_OF: dict[str, tuple[str, ...]] = {
+    word: tuple(code for code, words in _FREQUENT.items() if word in words.split())
+    for words in _FREQUENT.values()
+    for word in words.split()
+}
+
+
+def check(text: str | None, request: Request, finish_reason: str | None) -> Problem | None:
+    """What is wrong with an answer to `request`, None when it can be used.
+
+    `finish_reason` is as OpenAI's API has it; "length" means that the answer was cut off.
+    """
+    if finish_reason in _BAD_ENDINGS:
+        return _BAD_ENDINGS[finish_reason]
+    if text is None or not text.strip():
+        return Problem.EMPTY
+    shown = _shown(request)
+    for problem, looks_so in _LOOKS:
+        if looks_so(text) and not any(looks_so(other) for other in shown):
+            return problem
+    if _repeats_prompt(text, request):
+        return Problem.COPIED_PROMPT
+    return _copied(text, request) or _strange(text, shown)
+
+
+def without_thoughts(text: str) -> str:
+    """What a model says after it has thought aloud, which some servers send as one text."""
+    return _THOUGHT.split(text)[-1]
+
+
+def the_text(said: str, request: Request) -> str:
+    """What a model wrote for `request`, without its thoughts and without quotation marks around it.
+
+    The marks stay where the text quotes more than once, or where a text that the request shows
+    stands in marks as well.
+    """
+    text = without_thoughts(said).strip()
+    if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
+        return text[1:-1].strip()
+    return text
+
+
+def language(text: str) -> str | None:
+    """ISO 639-1 code for seven languages of the Latin script, None where it cannot be told."""
+    words = [w.lower() for w in _TOKEN.findall(text)]
+    if len(words) < _FEWEST_WORDS:
+        return None
+    found = Counter(code for word in words for code in _LANGUAGES_OF.get(word, ()))
+    different = Counter(code for word in set(words) for code in _LANGUAGES_OF.get(word, ()))
+    (best, count), (_, next_count) = (*found.most_common(2), ("", 0), ("", 0))[:2]
+    clear = count >= _LEAST_SHARE * len(words) and count >= _LEAST_LEAD * next_count
+    return best if clear and different[best] >= _FEWEST_FREQUENT else None
+
+
+def script(text: str) -> str | None:
+    """The script of most letters ("LATIN", "CYRILLIC", "CJK"), None where there are none."""
+    letters = [c for c in text if c.isalpha()][:_LETTERS]
+    if all(c.isascii() for c in letters):
+        return "LATIN" if letters else None
+    return Counter(map(_script_of, letters)).most_common(1)[0][0]
+
+
+def _copied(text: str, request: Request) -> Problem | None:
+    answer, exemplars = _runs(text), set(request.examples)
+    if isinstance(request, VariationRequest):
+        parent = _runs(request.parent)
+        if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
+            return Problem.COPIED_PARENT
+        exemplars |= {*request.good, *request.bad}
+    held = [_runs(exemplar) for exemplar in exemplars]
+    # What many examples share (a greeting, the headings of a form) is nobody's own.
+    count = Counter(run for runs in held for run in runs & answer)
+    own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
+    copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
+    return Problem.COPIED_EXAMPLE if copied else None
+
+
+def _repeats_prompt(text: str, request: Request) -> bool:
+    """A label of the prompt, a blank that was left, or a part of the instructions."""
+    shown = _shown(request)
+    if _LABEL.match(text) and not any(map(_LABEL.match, shown)):
+        return True
+    if (
+        isinstance(request, VariationRequest)
+        and _BLANKS.search(text)
+        and not any(map(_BLANKS.search, shown))
+    ):
+        return True
+    repeated = _runs(text) & _runs(instructions(request))
+    return bool(repeated) and not any(repeated & _runs(other) for other in shown)
+
+
+def _strange(text: str, shown: tuple[str, ...]) -> Problem | None:
+    """Another language than every text that the request shows."""
+    tongues = {_tongue(other) for other in shown}
+    own = _tongue(text)
+    for part in (0, 1):
+        expected = {tongue[part] for tongue in tongues}
+        if own[part] is not None and expected and expected.isdisjoint({own[part], None}):
+            return Problem.WRONG_LANGUAGE
+    return None
+
+
+def _shown(request: Request) -> tuple[str, ...]:
+    parent = (request.parent,) if isinstance(request, VariationRequest) else ()
+    return (*parent, *shown_texts(request))
+
+
+def _in_quotes(text: str) -> bool:
+    marks = text[:1] + text[-1:]
+    return len(text) > 2 and marks in _QUOTES and not set(marks) & set(text[1:-1])
+
+
+def _refuses(text: str) -> bool:
+    opening = _plain_opening(text)
+    return any(pattern.search(opening) for pattern in _REFUSALS)
+
+
+def _is_no_text(text: str) -> bool:
+    if _UNPRINTABLE.search(text):
+        return True
+    opening = _plain_opening(text)
+    announced = any(pattern.search(opening) for pattern in _ANNOUNCEMENTS)
+    return announced or _MARKUP.match(text) is not None or _is_json(text)
+
+
+def _plain_opening(text: str) -> str:
+    """The first characters in lower case, contractions written out."""
+    opening = text[:_OPENING_CHARACTERS].lower().replace("’", "'").lstrip(" \n\"'“*")
+    opening = re.sub(r"\bcan(?:'t| not)\b", "cannot", opening)
+    for short, written in (("i'm ", "i am "), ("i'd ", "i would "), ("i won't", "i will not")):
+        opening = opening.replace(short, written)
+    return opening
+
+
+def _is_json(text: str) -> bool:
+    """JSON, or what begins as an object with a name in quotes."""
+    if text.lstrip()[:1] not in {"{", "["}:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return _OBJECT.match(text) is not None
+    return True
+
+
+def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
+    return len(common) / min(len(a), len(b)) if a and b else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _runs(text: str) -> frozenset[Run]:
+    words = [w.lower() for w in _TOKEN.findall(text)]
+    if len(words) < _RUN:
+        return frozenset([tuple(words)] if words else [])
+    return frozenset(zip(*(words[i:] for i in range(_RUN)), strict=False))
+
+
+@lru_cache(maxsize=1024)
+def _tongue(text: str) -> tuple[str | None, str | None]:
+    """Script, and language where the script is Latin."""
+    own = script(text)
+    return own, language(text) if own == "LATIN" else None
+
+
+def _script_of(letter: str) -> str:
+    name = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
+    # Japanese mixes three scripts, and none of its texts is Chinese for having more of one.
+    return "CJK" if name in {"HIRAGANA", "KATAKANA"} else name
+
+
+_BAD_ENDINGS = {"length": Problem.TRUNCATED, "content_filter": Problem.REFUSAL}
+_LOOKS = (
+    (Problem.REFUSAL, _refuses),
+    (Problem.NOT_TEXT, _is_no_text),
+)

@@ -1,0 +1,102 @@
+"""From what a model sent back to answers, by way of the checks and a second attempt.
+
+An answer that fails the checks is asked for once more with another seed, and then dropped. What a
+model sent back is kept as it came, so that it is judged anew whenever it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from sugarbush.errors import GeneratorError
+from sugarbush.generators.answer_cache import Completion
+from sugarbush.generators.answer_checks import check, the_text
+from sugarbush.generators.interface import Answer, Problem, Request
+
+T = TypeVar("T")
+
+_ATTEMPTS = 2
+
+# Where every answer starts: nothing had, nothing paid.
+_NOT_HAD = Answer(text=None, problem=Problem.FAILED, cached=True)
+_NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What came back for some requests. `keys` by place, `completions` by key; one that failed is
+    left out. `fresh` are the keys of those that this run had written and not found."""
+
+    keys: Mapping[int, str]
+    completions: Mapping[str, Completion]
+    fresh: Collection[str]
+
+
+def those_that_fit(
+    wanted: Sequence[Request],
+    prompt: Callable[[Request], T],
+    *,
+    what: str,
+    say: Callable[[str], None],
+) -> dict[int, T]:
+    """The prompts by place, without those that are too long for the model, which `say` is told.
+
+    `prompt` makes one and raises GeneratorError where it does not fit. Raises the last such error
+    when none fits.
+    """
+    prompts, too_long = dict[int, T](), None
+    for place, request in enumerate(wanted):
+        try:
+            prompts[place] = prompt(request)
+        except GeneratorError as error:
+            too_long = error
+    if too_long is not None:
+        if not prompts:
+            raise too_long
+        say(f"{what}: {len(wanted) - len(prompts)} not asked for: {too_long}")
+    return prompts
+
+
+def answer_all(
+    wanted: Sequence[Request],
+    places: Collection[int],
+    ask: Callable[[Sequence[int], int], Asked],
+) -> tuple[Answer, ...]:
+    """One answer a request, in order; those not at `places` are not asked for.
+
+    `ask` is called with the places that lack a usable answer and the number of the attempt.
+    """
+    answers = [_NOT_HAD if i in places else _NOT_ASKED for i in range(len(wanted))]
+    waiting = sorted(places)
+    for attempt in range(_ATTEMPTS):
+        asked = ask(waiting, attempt)
+        fresh = set(asked.fresh)
+        for i, key in asked.keys.items():
+            paid = key in fresh
+            fresh.discard(key)  # of equal requests, one was paid for
+            answers[i] = _answer(
+                asked.completions.get(key), wanted[i], before=answers[i], paid=paid
+            )
+        waiting = [i for i in waiting if answers[i].problem not in {None, Problem.FAILED}]
+    return tuple(answers)
+
+
+def _answer(
+    completion: Completion | None, request: Request, *, before: Answer, paid: bool
+) -> Answer:
+    """The answer to one request, with the tokens that this run has paid for, retries included."""
+    if completion is None:
+        return before if before.problem is not Problem.FAILED else replace(before, cached=False)
+    text = the_text(completion.text or "", request)
+    problem = (
+        Problem.REFUSAL if completion.refused else check(text, request, completion.finish_reason)
+    )
+    return Answer(
+        text=None if problem else text,
+        problem=problem,
+        prompt_tokens=before.prompt_tokens + completion.prompt_tokens * paid,
+        completion_tokens=before.completion_tokens + completion.completion_tokens * paid,
+        cached=before.cached and not paid,
+    )

@@ -1,0 +1,244 @@
+"""One call to an OpenAI-compatible endpoint: limited, bounded in time, tried again.
+
+Which failures are worth another attempt is told in sugarbush.generators.openai.failures.
+
+The key is read from the environment when a client is made and kept nowhere else: no attribute,
+message or exception of this module holds it. Redirects are not followed, because they would carry
+the messages to an address that the settings do not name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+from aiolimiter import AsyncLimiter
+from openai.types.chat import ChatCompletion
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+
+from sugarbush.errors import ParamsError
+from sugarbush.generators.answer_cache import Completion
+from sugarbush.generators.openai.cost import likely_prompt_tokens
+from sugarbush.generators.openai.failures import (
+    FAULTS,
+    CallError,
+    MalformedError,
+    asked_wait_s,
+    told,
+    wait_s,
+    worth_retrying,
+)
+from sugarbush.generators.prompts import Message
+from sugarbush.params import LabelsParams, OpenAiParams
+
+# A bucket of this length lets no burst through that a per-minute limit of the endpoint would see.
+_BURST_S = 2.0
+
+
+class _ClosingError(Exception):
+    """The run ended before this call was made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One call that may have to be made.
+
+    `key` is what its answer is kept under, `worst_cost` the most that it can cost;
+    `response_format` the form of the answer, None for plain text.
+    """
+
+    key: str
+    messages: tuple[Message, ...]
+    seed: int
+    worst_cost: float
+    response_format: dict[str, Any] | None = None
+
+
+def read_key(params: OpenAiParams) -> str:
+    """The key from the environment. Raises ParamsError naming the variable, never its value."""
+    if params.key_variable is None:
+        return "none"
+    key = os.environ.get(params.key_variable, "").strip()
+    place = f"environment variable {params.key_variable} ({params.setting}.key_variable)"
+    if not key:
+        raise ParamsError(
+            f"no key: {place} is not set. Export it in the shell that runs Sugarbush, or set "
+            "key_variable: null for an endpoint that asks for none."
+        )
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ParamsError(f"{place} holds characters that a key cannot have; set it again")
+    return key
+
+
+@asynccontextmanager
+async def open_client(params: OpenAiParams) -> AsyncIterator[openai.AsyncOpenAI]:
+    """The official client, without its own retries.
+
+    A proxy that the environment names can read what goes to an http address. Nobody has declared
+    it trusted, so that private texts are not sent by way of it.
+    """
+    reads_along = params.base_url.startswith("http:") and isinstance(params, LabelsParams)
+    http_client = openai.DefaultAsyncHttpxClient(
+        follow_redirects=False, timeout=params.timeout_s, trust_env=not reads_along
+    )
+    async with openai.AsyncOpenAI(
+        base_url=params.base_url,
+        api_key=read_key(params),
+        max_retries=0,
+        timeout=params.timeout_s,
+        http_client=http_client,
+    ) as client:
+        yield client
+
+
+def call_body(params: OpenAiParams, call: Call) -> dict[str, Any]:
+    """The fields of one call. One choice a call: some servers quietly ignore n > 1."""
+    body: dict[str, Any] = {
+        "model": params.model,
+        "messages": [{"role": m.role, "content": m.content} for m in call.messages],
+        params.token_limit: params.max_tokens,
+        "temperature": params.temperature,
+        "top_p": params.top_p,
+        "reasoning_effort": params.reasoning_effort,
+        "seed": call.seed if params.send_seed else None,
+        "response_format": call.response_format,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def read_completion(answer: object) -> Completion:
+    """What an endpoint sent back. Raises MalformedError when it is no chat completion.
+
+    The SDK constructs its types without validating them, so every field may be missing.
+    """
+    choices = getattr(answer, "choices", None)
+    if not isinstance(answer, ChatCompletion) or not isinstance(choices, list) or not choices:
+        raise MalformedError("no choices")
+    message = getattr(choices[0], "message", None)
+    if message is None:
+        raise MalformedError("no message")
+    text, usage = getattr(message, "content", None), getattr(answer, "usage", None)
+    if text is not None and not isinstance(text, str):
+        raise MalformedError("content is no text")
+    finish_reason = getattr(choices[0], "finish_reason", None)
+    return Completion(
+        text=text,
+        finish_reason=finish_reason if isinstance(finish_reason, str) else None,
+        refused=bool(getattr(message, "refusal", None)),
+        prompt_tokens=_count(getattr(usage, "prompt_tokens", None)),
+        completion_tokens=_count(getattr(usage, "completion_tokens", None)),
+    )
+
+
+@dataclass
+class _Clock:
+    """Time one call has spent on attempts, its waiting for the rate limits left out."""
+
+    attempts_s: float = 0.0
+
+
+class Endpoint:
+    """An open connection to an endpoint, shared by all calls of one event loop."""
+
+    def __init__(self, client: openai.AsyncOpenAI, params: OpenAiParams) -> None:
+        self._client, self._params = client, params
+        self._requests = _limiter(params.requests_per_minute, largest=1)
+        largest = params.context_tokens + params.max_tokens
+        self._tokens = _limiter(params.tokens_per_minute, largest=largest)
+        self._largest = largest
+        self._resume_at = 0.0
+        self._patience: set[asyncio.Timeout] = set()
+        self._closing = False
+
+    def close(self) -> None:
+        """Let attempts that are under way end; whoever waits for the next one waits no longer."""
+        if not self._closing:
+            self._closing = True
+            for patience in self._patience:
+                patience.reschedule(0)
+
+    async def complete(self, call: Call) -> Completion:
+        """The endpoint's answer. Raises CallError for this call alone, StopError for all."""
+        clock = _Clock()
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(worth_retrying),
+            wait=wait_s,
+            stop=lambda state: self._give_up(state, clock),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        body = call_body(self._params, call)
+        prompt_tokens = likely_prompt_tokens(m.content for m in call.messages)
+        tokens = min(prompt_tokens + self._params.max_tokens, self._largest)
+        try:
+            return await retrying(self._attempt, body, tokens, clock)
+        except _ClosingError:
+            raise CallError("the run ended before this call was made") from None
+        except FAULTS as error:
+            raise told(error, self._params) from None
+
+    async def _attempt(self, body: dict[str, Any], tokens: int, clock: _Clock) -> Completion:
+        async with self._waiting():
+            await self._requests.acquire()
+            await self._tokens.acquire(tokens)
+            while (pause_s := self._resume_at - time.monotonic()) > 0:
+                await asyncio.sleep(pause_s)
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(self._params.timeout_s):
+                answer = await self._client.chat.completions.create(**body)
+            return read_completion(answer)
+        except openai.APIStatusError as error:
+            self._heed(error)
+            raise
+        finally:
+            clock.attempts_s += time.monotonic() - started
+
+    def _heed(self, error: openai.APIStatusError) -> None:
+        """After a 429 that names a time, nobody asks before it."""
+        asked = asked_wait_s(error)
+        if error.status_code == 429 and asked is not None:
+            latest = time.monotonic() + min(asked, self._params.deadline_s)
+            self._resume_at = max(self._resume_at, latest)
+
+    def _give_up(self, state: RetryCallState, clock: _Clock) -> bool:
+        spent_s = clock.attempts_s + state.idle_for + state.upcoming_sleep
+        return (
+            self._closing
+            or state.attempt_number > self._params.max_retries
+            or spent_s >= self._params.deadline_s
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        async with self._waiting():
+            await asyncio.sleep(seconds)
+
+    @asynccontextmanager
+    async def _waiting(self) -> AsyncIterator[None]:
+        """A time without an attempt under way. Raises _ClosingError as soon as the run ends."""
+        if self._closing:
+            raise _ClosingError
+        try:
+            async with asyncio.timeout(None) as patience:
+                self._patience.add(patience)
+                yield
+        except TimeoutError:
+            raise _ClosingError from None
+        finally:
+            self._patience.discard(patience)
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
+    """A leaky bucket that passes `per_minute` in a minute and holds at least `largest`."""
+    capacity = max(per_minute * _BURST_S / 60, largest)
+    return AsyncLimiter(capacity, capacity * 60 / per_minute)

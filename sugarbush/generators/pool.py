@@ -1,0 +1,177 @@
+"""A public corpus as generator: real human text, chosen by where it lies in embedding space.
+
+RANDOM_API draws texts of the pool near the prompt, VARIATION_API moves to neighbours of the
+parent. The pool can only find, not write: a wanted length, a mask share and good or bad exemplars
+are no more than the place of the parent already says, and are not followed. A pool with nothing
+like the private corpus in it cannot be steered towards it.
+
+The pool is public by assumption, and so is everything here. It must hold none of the private
+records: a public slice of the same set is cut out by a hash of the text (`randomness.hash_share`),
+and `prepare` keeps to the other side of that cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.errors import GeneratorError, InvariantError
+from sugarbush.generators.interface import Answer, Problem, Request, VariationRequest
+from sugarbush.params import PoolParams
+from sugarbush.privacy.data_types import Released
+from sugarbush.randomness import Rng, public_rng
+
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
+# Of the examples in a prompt so many, drawn anew for each request, make the point to draw around.
+_EXAMPLES_A_QUERY = 3
+# Similarities are held for as many (request, pool text) pairs at a time: 64 MiB.
+_PAIRS_A_BLOCK = 1 << 24
+_TINY = np.finfo(np.float32).tiny
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prompt:
+    """The texts whose mean is drawn around, and the parent whose copies are never drawn."""
+
+    texts: tuple[str, ...] = ()
+    parent: str | None = None
+
+
+_NOTHING = _Prompt()
+
+
+class PoolGenerator:
+    """Draws pool texts for requests.
+
+    `embeddings` (n, d) float32 are the unit vectors of `texts` (n,); `embed` gives the same kind
+    of vector for a text that is not in the pool. A text that the pool holds twice is drawn twice
+    as often, and a copy of the parent or of an example is never drawn.
+
+    Each answer depends on the seed and on its own request, whatever else is asked with it: chance
+    comes from a generator that the request seeds, and enters by Gumbel noise on the similarities,
+    which a rounding error in a matrix product does not upset as it would a running sum.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        embeddings: NDArray[np.float32],
+        *,
+        params: PoolParams,
+        seed: int,
+        embed: Embed,
+    ) -> None:
+        if len(embeddings) != len(texts):
+            raise InvariantError(f"{len(embeddings)} embeddings for {len(texts)} pool texts")
+        self._texts = tuple(texts)
+        self._embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
+        self._params = params
+        self._seed = seed
+        self._embed = embed
+        self._places: dict[str, list[int]] = {}
+        for place, text in enumerate(self._texts):
+            self._places.setdefault(text, []).append(place)
+        if len(self._places) < 2:
+            raise GeneratorError(
+                "the pool holds fewer than two different texts: add files to generator.pool.sources"
+            )
+
+    def generate(
+        self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
+    ) -> Released[tuple[Answer, ...]]:
+        """One pool text a request, in order. Free of tokens.
+
+        RANDOM_API without attributes and examples draws uniformly; with examples by
+        exp(cosine / temperature) to the mean of three of them; with attributes alone to the
+        embedding of their values. VARIATION_API draws by exp(cosine / temperature) to the parent
+        among its `neighbours` nearest, copies of the parent not counted. An answer fails when the
+        pool holds nothing but what the request shows.
+        """
+        return requests.map(self._answers)
+
+    def _answers(self, requests: tuple[Request, ...]) -> tuple[Answer, ...]:
+        rngs = [public_rng(self._seed, "pool", repr(request)) for request in requests]
+        asked_by: dict[_Prompt, list[int]] = {}
+        for place, (request, rng) in enumerate(zip(requests, rngs, strict=True)):
+            asked_by.setdefault(_prompt(request, rng), []).append(place)
+        answers = {
+            place: Answer(text=self._texts[rngs[place].integers(len(self._texts))])
+            for place in asked_by.pop(_NOTHING, [])
+        }
+        prompts = list(asked_by)
+        directions = self._directions(prompts)
+        block = max(1, _PAIRS_A_BLOCK // len(self._texts))
+        for start in range(0, len(prompts), block):
+            cosines = directions[start : start + block] @ self._embeddings.T
+            for row, prompt in zip(cosines, prompts[start : start + block], strict=True):
+                near = self._near(row, prompt)
+                scores = row[near] / np.float32(self._params.temperature)
+                for place in asked_by[prompt]:
+                    answers[place] = self._draw(near, scores, requests[place], rngs[place])
+        return tuple(answers[place] for place in range(len(requests)))
+
+    def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
+        """The places that may be drawn, in order: all, or the neighbours of a parent."""
+        if prompt.parent is None:
+            return np.arange(len(cosines))
+        copies = self._places.get(prompt.parent, [])
+        count = self._params.neighbours + len(copies)
+        near = np.arange(len(cosines))
+        if count < len(cosines):
+            near = np.argpartition(-cosines, count - 1)[:count].astype(np.int64)
+        near = near[~np.isin(near, copies)]
+        nearest_first = near[np.argsort(-cosines[near], kind="stable")]
+        return np.sort(nearest_first[: self._params.neighbours])
+
+    def _draw(
+        self, near: NDArray[np.int64], scores: NDArray[np.float32], request: Request, rng: Rng
+    ) -> Answer:
+        """One text by exp(score), by the Gumbel-max trick, but none of the request's examples."""
+        # -log(Exp(1)) is a standard Gumbel variate.
+        exponential = rng.standard_exponential(len(near), dtype=np.float32)
+        perturbed = scores - np.log(np.maximum(exponential, _TINY))
+        shown = [place for text in set(request.examples) for place in self._places.get(text, ())]
+        if shown:
+            perturbed[np.isin(near, shown)] = -np.inf
+        best = int(np.argmax(perturbed)) if len(near) else -1
+        if best < 0 or np.isneginf(perturbed[best]):
+            return Answer(text=None, problem=Problem.COPIED_EXAMPLE)
+        return Answer(text=self._texts[near[best]])
+
+    def _directions(self, prompts: Sequence[_Prompt]) -> NDArray[np.float32]:
+        """Unit vectors (m, d) of the mean embedding of each prompt's texts.
+
+        What the pool holds is not embedded again.
+        """
+        texts = dict.fromkeys(text for prompt in prompts for text in prompt.texts)
+        strange = [text for text in texts if text not in self._places]
+        embedded = dict(zip(strange, self._embed(strange), strict=True)) if strange else {}
+        vectors = {
+            text: embedded[text] if text in embedded else self._embeddings[self._places[text][0]]
+            for text in texts
+        }
+        means: NDArray[np.float32] = np.zeros(
+            (len(prompts), self._embeddings.shape[1]), dtype=np.float32
+        )
+        for row, prompt in enumerate(prompts):
+            means[row] = np.mean([vectors[text] for text in prompt.texts], axis=0)
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
+        directions: NDArray[np.float32] = means / np.maximum(lengths, _TINY)
+        return directions
+
+
+def _prompt(request: Request, rng: Rng) -> _Prompt:
+    if isinstance(request, VariationRequest):
+        return _Prompt(texts=(request.parent,), parent=request.parent)
+    if request.examples:
+        count = min(_EXAMPLES_A_QUERY, len(request.examples))
+        chosen = rng.choice(len(request.examples), size=count, replace=False)
+        return _Prompt(texts=tuple(request.examples[i] for i in sorted(chosen)))
+    if request.attributes:
+        told = (f"{name.replace('_', ' ')}: {value}" for name, value in request.attributes)
+        return _Prompt(texts=(", ".join(told),))
+    return _NOTHING

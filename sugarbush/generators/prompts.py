@@ -1,0 +1,248 @@
+"""What a language model is asked, as text.
+
+`render` writes for models that follow instructions: one user message, since several chat formats
+know no system role. `continuation` writes for models that only go on with what they read (GPT-2):
+a list of texts, after which the next one is theirs.
+
+Every word of a prompt is this file's, the schema's, or a field of the request, which holds
+released and public text only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sugarbush.errors import GeneratorError
+from sugarbush.generators.interface import Request, VariationRequest
+from sugarbush.randomness import public_rng
+
+CountTokens = Callable[[str], int]
+
+BLANK = "_"
+SEPARATOR = "###"  # the line between the texts of a continuation
+
+TEXT_ALONE = (
+    "Answer with the text alone: no introduction, no title, no comment, no quotation marks around "
+    "it, no JSON and no markup."
+)
+
+# Under this share of words there is too little to fill in, and the text is to be said anew.
+_REPHRASE_BELOW = 0.05
+# Tokens that a chat format puts around a message. Some write a system message of their own (the
+# model's name, a date) of 20 to 40 tokens.
+_TEMPLATE_TOKENS = 64
+# English has about four bytes a token, most other languages three; a byte-level vocabulary with
+# little of a language may need more, which is why a caller can bring its own counter.
+_BYTES_PER_TOKEN = 3
+# A word, or one character of a script that is written without spaces.
+_WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """One message of a chat."""
+
+    role: str
+    content: str
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has, and rather too many than too few."""
+    return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
+
+
+def render(
+    request: Request,
+    *,
+    context_tokens: int,
+    max_tokens: int,
+    count_tokens: CountTokens = estimate_tokens,
+) -> tuple[Message, ...]:
+    """The messages that ask for `request`, so short that `max_tokens` more fit the context.
+
+    Of the texts shown (examples, good and bad ones) the longest goes first when the prompt is too
+    long, which keeps the greatest number of them; of equally long ones the one shown last, which
+    is the farthest from what is wanted. Nothing else is ever shortened.
+    Raises GeneratorError when the prompt is too long even without them.
+    """
+    room = context_tokens - max_tokens - _TEMPLATE_TOKENS
+    prompt = _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
+    return (Message(role="user", content=prompt),)
+
+
+def continuation(
+    request: Request,
+    *,
+    context_tokens: int,
+    max_tokens: int,
+    count_tokens: CountTokens = estimate_tokens,
+) -> str:
+    """The text that a model without a chat format goes on with, shortened as by `render`.
+
+    The answer ends at the next line that is SEPARATOR. Such models can neither fill in blanks nor
+    tell good from bad, so that a variation is the next text in a list which ends with its parent,
+    and `mask_share`, `tone` and `bad` have no effect.
+    """
+    room = context_tokens - max_tokens
+    return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
+
+
+def instructions(request: Request) -> str:
+    """What `render` asks without any text that it shows: nothing of it belongs in an answer."""
+    bare = replace(request, examples=_emptied(request.examples))
+    if isinstance(bare, VariationRequest):
+        bare = replace(bare, parent="", good=_emptied(bare.good), bad=_emptied(bare.bad))
+    return _instruction(bare)
+
+
+def _emptied(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """One empty text in place of all, so that what is said about them stays."""
+    return ("",) if texts else ()
+
+
+def shown_texts(request: Request) -> tuple[str, ...]:
+    """The texts that a prompt shows as examples, as far as they fit."""
+    if isinstance(request, VariationRequest):
+        return (*request.examples, *request.good, *request.bad)
+    return request.examples
+
+
+def with_blanks(text: str, *, share: float, sample: int) -> str:
+    """`text` with that share of its words, rounded but at least one, replaced by BLANK.
+
+    Which ones depends on `sample`, so that the variations of one text keep different words. All
+    else (spaces, lines, punctuation) stays.
+    """
+    words = list(_WORD.finditer(text))
+    count = min(len(words), max(1, round(share * len(words))))
+    chosen = public_rng(sample, "blanks").choice(len(words), size=count, replace=False)
+    parts, end = [], 0
+    for place in sorted(chosen.tolist()):
+        parts += [text[end : words[place].start()], BLANK]
+        end = words[place].end()
+    return "".join([*parts, text[end:]])
+
+
+def _instruction(request: Request) -> str:
+    if isinstance(request, VariationRequest):
+        paragraphs = [*_parent(request), *_attributes(request), *_contrast(request)]
+        paragraphs += _examples(request)
+    else:
+        opening = f"Write one new text for a collection of {request.subject}."
+        paragraphs = [opening, *_attributes(request), *_examples(request)]
+    return "\n\n".join([*paragraphs, " ".join([*_manner(request), TEXT_ALONE])])
+
+
+def _parent(request: VariationRequest) -> list[str]:
+    """Fill-in-the-blank (Xie et al. 2024, VARIATION_API), or rephrasing where little may change."""
+    if request.mask_share < _REPHRASE_BELOW:
+        return [
+            f"This is a text from a collection of {request.subject}:",
+            request.parent,
+            "Write it anew in its language: keep what it is about, change how it is said.",
+        ]
+    return [
+        f"This is a text from a collection of {request.subject}. Some of its words are blank, each "
+        f'marked by "{BLANK}":',
+        with_blanks(request.parent, share=request.mask_share, sample=request.sample),
+        "Write the text in full and in its language. Put words of your own choice for the blanks, "
+        "more or fewer than there are, and change the others where the text reads better for it. "
+        "Leave no blank.",
+    ]
+
+
+def _attributes(request: Request) -> list[str]:
+    if not request.attributes:
+        return []
+    lines = [f"- {name.replace('_', ' ')}: {value}" for name, value in request.attributes]
+    return ["It is to fit this description:\n" + "\n".join(lines)]
+
+
+def _examples(request: Request) -> list[str]:
+    if not request.examples:
+        return []
+    opening = (
+        "These are texts of the collection. Write in their language, form and style, about a case "
+        "of your own; copy nothing from them."
+    )
+    return [opening, *_numbered("Example", request.examples)]
+
+
+def _contrast(request: VariationRequest) -> list[str]:
+    paragraphs = []
+    if request.good:
+        opening = "Texts such as these suit the collection; come nearer to them, but copy nothing:"
+        paragraphs += [opening, *_numbered("Good", request.good)]
+    if request.bad:
+        opening = "Texts such as these do not suit it; keep away from them:"
+        paragraphs += [opening, *_numbered("Bad", request.bad)]
+    return paragraphs
+
+
+def _numbered(title: str, texts: tuple[str, ...]) -> list[str]:
+    return [f"{title} {number}:\n{text}" for number, text in enumerate(texts, start=1)]
+
+
+def _manner(request: Request) -> list[str]:
+    sentences = []
+    if isinstance(request, VariationRequest) and request.tone:
+        sentences.append(f"Write in a {request.tone} tone.")
+    if request.words is not None:
+        sentences.append(f"Write about {request.words} words.")
+    return sentences
+
+
+def _list(request: Request) -> str:
+    """A heading, the texts shown, and the place of the next one."""
+    heading = request.subject[:1].upper() + request.subject[1:]
+    if request.attributes:
+        described = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in request.attributes)
+        heading += f" ({described})"
+    if request.words is not None:
+        heading += f", about {request.words} words each"
+    texts = list(request.examples)
+    if isinstance(request, VariationRequest):
+        texts += [*request.good, request.parent]
+    return f"\n{SEPARATOR}\n".join([heading + ":", *texts, ""])
+
+
+def _longest_that_fits(
+    request: Request,
+    write: Callable[[Request], str],
+    *,
+    room: int,
+    count_tokens: CountTokens,
+) -> str:
+    while True:
+        prompt = write(request)
+        tokens = count_tokens(prompt)
+        if tokens <= room:
+            return prompt
+        shorter = _without_longest(request)
+        if shorter is None:
+            raise GeneratorError(
+                f"a prompt needs about {tokens} tokens without any example, and the model's "
+                f"context leaves {max(room, 0)} beside the answer. Lower the generator's "
+                "max_tokens or take a model with a larger context; if it is a variation, shorter "
+                "first texts (initialise.length) help too."
+            )
+        request = shorter
+
+
+def _without_longest(request: Request) -> Request | None:
+    """The request without the longest text that it shows, None when it shows none."""
+    names = ["examples", *(["good", "bad"] if isinstance(request, VariationRequest) else [])]
+    shown = [
+        (len(text), rank, place, name)
+        for rank, name in enumerate(names)
+        for place, text in enumerate(getattr(request, name))
+    ]
+    if not shown:
+        return None
+    _, _, place, name = max(shown)
+    texts = getattr(request, name)
+    fields = {name: texts[:place] + texts[place + 1 :]}
+    return replace(request, **fields)

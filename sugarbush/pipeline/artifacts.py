@@ -1,0 +1,192 @@
+"""Each stage's released artifacts, read into typed values: for notebooks and scripts.
+
+    project = Project(Path("."))             # the folder that holds params.yaml
+    project.metadata().rows                  # the DP table, values instead of codes
+    project.evolution("maple").rounds[0].votes
+
+Guarantee: only what is DP or public is read (data/released, data/public, reports/public). What was
+computed on real texts lies in data/private and reports/internal, and has no loader here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sugarbush.data.schema import Schema, load_schema
+from sugarbush.evolution.population import NO_CODE, Population, load_population
+from sugarbush.generators.interface import Usage
+from sugarbush.params import FILE, Params, load_params
+from sugarbush.paths import Roots, find_input, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseNote:
+    """release.json of a folder: which stage drew it, and the ledger entries that paid for it.
+
+    `records_per_unit` are used of one person at most where `unit` is that.
+    """
+
+    stage: str
+    dataset: str
+    purpose: str
+    publishable: bool
+    unit: str
+    records_per_unit: int
+    delta: float
+    ledger_ids: tuple[str, ...]
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metadata:
+    """The DP metadata. `rows` has a column an attribute, None where a run drew no table;
+    `label_counts` are noisy counts of one attribute's values, None where none were drawn."""
+
+    rows: pd.DataFrame | None
+    label_counts: pd.Series[int] | None
+    note: ReleaseNote
+
+
+@dataclass(frozen=True, kw_only=True)
+class Initial:
+    """A method's first candidates, one a row, and what they cost."""
+
+    candidates: pd.DataFrame
+    usage: Usage
+    note: ReleaseNote
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What was voted on: `candidates` with their noisy `votes`, and whether each `survived`.
+
+    Where records score (`selection: herded`), `votes` are sums of scores, 4096 as much as one vote.
+    """
+
+    number: int
+    candidates: pd.DataFrame
+    usage: Usage
+
+    @property
+    def votes(self) -> pd.Series[int]:
+        """Noisy votes by candidate id, most first."""
+        return self.candidates.set_index("id")["votes"].sort_values(ascending=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evolution:
+    """A method's rounds and its final set, `synthetic`: one text a row."""
+
+    rounds: tuple[Round, ...]
+    synthetic: pd.DataFrame
+    note: ReleaseNote
+
+
+@dataclass(frozen=True)
+class Project:
+    """The artifacts of a run in `base`. Raises MissingInputError naming the stage to run first."""
+
+    base: Path
+
+    @cached_property
+    def params(self) -> Params:
+        return load_params(self.base / FILE)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return load_schema(find_input(self.base, self.params.prepare.schema_))
+
+    @property
+    def roots(self) -> Roots:
+        return Roots(self.base)
+
+    def donated(self) -> pd.DataFrame:
+        """The examples that were given away: text and a column an attribute."""
+        path = self.roots.public / "donated" / "donated.parquet"
+        frame = pd.read_parquet(require(path, left_by="extract_metadata"))
+        codes = frame[list(self.schema.names)].to_numpy(dtype=np.int64)
+        return pd.DataFrame({"text": frame["text"], **self._values(codes)})
+
+    def metadata(self) -> Metadata:
+        """What stage synthesize_metadata released."""
+        folder = require(self.roots.released / "metadata", left_by="synthesize_metadata")
+        described = json.loads((folder / "metadata.json").read_text())
+        rows = label_counts = None
+        if (folder / "rows.parquet").exists():
+            codes = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
+            rows = pd.DataFrame(self._values(codes))
+        if (folder / "labels.npy").exists():
+            attribute = self.schema.attribute(described["label"])
+            label_counts = pd.Series(
+                np.load(folder / "labels.npy"), index=list(attribute.domain), name=attribute.name
+            )
+        return Metadata(rows=rows, label_counts=label_counts, note=_note(folder))
+
+    def initial(self, method: str) -> Initial:
+        """What stage initialise left for a method."""
+        folder = require(self.roots.released / "initial" / method, left_by=f"initialise@{method}")
+        return Initial(
+            candidates=self._candidates(folder / "candidates.parquet"),
+            usage=Usage(**json.loads((folder / "usage.json").read_text())),
+            note=_note(folder),
+        )
+
+    def evolution(self, method: str) -> Evolution:
+        """What stage evolve released for a method."""
+        folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
+        usage = json.loads((folder / "usage.json").read_text())
+        rounds = []
+        for own in sorted(folder.glob("round_*")):
+            candidates = self._candidates(own / "candidates.parquet")
+            candidates["votes"] = np.load(own / "votes.npy")
+            candidates["survived"] = False
+            candidates.loc[np.load(own / "survivors.npy"), "survived"] = True
+            number = int(own.name.removeprefix("round_"))
+            rounds.append(
+                Round(number=number, candidates=candidates, usage=Usage(**usage[own.name]))
+            )
+        return Evolution(
+            rounds=tuple(rounds),
+            synthetic=self._candidates(folder / "final.parquet"),
+            note=_note(folder),
+        )
+
+    def card(self) -> dict[str, Any]:
+        """The release card, as stage report wrote it."""
+        path = require(self.roots.published / "release_card.json", left_by="report")
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return card
+
+    def _candidates(self, path: Path) -> pd.DataFrame:
+        population: Population = load_population(path, self.schema.names)
+        return pd.DataFrame(
+            {
+                "id": population.ids,
+                "text": list(population.texts),
+                "parent": population.parents,
+                "round": population.rounds,
+                **self._values(population.codes),
+            }
+        )
+
+    def _values(self, codes: NDArray[np.int64]) -> dict[str, list[str | None]]:
+        """A column of values an attribute; None where nothing was asked for."""
+        return {
+            attribute.name: [
+                None if code == NO_CODE else attribute.domain[code] for code in codes[:, place]
+            ]
+            for place, attribute in enumerate(self.schema.attributes)
+        }
+
+
+def _note(folder: Path) -> ReleaseNote:
+    fields = json.loads((folder / "release.json").read_text())
+    return ReleaseNote(**fields | {"ledger_ids": tuple(fields["ledger_ids"])})

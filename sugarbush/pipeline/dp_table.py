@@ -1,0 +1,122 @@
+"""What synthesize_metadata released, as the report shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sugarbush.data.schema import Schema
+from sugarbush.evolution.population import NO_CODE
+from sugarbush.paths import Roots, require
+from sugarbush.pipeline.release import read_release
+from sugarbush.privacy.data_types import Released
+from sugarbush.report.dp_table import dependence
+from sugarbush.report.model import DpCounts, DpTableFacts, MeasuredMarginal
+from sugarbush.tables.dp_table import DpTable, Measurement
+
+_SHOWN_ROWS = 10
+_ENGINES = {
+    "sugarbush": "AIM",
+    "smartnoise": "AIM",
+    "mst": "MST",
+    "independent": "independent marginals",
+}
+
+
+def engine_of(base: Path) -> str | None:
+    """The engine that made the DP table, None where there is none."""
+    engine: str | None = json.loads((_folder(base) / "metadata.json").read_text())["engine"]
+    return engine
+
+
+def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
+    """DP counts of every attribute, from the table or from the one histogram that was drawn."""
+    folder = _folder(base)
+    table = _load(base)
+    if table is not None:
+        engine = table.engine
+        return DpCounts(
+            source=f"{_ENGINES[engine]}, engine {engine}",
+            counts=Released(counts_of(table.rows.value, schema), table.rows.ledger_ids),
+            stddev=_stddevs(table.measurements),
+        )
+    if (folder / "labels.npy").exists():
+        described = json.loads((folder / "metadata.json").read_text())
+        name = described["label"]
+        return DpCounts(
+            source="one noisy histogram",
+            counts=Released(
+                {name: np.load(folder / "labels.npy")}, tuple(read_release(folder)["ledger_ids"])
+            ),
+            stddev={name: float(described["label_stddev"])},
+        )
+    return None
+
+
+def dp_table_of(base: Path, schema: Schema) -> Released[DpTableFacts] | None:
+    """How the DP table was made, None where there is none."""
+    table = _load(base)
+    if table is None:
+        return None
+    facts = DpTableFacts(
+        record_count=table.record_count.value,
+        measured=tuple(_measured(m, table.mu_spent**2) for m in table.measurements),
+        merged={name: _merged(cells) for name, cells in table.merged.items()},
+        dependence=dependence(table.rows.value, schema.names),
+        rows=table.rows.value[:_SHOWN_ROWS],
+    )
+    return Released(facts, table.rows.ledger_ids)
+
+
+def counts_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]:
+    """How often each value occurs, by attribute; codes that ask for nothing are left out."""
+    found = {}
+    for place, attribute in enumerate(schema.attributes):
+        column = codes[:, place][codes[:, place] != NO_CODE]
+        if len(column):
+            found[attribute.name] = np.bincount(column, minlength=len(attribute.domain))
+    return found
+
+
+def _folder(base: Path) -> Path:
+    return require(Roots(base).released / "metadata", left_by="synthesize_metadata")
+
+
+def _load(base: Path) -> DpTable | None:
+    folder = _folder(base)
+    if not (folder / "rows.parquet").exists():
+        return None
+    rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
+    return DpTable.from_json(json.loads((folder / "table.json").read_text()), rows)
+
+
+def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
+    """The noise of an attribute's own counts: all that measured it alone, by their precision."""
+    precision: dict[str, float] = {}
+    for measured in measurements:
+        if len(measured.attributes) == 1 and not measured.merged:
+            (name,) = measured.attributes
+            precision[name] = precision.get(name, 0.0) + 1 / measured.stddev**2
+    return {name: value**-0.5 for name, value in precision.items()}
+
+
+def _measured(measured: Measurement, whole: float) -> MeasuredMarginal:
+    return MeasuredMarginal(
+        attributes=measured.attributes,
+        cells=measured.counts.size,
+        stddev=measured.stddev,
+        round=measured.round,
+        choosing=measured.selection_mu**2 / whole,
+        measuring=measured.mu**2 / whole,
+    )
+
+
+def _merged(cells: Sequence[int]) -> int:
+    """How many values share the last cell."""
+    return sum(cell == max(cells) for cell in cells)

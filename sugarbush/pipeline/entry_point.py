@@ -1,0 +1,124 @@
+"""How every stage starts and how it ends badly.
+
+A stage is `python -m tasks.<name>` in the folder that holds params.yaml. What goes wrong is told in
+one message on the operator's terminal and in reports/internal/errors.log, and nowhere else: exact
+tallies and pass or fail are outside the guarantee. Under a flow, whose database keeps every line,
+and in a worker of DVC's queue, which has no terminal, the stage only says where to look; there the
+chatter of libraries on stderr (a progress bar counts records) goes to reports/internal too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TextIO
+
+from sugarbush.errors import StorageError, SugarbushError
+from sugarbush.params import Method, Params, load_params
+from sugarbush.paths import Roots, checkout_root, make_private
+from sugarbush.pipeline.forced import runs_from_queue
+
+QUIET_VARIABLE = "SUGARBUSH_QUIET_ERRORS"
+LOG = "errors.log"
+LAST = "last_error.json"
+CHATTER = "stderr.log"
+_OUR_FAULT = 70
+_INTERRUPTED = 130
+_DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def main(name: str, run: Callable[[Path, Params], None]) -> None:
+    """Run a stage in the current folder; exit 1 or 2 with one message when it fails."""
+    argparse.ArgumentParser(prog=f"python -m tasks.{name}").parse_args()
+    run_with_error_report(name, lambda base: run(base, load_params()))
+
+
+def main_of_method(name: str, run: Callable[[Path, Params, Method], None]) -> None:
+    """Run one method's part of a stage in the current folder."""
+    parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
+    parser.add_argument("--method", required=True, type=Method, choices=list(Method))
+    method: Method = parser.parse_args().method
+    run_with_error_report(f"{name}@{method}", lambda base: run(base, load_params(), method))
+
+
+def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
+    """Run, and turn every failure into one message without private content."""
+    base = Path()
+    quiet = bool(os.environ.get(QUIET_VARIABLE)) or runs_from_queue()
+    with _chatter_set_aside(base) if quiet else nullcontext(sys.stderr) as terminal:
+        try:
+            run(base)
+        except KeyboardInterrupt:
+            sys.exit(_INTERRUPTED)
+        except Exception as error:
+            message, code = format_error(error)
+            log = _write_down(base, name, message, code)
+            print(f"{name} failed; see {log}" if quiet else f"{name}: {message}", file=terminal)
+            sys.exit(code)
+
+
+def format_error(error: Exception) -> tuple[str, int]:
+    """What the operator is told, and the exit code."""
+    if isinstance(error, SugarbushError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError) and error.errno in _DISK_REFUSED:
+        return f"{error.filename or 'a file'}: {error.strerror}", StorageError.exit_code
+    if isinstance(error, MemoryError):
+        return "not enough memory", StorageError.exit_code
+    # Its message may hold private text, so only the kind of error and where it arose are told.
+    frames = traceback.extract_tb(error.__traceback__)
+    where = "\n".join(f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
+    return (
+        f"a fault in Sugarbush: {type(error).__name__} (its message is withheld, since it may hold "
+        f"data). Please report it with these lines:\n{where}"
+    ), _OUR_FAULT
+
+
+def _write_down(base: Path, name: str, message: str, code: int) -> Path:
+    """Append to the log of errors, and leave the last one by itself for whoever started the run.
+
+    An experiment's copy is thrown away, so its errors go to the checkout around it.
+    """
+    folder = Roots(checkout_root(base)).internal
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    last = {"time": now, "stage": name, "message": message, "exit_code": code}
+    try:
+        make_private(folder)
+        with _open_private(folder / LOG, os.O_APPEND) as file:
+            file.write(f"{now} {name}: {message}\n")
+        with _open_private(folder / LAST, os.O_TRUNC) as file:
+            json.dump(last, file)
+    except (OSError, SugarbushError):
+        pass  # a full disk must not hide the message that says so
+    return folder / LOG
+
+
+def _open_private(path: Path, how: int) -> TextIOWrapper:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "a", encoding="utf-8")
+
+
+@contextmanager
+def _chatter_set_aside(base: Path) -> Iterator[TextIO]:
+    """Send what anybody writes to stderr to a private file, and yield the terminal itself."""
+    sys.stderr.flush()
+    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace") as terminal:
+        try:
+            folder = make_private(Roots(checkout_root(base)).internal)
+            with _open_private(folder / CHATTER, os.O_APPEND) as file:
+                os.dup2(file.fileno(), 2)
+        except (OSError, SugarbushError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        try:
+            yield terminal
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal.fileno(), 2)

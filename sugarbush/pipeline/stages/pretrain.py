@@ -1,0 +1,209 @@
+"""The tiny models that need no download, trained on public text alone.
+
+Reads    the schema, data/public/donated/; the files of pretrain.sources
+Writes   data/public/pretrained/     a GPT-2 and its tokenizer, pretrain.json
+           lstm/                     an LSTM and its tokenizer, pretrain.json
+Spends   nothing; no private record is read
+
+The simulator writes most of the text, by codes drawn uniformly from the schema's public values, so
+that the model meets the control codes before it is fine-tuned. It is shown the donated examples
+nearest to the codes, as `maple` shows them to a generator: they are not protected, few, and all
+that tells how the private texts are written. The model reads them too. Only what a chosen method
+starts from is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from sugarbush.data.schema import Schema, load_schema
+from sugarbush.examples.simulator.writer import Simulator
+from sugarbush.generators.examples import choose_examples
+from sugarbush.generators.interface import RandomRequest
+from sugarbush.generators.pool_files import load_pool
+from sugarbush.params import LSTM, TINY, Params, PretrainParams
+from sugarbush.paths import Roots, atomic_directory, find_input, require
+from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline.skipping import write_skip_marker
+from sugarbush.privacy.results import digest_of
+from sugarbush.randomness import public_rng
+from sugarbush.training.crt.lstm import LstmModel
+from sugarbush.training.crt.start import save
+from sugarbush.training.crt.units import add_mask_token
+from sugarbush.training.device import open_device
+from sugarbush.training.dpsgd import models
+from sugarbush.training.dpsgd.data import examples_of, plain_examples
+from sugarbush.training.dpsgd.language_modelling import Example, perplexity
+from sugarbush.training.dpsgd.ordinary import train_on_public
+from sugarbush.training.dpsgd.train import Decay, Learning
+
+NAME = "pretrain"
+_CHECKED = 200  # texts that the model is tried on, and not trained on
+
+
+def run(base: Path, params: Params) -> None:
+    """Write public texts, train a tokenizer and a model on them, and say how well it went."""
+    roots, settings = Roots(base), params.pretrain
+    wanted = asked_for(params)
+    if not wanted:
+        write_skip_marker(roots.public / "pretrained")
+        return
+    schema = load_schema(find_input(base, params.prepare.schema_))
+    given, given_codes = donated(roots, schema)
+    texts, codes = simulated(schema, settings, given, given_codes)
+    others = _others(base, settings)
+    tokenizer = models.train_tokenizer([*texts, *others, *given], vocabulary=settings.vocabulary)
+    length = settings.max_length
+    examples = [
+        *examples_of(texts, codes, schema=schema, tokenizer=tokenizer, max_length=length),
+        *plain_examples(others, tokenizer=tokenizer, max_length=length),
+    ]
+    held, kept = _split([example for (example,) in examples], settings.seed)
+    kept += settings.donated_copies * [
+        example
+        for (example,) in examples_of(
+            given, given_codes, schema=schema, tokenizer=tokenizer, max_length=length
+        )
+    ]
+    made_of = digest_of(
+        settings=settings.model_dump(mode="json", exclude={"device"}),
+        texts=texts,
+        codes=codes.tolist(),
+        others=others,
+        donated=given,
+        donated_codes=given_codes.tolist(),
+    )
+    with atomic_directory(roots.public / "pretrained") as folder:
+        for kind in wanted:
+            own = folder / LSTM if kind == LSTM else folder
+            own.mkdir(exist_ok=True)
+            model = _trained(kind, tokenizer, kept, settings)
+            described = {
+                "digest": made_of,
+                "examples": len(kept),
+                "tokens": int(sum(len(example.tokens) for example in kept)),
+                "weights": sum(p.numel() for p in model.parameters()),
+                "perplexity_on_public_text": perplexity(
+                    model, held, batch_size=settings.batch_size
+                ),
+            }
+            save(model.to(torch.device("cpu")), tokenizer, own)
+            (own / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
+
+
+def asked_for(params: Params) -> list[str]:
+    """TINY and LSTM: which of the two a chosen method starts from."""
+    named = [params.finetune.chosen.model] if params.trains else []
+    named += [params.crt.model] if params.redacts else []
+    return [kind for kind in (TINY, LSTM) if kind in named]
+
+
+def _trained(
+    kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainParams
+) -> Any:
+    """A new model of a kind, trained. The tokenizer gets a mask where the model is an LSTM."""
+    device = open_device(settings.device)
+    if kind == LSTM:
+        add_mask_token(tokenizer)
+        model: Any = LstmModel(vocabulary=len(tokenizer), seed=settings.seed)
+    else:
+        shape = models.Shape(
+            layers=settings.layers, width=settings.width, heads=settings.heads,
+            context=settings.max_length,
+        )  # fmt: skip
+        model = models.new_model(tokenizer, shape, seed=settings.seed)
+    model.to(device)
+    train_on_public(
+        model,
+        examples,
+        learning=Learning(
+            learning_rate=settings.learning_rate,
+            decay=Decay.LINEAR,
+            warmup_steps=20,
+            weight_decay=0.01,
+        ),
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        micro_batch_tokens=settings.micro_batch_tokens,
+        bfloat16=device.type == "cuda",
+        seed=settings.seed,
+        report=_say,
+    )
+    return model
+
+
+def _others(base: Path, settings: PretrainParams) -> tuple[str, ...]:
+    if not settings.sources:
+        return ()
+    return load_pool(settings.sources, base=base, setting="pretrain.sources")
+
+
+def simulated(
+    schema: Schema,
+    settings: PretrainParams,
+    examples: Sequence[str] = (),
+    example_codes: NDArray[np.int64] | None = None,
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Texts by the simulator and their codes (n, d), drawn uniformly: nothing of it is private.
+
+    Each is written after the `settings.examples` of `examples` (m,) that are nearest to its codes
+    by theirs (m, d). The bucket of values that the schema does not name is asked for by no text.
+    """
+    rng = public_rng(settings.seed, "codes")
+    columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]
+    codes = np.stack(columns, axis=1)
+    shown = np.empty((settings.texts, 0), dtype=np.int64)
+    if example_codes is not None:
+        shown = choose_examples(
+            codes, example_codes, k=settings.examples, rng=public_rng(settings.seed, "near")
+        )
+    buckets = {attribute.name: attribute.other for attribute in schema.attributes}
+    writer = Simulator(seed=settings.seed)
+    texts = tuple(
+        writer.write(
+            RandomRequest(
+                subject=schema.subject,
+                attributes=tuple(
+                    (name, value)
+                    for name, value in schema.decode(tuple(row))
+                    if value != buckets[name]
+                ),
+                examples=tuple(examples[place] for place in near),
+                sample=number,
+            )
+        )
+        for number, (row, near) in enumerate(zip(codes.tolist(), shown.tolist(), strict=True))
+    )
+    return texts, codes
+
+
+def donated(roots: Roots, schema: Schema) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The donated texts and their codes (n, d)."""
+    path = require(roots.public / "donated" / "donated.parquet", left_by="extract_metadata")
+    frame = pd.read_parquet(path)
+    return tuple(frame["text"]), frame[list(schema.names)].to_numpy(dtype=np.int64)
+
+
+def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:
+    """Some to try the model on, the others to train it on."""
+    order = public_rng(seed, "held").permutation(len(examples))
+    held = min(_CHECKED, len(examples) // 10)
+    shuffled = [examples[place] for place in order]
+    return shuffled[:held], shuffled[held:]
+
+
+def _say(step: int, steps: int, loss: float) -> None:
+    if step % 50 == 0 or step == steps:
+        print(f"{NAME}: step {step} of {steps}, {loss:.2f} nats a token of public text", flush=True)
+
+
+if __name__ == "__main__":
+    stage.main(NAME, run)

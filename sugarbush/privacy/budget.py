@@ -1,0 +1,215 @@
+"""How one budget is divided before the first draw.
+
+Planning is done in Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP
+(Dong, Roth, Su 2022, Corollary 3.3), so a share is a share of mu^2. The epsilon that is printed
+comes from the mechanisms' own privacy loss distributions; where the discrete Gaussian (or the
+discretisation) makes that exceed the target, every mu is scaled down until it does not.
+
+DP-SGD's steps depend on the DP record count, which is not known when the first draw is planned,
+and a Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So it is planned by its
+share like any other, and `with_subsampling` later gives it the noise at which the epsilon of the
+whole plan, by PLD, meets the target; nobody else's noise changes.
+
+A unit of up to m records adds m to a histogram, so counts get m times the noise: here, and for AIM
+in its curator. DP-SGD takes one record of a unit a step, and its noise stays what it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.privacy.accounting import epsilon as epsilon_of
+from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, PoissonGaussian
+
+_SHARE_TOLERANCE = 1e-9
+_STEPS = 8
+_NOISE_TOLERANCE = 5e-4  # relative, of the noise multipliers of subsampled parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetRequest:
+    """A mechanism's claim on the budget.
+
+    `draws` discrete Gaussians; 0 means one mechanism that is proved to be mu-GDP
+    and divides its own mu (AIM), or DP-SGD, whose steps are not known yet. A record moves the
+    counts of a draw by `norm` in L2.
+    """
+
+    name: str
+    share: float
+    draws: int
+    norm: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subsampling:
+    """`steps` Gaussians, each on a Poisson sample that holds a unit with probability `rate`."""
+
+    rate: float
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetAllocation:
+    """What a part may spend: `mu` in all, and `stddev` in counts for each of its draws.
+
+    `sensitivity` is by how much a unit moves the counts in L2; `subsampled` is what DP-SGD costs
+    once its steps are known; its mu then only states its share.
+    """
+
+    name: str
+    mu: float
+    draws: int
+    sensitivity: int = 1
+    subsampled: PoissonGaussian | None = None
+
+    @property
+    def stddev(self) -> float:
+        """Sigma of each draw: mu = sensitivity sqrt(draws) / sigma."""
+        if self.draws == 0:
+            raise InvariantError(f"{self.name} divides its own mu")
+        return self.sensitivity * math.sqrt(self.draws) / self.mu
+
+    @property
+    def event(self) -> Event:
+        """What the whole part will have cost."""
+        if self.subsampled is not None:
+            return self.subsampled
+        if self.draws == 0:
+            return GaussianDp(mu=self.mu)
+        return DiscreteGaussian(stddev=self.stddev, sensitivity=self.sensitivity, count=self.draws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetPlan:
+    """Every mechanism of a run, fixed before the first draw. `epsilon` never exceeds the target."""
+
+    epsilon: float
+    delta: float
+    allocations: tuple[BudgetAllocation, ...]
+
+    def holds(self, name: str) -> bool:
+        """Whether a part of that name draws at all."""
+        return any(allocation.name == name for allocation in self.allocations)
+
+    def of(self, name: str) -> BudgetAllocation:
+        """The allotment of one part. Raises InvariantError when the plan does not hold it."""
+        for allocation in self.allocations:
+            if allocation.name == name:
+                return allocation
+        raise InvariantError(f"the plan holds no part {name!r}")
+
+
+def make_plan(
+    parts: Sequence[BudgetRequest], *, epsilon: float, delta: float, records_per_unit: int = 1
+) -> BudgetPlan:
+    """The plan that spends (epsilon, delta) a unit on `parts`, by their shares of mu^2.
+
+    Raises ParamsError when the shares of a non-empty plan don't add up to 1.
+    """
+    if not parts:
+        return BudgetPlan(epsilon=0.0, delta=delta, allocations=())
+    total = sum(part.share for part in parts)
+    if abs(total - 1) > _SHARE_TOLERANCE or any(part.share <= 0 for part in parts):
+        raise ParamsError(f"privacy.shares must be positive and add up to 1, got {total:g}")
+    mu = mu_of(epsilon=epsilon, delta=delta)
+    plan = _at(parts, mu, delta, records_per_unit)
+    for _ in range(_STEPS):
+        if plan.epsilon <= epsilon:
+            return plan
+        # Epsilon grows at least in proportion to mu, so this lands below the target, and as the
+        # excess is a fraction of a percent, just below it.
+        mu *= epsilon / plan.epsilon * (1 - 1e-6)
+        plan = _at(parts, mu, delta, records_per_unit)
+    raise ParamsError(
+        f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned: the noise would be "
+        "too small for its distribution to be computed"
+    )
+
+
+def mu_of(*, epsilon: float, delta: float) -> float:
+    """The mu at which mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
+    from dp_accounting import get_sigma_gaussian
+
+    return 1.0 / float(get_sigma_gaussian(epsilon, delta))
+
+
+def with_subsampling(
+    plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
+) -> BudgetPlan:
+    """`plan` with the steps of its DP-SGD `parts`, and the noise that makes it spend `epsilon`.
+
+    Several parts share the noise out by their mu. Raises ParamsError when no noise meets epsilon.
+    """
+    if not parts:
+        return plan
+    from scipy.optimize import brentq
+
+    for name, part in parts.items():
+        if plan.of(name).draws or not (0 < part.rate <= 1 and part.steps > 0):
+            raise InvariantError(f"{name}: no Poisson subsampling with {part}")
+
+    def at(log_scale: float) -> BudgetPlan:
+        return _scaled(plan, parts, math.exp(log_scale))
+
+    def excess(log_scale: float) -> float:
+        return math.log(at(log_scale).epsilon / epsilon)
+
+    lower, upper = -0.1, 0.1
+    for _ in range(_STEPS):
+        if excess(lower) >= 0:
+            break
+        lower *= 2
+    for _ in range(_STEPS):
+        if excess(upper) <= 0:
+            break
+        upper *= 2
+    try:
+        root = float(brentq(excess, lower, upper, xtol=_NOISE_TOLERANCE))
+    except ValueError:
+        raise ParamsError(
+            f"privacy.epsilon={epsilon:g} at delta={plan.delta:g} cannot be planned for "
+            f"{', '.join(f'{part.steps} steps of {name}' for name, part in parts.items())}. "
+            "Lower the epochs, or raise epsilon."
+        ) from None
+    while excess(root) > 0:
+        root += _NOISE_TOLERANCE
+    return at(root)
+
+
+def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) -> BudgetPlan:
+    allocations = tuple(
+        replace(a, subsampled=_subsampled(a.mu, parts[a.name], scale)) if a.name in parts else a
+        for a in plan.allocations
+    )
+    spent = epsilon_of([a.event for a in allocations], delta=plan.delta)
+    return replace(plan, epsilon=spent, allocations=allocations)
+
+
+def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
+    """`scale` times the noise by mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
+
+    That is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4), and so a
+    place to start from.
+    """
+    sigma = math.log1p((mu / part.rate) ** 2 / part.steps) ** -0.5
+    return PoissonGaussian(noise_multiplier=sigma * scale, rate=part.rate, count=part.steps)
+
+
+def _at(
+    parts: Sequence[BudgetRequest], mu: float, delta: float, records_per_unit: int
+) -> BudgetPlan:
+    allocations = tuple(
+        BudgetAllocation(
+            name=p.name,
+            mu=mu * math.sqrt(p.share),
+            draws=p.draws,
+            sensitivity=records_per_unit * p.norm,
+        )
+        for p in parts
+    )
+    spent = epsilon_of([a.event for a in allocations], delta=delta)
+    return BudgetPlan(epsilon=spent, delta=delta, allocations=allocations)

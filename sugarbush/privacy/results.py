@@ -1,0 +1,87 @@
+"""Finished draws, kept so that none is drawn twice.
+
+    <state>/draws/<dataset>/<stage>-<digest>/generation-<n>/<name>/
+
+The digest covers settings, inputs and the method's version, so a comment or a log level changes
+nothing; a forced run opens a new generation. Only released results are kept here. The order that
+makes a death at any line safe: charge the ledger, draw, write the result here, and only then let
+anything derived from it leave. What was charged and never written is charged again, since it
+cannot be told from a result that somebody deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sugarbush.errors import PrivacyError, StorageError
+from sugarbush.paths import atomic_directory, make_owner_only
+
+_LOCK_TIMEOUT_S = 6 * 3600
+_GENERATION = re.compile(r"generation-(\d+)")
+
+
+def digest_of(**parts: Any) -> str:
+    """A digest of settings and inputs, equal for equal values on every machine."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class ResultStore:
+    """The results of one stage at one digest, by name, each written whole or not at all."""
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self.folder = folder
+        self.run = run
+
+    def finished(self, name: str) -> Path | None:
+        """The folder of a finished result, or None."""
+        path = self.folder / name
+        return path if path.is_dir() else None
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """A folder that becomes the finished result `name` when the block ends well."""
+        if self.finished(name) is not None:
+            raise PrivacyError(f"{self.folder / name}: is finished and is not drawn again")
+        with atomic_directory(self.folder / name, private=True) as folder:
+            yield folder
+
+
+@contextmanager
+def open_result_store(
+    state: Path, *, dataset: str, stage: str, digest: str, forced: bool
+) -> Iterator[ResultStore]:
+    """The newest generation of a stage's draws, or a new one when `forced`.
+
+    Held by one process at a time: a second one waits, and then finds what the first has finished.
+    """
+    folder = state / "draws" / dataset / f"{stage}-{digest}"
+    lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)
+    try:
+        make_owner_only(folder)
+        lock.acquire()
+    except Timeout:
+        raise PrivacyError(f"{folder}: another run of this stage does not end") from None
+    except OSError as error:
+        raise StorageError(f"{folder}: {error.strerror or error}") from None
+    try:
+        newest = max(_generations(folder), default=0)
+        generation = newest + 1 if forced or not newest else newest
+        own = folder / f"generation-{generation}"
+        own.mkdir(exist_ok=True, mode=0o700)
+        yield ResultStore(own, f"{digest}-{generation}")
+    finally:
+        lock.release()
+
+
+def _generations(folder: Path) -> list[int]:
+    found = [_GENERATION.fullmatch(path.name) for path in folder.iterdir()]
+    return [int(match[1]) for match in found if match]

@@ -1,0 +1,98 @@
+"""A DP table and what it was made from, as plain values that a report can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.privacy.data_types import Released
+
+Attributes = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A noisy marginal.
+
+    `counts` has one axis an attribute, in the order of `attributes`, and is the marginal plus
+    N_Z(0, stddev^2) a cell. `mu` is what drawing it cost, `selection_mu` what choosing it cost
+    (0: it was not chosen by the data). `merged` says that the axes of the attributes in
+    `DpTable.merged` are its cells, not the codes of the schema.
+    """
+
+    attributes: Attributes
+    counts: NDArray[np.int64]
+    stddev: float
+    mu: float
+    round: int
+    selection_mu: float = 0.0
+    merged: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "attributes": list(self.attributes),
+            "shape": list(self.counts.shape),
+            "counts": self.counts.ravel().tolist(),
+            "stddev": self.stddev,
+            "mu": self.mu,
+            "round": self.round,
+            "selection_mu": self.selection_mu,
+            "merged": self.merged,
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Measurement:
+        return cls(
+            attributes=tuple(fields["attributes"]),
+            counts=np.asarray(fields["counts"], dtype=np.int64).reshape(fields["shape"]),
+            stddev=float(fields["stddev"]),
+            mu=float(fields["mu"]),
+            round=int(fields["round"]),
+            selection_mu=float(fields["selection_mu"]),
+            merged=bool(fields["merged"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpTable:
+    """Synthetic metadata rows and everything that was released to make them.
+
+    `rows` is `(n_dp, d)` int64, codes in schema order, one row at least; `record_count` the DP
+    estimate of the number of records, which may be fractional or below 0. `merged` maps an
+    attribute whose rare values were merged to the modelled cell of each of its codes.
+    """
+
+    rows: Released[NDArray[np.int64]]
+    record_count: Released[float]
+    measurements: tuple[Measurement, ...]
+    merged: Mapping[str, tuple[int, ...]]
+    engine: str
+    mu_spent: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the rows, which are better kept as a table."""
+        return {
+            "engine": self.engine,
+            "record_count": self.record_count.value,
+            "ledger_ids": list(self.rows.ledger_ids),
+            "mu_spent": self.mu_spent,
+            "merged": {name: list(cells) for name, cells in self.merged.items()},
+            "measurements": [measurement.to_json() for measurement in self.measurements],
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any], rows: NDArray[np.int64]) -> DpTable:
+        """The inverse of `to_json`, given the rows."""
+        ids = tuple(fields["ledger_ids"])
+        return cls(
+            rows=Released(rows, ids),
+            record_count=Released(float(fields["record_count"]), ids),
+            measurements=tuple(map(Measurement.from_json, fields["measurements"])),
+            merged={name: tuple(cells) for name, cells in fields["merged"].items()},
+            engine=str(fields["engine"]),
+            mu_spent=float(fields["mu_spent"]),
+        )

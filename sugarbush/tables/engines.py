@@ -1,0 +1,87 @@
+"""One function, one setting: who synthesizes the DP table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import assert_never
+
+from sugarbush.params import Engine, SynthesizeMetadataParams
+from sugarbush.privacy.data_types import Private, Released, as_released_array
+from sugarbush.privacy.events import GaussianDp
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.randomness import Rng
+from sugarbush.tables.aim import aim
+from sugarbush.tables.baselines import independent, mst
+from sugarbush.tables.dp_table import DpTable
+from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
+from sugarbush.tables.synthesis import Synthesis, draw_rows
+
+# Raise it when a change makes equal settings and inputs give another table: tables of an older
+# version are then drawn, and charged, anew.
+METHOD_VERSION = 3
+
+
+def synthesize(
+    table: Private[tuple[int, ...]],
+    schema_domain: Mapping[str, int],
+    *,
+    mu: float,
+    params: SynthesizeMetadataParams,
+    ledger: Ledger,
+    stage: str,
+    run: str,
+    dataset_fingerprint: tuple[str, ...],
+    rng: Rng,
+    records_per_unit: int = 1,
+) -> DpTable:
+    """A synthetic table like the private one, over the schema's public domain.
+
+    Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most `records_per_unit`
+    records, charged to the ledger as one event before the table is opened; the curator's filter
+    keeps every engine within it.
+    Shapes: `table` holds one row of codes a record, columns in the order of `schema_domain`.
+    Raises ParamsError where the engine is not installed and BudgetExceededError, both before
+    anything is charged or looked at.
+    Source: the engines' own; docs/decisions/0100-aim-in-gaussian-dp.md.
+    """
+    if params.engine is Engine.SMARTNOISE:
+        require_smartnoise()
+    charge = ledger.charge(
+        GaussianDp(mu=mu), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
+    )
+    measurer = MarginalMeasurer(table, schema_domain, mu=mu, records_per_unit=records_per_unit)
+    synthesis = run_engine(measurer, params)
+    return DpTable(
+        rows=as_released_array(draw_rows(synthesis, rng), (charge,)),
+        record_count=Released(synthesis.record_count, (charge,)),
+        measurements=synthesis.measurements,
+        merged={name: rare.cells for name, rare in synthesis.rare.items()},
+        engine=params.engine.value,
+        mu_spent=math.sqrt(measurer.mu_squared_spent),
+    )
+
+
+def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataParams) -> Synthesis:
+    """What the engine of the settings makes of the curator's answers."""
+    match params.engine:
+        case Engine.SUGARBUSH:
+            return aim(
+                measurer,
+                degree=params.degree,
+                max_cells=params.max_cells,
+                max_model_mb=params.max_model_mb,
+            )
+        case Engine.SMARTNOISE:
+            return smartnoise(
+                measurer,
+                degree=params.degree,
+                max_cells=params.max_cells,
+                max_model_mb=params.max_model_mb,
+            )
+        case Engine.MST:
+            return mst(measurer, max_cells=params.max_cells)
+        case Engine.INDEPENDENT:
+            return independent(measurer)
+    assert_never(params.engine)

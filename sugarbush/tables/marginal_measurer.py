@@ -1,0 +1,210 @@
+"""The trusted curator: it alone sees the private table, and answers with noise.
+
+An engine asks for noisy marginals (`measure`) and for the marginal that its model gets most wrong
+(`select`). Every answer is paid for from one Gaussian-DP filter before it is drawn, so whatever
+an engine does with the answers is post-processing, and the sequence of all answers is mu-GDP for
+the mu that the curator was opened with, however an engine chooses its questions.
+
+Sensitivities, with units of at most m records, added or removed whole:
+
+    a marginal                     L2: m    (each record is in one cell; all m may share it)
+    ||marginal - estimate||_1      m        (reverse triangle inequality)
+    a selection score              m * weight
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.errors import InvariantError
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.gaussian_dp import (
+    GaussianDpFilter,
+    bounded_range_epsilon,
+    bounded_range_mu,
+    discrete_gaussian_mu,
+    discrete_gaussian_stddev,
+)
+from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
+from sugarbush.tables.dp_table import Attributes, Measurement
+
+# Scores are multiples of 1/_GRID^2, computed in integers and clipped to what float64 holds exactly
+# (8.6e9 records), so that no rounding adds to their sensitivity; clipping never does.
+_GRID = 1024
+_LARGEST_EXACT = 2**53
+_LARGEST_DISTANCE = 2**62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A marginal that may be selected: score weight * (||marginal - estimate||_1 - penalty).
+
+    `estimate` is what the model believes, one axis an attribute; `weight` at most 1.
+    """
+
+    attributes: Attributes
+    estimate: NDArray[np.float64]
+    weight: float
+    penalty: float
+
+
+def marginal_sensitivity(records_per_unit: int) -> float:
+    """L2 sensitivity of any marginal of counts."""
+    return float(records_per_unit)
+
+
+def score_sensitivity(records_per_unit: int) -> float:
+    """How far any one score moves; weights are at most 1."""
+    return float(records_per_unit)
+
+
+class MarginalMeasurer:
+    """Noisy answers about one private table, mu-GDP together. Add/remove one unit.
+
+    `table` holds one row of codes a record, `(n, d)`, columns in the order of `domain`.
+    """
+
+    def __init__(
+        self,
+        table: Private[tuple[int, ...]],
+        domain: Mapping[str, int],
+        *,
+        mu: float,
+        records_per_unit: int = 1,
+    ) -> None:
+        if not domain or any(size < 1 for size in domain.values()):
+            raise InvariantError("a domain needs attributes of at least one value each")
+        self.domain = dict(domain)
+        self.records_per_unit = records_per_unit
+        self._filter = GaussianDpFilter(mu)
+        self._public_domain = dict(domain)
+        self._codes = _columns(table._per_unit, self.domain)
+        self._columns = dict(self._codes)
+        self._counted: dict[Attributes, NDArray[np.int64]] = {}
+        self._merged: set[str] = set()
+
+    @property
+    def mu_squared_spent(self) -> float:
+        return self._filter.spent
+
+    @property
+    def mu_squared_left(self) -> float:
+        return self._filter.remaining
+
+    def merge(self, attribute: str, cells: Sequence[int]) -> None:
+        """From now on count `cells[code]` in place of `code`. `cells` must be public or released.
+
+        A recoding of each record by itself: no sensitivity changes.
+        """
+        mapping = np.asarray(cells, dtype=np.int64)
+        size = int(mapping.max()) + 1
+        if len(mapping) != self._public_domain[attribute] or set(mapping.tolist()) != set(
+            range(size)
+        ):
+            raise InvariantError("cells must map every code, onto 0 to their number less one")
+        self._columns[attribute] = _smallest(mapping[self._codes[attribute]], size)
+        self.domain[attribute] = size
+        self._merged.add(attribute)
+        self._counted = {c: v for c, v in self._counted.items() if attribute not in c}
+
+    def unmerge(self) -> None:
+        """From now on count codes again."""
+        self.domain, self._columns = dict(self._public_domain), dict(self._codes)
+        self._counted = {c: v for c, v in self._counted.items() if self._merged.isdisjoint(c)}
+        self._merged = set()
+
+    def shape(self, attributes: Attributes) -> tuple[int, ...]:
+        return tuple(self.domain[name] for name in attributes)
+
+    def noise_of(self, mu: float) -> float:
+        """The standard deviation that a measurement at `mu` will have. Public."""
+        return discrete_gaussian_stddev(mu, sensitivity=marginal_sensitivity(self.records_per_unit))
+
+    def measure(
+        self, attributes: Attributes, *, mu: float, round: int, selection_mu: float = 0.0
+    ) -> Measurement:
+        """The marginal of `attributes` with exact discrete Gaussian noise around each count.
+
+        Guarantee: at most `mu`-GDP, taken from the filter first.
+        """
+        sensitivity = marginal_sensitivity(self.records_per_unit)
+        stddev = self.noise_of(mu)
+        cost = discrete_gaussian_mu(stddev, sensitivity=sensitivity)
+        self._filter.spend(cost)
+        counts = self._count(attributes)
+        noisy = discrete_gaussian(counts.ravel(), stddev=stddev, sensitivity=sensitivity)
+        return Measurement(
+            attributes=attributes,
+            counts=noisy.reshape(counts.shape),
+            stddev=stddev,
+            mu=cost,
+            round=round,
+            selection_mu=selection_mu,
+            merged=not self._merged.isdisjoint(attributes),
+        )
+
+    def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
+        """The place of a candidate whose score is near the largest, and the mu that it cost.
+
+        Guarantee: the exponential mechanism, at most `mu`-GDP, taken from the filter first.
+        """
+        sensitivity = score_sensitivity(self.records_per_unit)
+        epsilon = bounded_range_epsilon(mu)
+        cost = bounded_range_mu(epsilon)
+        self._filter.spend(cost)
+        scores = np.array([self._score(candidate) for candidate in candidates])
+        return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
+
+    def _score(self, candidate: Candidate) -> float:
+        """In integers: on the grid, the score moves by no more than the theory says."""
+        weight = round(candidate.weight * _GRID)
+        if not 0 < weight <= _GRID:
+            raise InvariantError("a weight must be over 0 and at most 1")
+        counts = self._count(candidate.attributes) * _GRID
+        distance = int(np.abs(counts - _on_grid(candidate.estimate)).sum())
+        score = weight * (distance - round(candidate.penalty * _GRID))
+        return min(max(score, -_LARGEST_EXACT), _LARGEST_EXACT) / _GRID**2
+
+    def _count(self, attributes: Attributes) -> NDArray[np.int64]:
+        if attributes not in self._counted:
+            shape = self.shape(attributes)
+            cell: NDArray[Any] = np.zeros((), dtype=np.int64)
+            for name, size in zip(attributes, shape, strict=True):
+                cell = cell * size + self._columns[name]
+            counts = np.bincount(cell, minlength=int(np.prod(shape)))
+            self._counted[attributes] = counts.astype(np.int64).reshape(shape)
+        return self._counted[attributes]
+
+
+def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """One array a column. Says nothing of what it holds where it is wrong."""
+    table = np.asarray(per_unit)
+    if table.size == 0:
+        table = np.zeros((0, len(domain)), dtype=np.int64)
+    if table.ndim != 2 or table.shape[1] != len(domain):
+        raise InvariantError("every record must hold one code an attribute of the schema")
+    if not np.issubdtype(table.dtype, np.integer):
+        raise InvariantError("codes must be integers")
+    columns = {}
+    for place, (name, size) in enumerate(domain.items()):
+        column = table[:, place]
+        if len(column) and not (column.min() >= 0 and column.max() < size):
+            raise InvariantError(f"attribute '{name}' holds a code outside its domain")
+        columns[name] = _smallest(column, size)
+    return columns
+
+
+def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
+    """A contiguous copy in the smallest type: a million rows of fifteen columns fit in 15 MB."""
+    return np.ascontiguousarray(column, dtype=np.min_scalar_type(size - 1))
+
+
+def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Multiples of 1/_GRID; huge estimates are cut, so that a distance fits in an integer."""
+    largest = _LARGEST_DISTANCE // max(estimate.size, 1)
+    return np.rint(np.clip(estimate * _GRID, -largest, largest)).astype(np.int64)

@@ -1,0 +1,179 @@
+"""smartnoise-synth's AIM as a second engine, run on our curator in place of the data.
+
+Its loop (snsynth 1.0.8, `AIMSynthesizer.AIM`) decides what to ask; the curator answers, with exact
+noise and under the filter, and the loop never sees a record. So its floating-point noise, its
+selection from numpy's global generator, its domains taken from the data and its errors that name
+values have nothing to act on. Its prints are silenced, attributes whose marginals it would leave
+out are put into the workload, and rows come from our junction tree, since mbi 1.1 samples wrongly
+from cycles and correlates columns that share a parent.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from sugarbush.errors import ParamsError
+from sugarbush.privacy.gaussian_dp import bounded_range_mu, discrete_gaussian_mu
+from sugarbush.tables.dp_table import Attributes, Measurement
+from sugarbush.tables.graphical_model import MarkovRandomField
+from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
+from sugarbush.tables.synthesis import Synthesis, count_records
+
+_VERSION: Final = "1.0.8"
+# How smartnoise divides each round's rho; its first measurements are not preceded by a selection.
+_MEASUREMENT_SHARE: Final = 0.9
+
+
+def require_smartnoise() -> None:
+    """Raise ParamsError unless the version whose loop we know is installed."""
+    try:
+        installed = importlib.metadata.version("smartnoise-synth")
+    except importlib.metadata.PackageNotFoundError:
+        installed = None
+    if installed != _VERSION:
+        raise ParamsError(
+            f"synthesize_metadata.engine: smartnoise needs smartnoise-synth {_VERSION}, found "
+            f"{installed or 'none'}; install the extra 'smartnoise', or set engine: sugarbush"
+        )
+
+
+def smartnoise(
+    measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
+) -> Synthesis:
+    """smartnoise's AIM over the curator's domain. Spends a little less than the filter holds."""
+    from mbi import Domain
+    from snsynth.aim import aim as module
+
+    domain = measurer.domain
+    asked = _Conversation(measurer=measurer, domain=Domain(list(domain), list(domain.values())))
+    loop = module.AIMSynthesizer(
+        max_model_size=max_model_mb, degree=degree, max_cells=max_cells, rounds=None
+    )
+    loop.rho = rho_within(measurer.mu_squared_left)
+    setattr(loop, "_worst_approximated", asked.select)  # noqa: B010 — smartnoise's own hook
+    run = _with_globals(
+        module.AIMSynthesizer.AIM,
+        {**vars(module), "gaussian_noise": asked.measure, "print": _say_nothing},
+    )
+    run(loop, asked, _workload(domain, degree=degree, max_cells=max_cells))
+    return Synthesis(
+        model=_adopt(loop.synthesizer, domain),
+        measurements=tuple(asked.measurements),
+        record_count=count_records(asked.measurements),
+        rare={},
+    )
+
+
+def rho_within(mu_squared: float) -> float:
+    """The rho, as smartnoise divides it, whose steps can't cost more than `mu_squared`.
+
+    A measurement of part 0.9 r has stddev >= 1/sqrt(1.8 rho) and costs 1.8 r in mu^2 but for the
+    discreteness, which counts most at the smallest stddev; a selection of part 0.1 r has epsilon
+    sqrt(0.8 r) and costs at most (2 pi / 16) 0.8 r.
+    """
+    selection = (1 - _MEASUREMENT_SHARE) * 8 * (2 * math.pi / 16)
+
+    def cost(rho: float) -> float:
+        smallest = 1 / math.sqrt(2 * _MEASUREMENT_SHARE * rho)
+        discrete = (discrete_gaussian_mu(smallest) * smallest) ** 2
+        return rho * (2 * _MEASUREMENT_SHARE * discrete + selection)
+
+    found = brentq(lambda rho: cost(rho) - mu_squared, mu_squared / 16, mu_squared, rtol=1e-12)
+    return float(found) * (1 - 1e-9)
+
+
+@dataclass
+class _Conversation:
+    """What smartnoise takes for its data set: it notes what is asked and passes it on."""
+
+    measurer: MarginalMeasurer
+    domain: Any
+    measurements: list[Measurement] = field(default_factory=list)
+    _asked: Attributes = ()
+    _selection_mu: float = 0.0
+
+    def project(self, attributes: Sequence[str]) -> _Conversation:
+        self._asked = tuple(attributes)
+        return self
+
+    def datavector(self) -> NDArray[np.float64]:
+        """The exact marginal, smartnoise believes; the noisy one comes with its noise."""
+        return np.zeros(self.domain.size(self._asked))
+
+    def measure(self, stddev: float, size: int) -> NDArray[np.float64]:
+        """In place of noise around 0: the noisy marginal last asked for."""
+        measurement = self.measurer.measure(
+            self._asked,
+            mu=discrete_gaussian_mu(float(stddev)),
+            round=1 + self.measurements[-1].round if self._selection_mu else 0,
+            selection_mu=self._selection_mu,
+        )
+        self._selection_mu = 0.0
+        self.measurements.append(measurement)
+        return measurement.counts.ravel().astype(np.float64)
+
+    def select(
+        self,
+        candidates: Mapping[Attributes, float],
+        answers: object,
+        model: Any,
+        epsilon: float,
+        stddev: float,
+    ) -> Attributes:
+        """In place of smartnoise's exponential mechanism, by the same scores."""
+        greatest = max(candidates.values())
+        offered = []
+        for attributes, weight in candidates.items():
+            believed = np.asarray(model.project(attributes).datavector(), dtype=np.float64)
+            offered.append(
+                Candidate(
+                    attributes=attributes,
+                    estimate=believed.reshape(self.measurer.shape(attributes)),
+                    weight=weight / greatest,
+                    penalty=math.sqrt(2 / math.pi) * stddev * believed.size,
+                )
+            )
+        chosen, self._selection_mu = self.measurer.select(
+            offered, mu=bounded_range_mu(float(epsilon))
+        )
+        return offered[chosen].attributes
+
+
+def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
+    """Marginals of `degree` attributes, and those that none of them holds by themselves."""
+    sets = itertools.combinations(domain, min(degree, len(domain)))
+    workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]
+    covered = {name for attributes in workload for name in attributes}
+    return workload + [(name,) for name in domain if name not in covered]
+
+
+def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
+    """mbi's model as ours: the same potentials, our junction tree."""
+    potentials = {
+        tuple(fitted.potentials[clique].domain.attrs): np.asarray(
+            fitted.potentials[clique].values, dtype=np.float64
+        )
+        for clique in fitted.potentials.cliques
+    }
+    return MarkovRandomField(
+        domain, list(potentials), total=max(float(fitted.total), 1.0), potentials=potentials
+    )
+
+
+def _with_globals(function: Any, names: dict[str, Any]) -> Callable[..., None]:
+    """A copy of a function that looks its globals up in `names`; the module stays as it is."""
+    return FunctionType(function.__code__, names, argdefs=function.__defaults__)
+
+
+def _say_nothing(*_: object) -> None:
+    """smartnoise prints its sigma and the width of its table."""

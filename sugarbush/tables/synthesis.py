@@ -1,0 +1,263 @@
+"""What every engine works with: its plan, its result, and steps that all of them share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.randomness import Rng
+from sugarbush.tables.dp_table import Attributes, Measurement
+from sugarbush.tables.graphical_model import (
+    Floats,
+    MarkovRandomField,
+    Model,
+    Observation,
+    estimate,
+)
+from sugarbush.tables.marginal_measurer import MarginalMeasurer
+
+# Part of what is left that a step may take at most, so that rounding never asks for more.
+_ALL = 1 - 1e-12
+# A synthetic table holds at most this many rows, however large the noise on their number is.
+MAX_ROWS = 5_000_000
+
+
+# Evaluations of the model that an estimation may take: after a round, and at the end.
+ROUND: Final = 40
+FINAL: Final = 400
+# Loss a count at which an estimation stops: half of what noise leaves. Measured, going on to the
+# optimum (about 0.2) changed total variation by less than 7% either way.
+ENOUGH: Final = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesis:
+    """What an engine made of the curator's answers.
+
+    `rare` are the values that were merged in measurements, and in the model if `model_merged`.
+    """
+
+    model: Model
+    measurements: tuple[Measurement, ...]
+    record_count: float
+    rare: Mapping[str, RareValues]
+    model_merged: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RareValues:
+    """Values of one attribute that were merged into one cell because of their noisy counts.
+
+    `cells` maps every code to its cell, the merged ones to the last; `counts` are estimates of the
+    counts of all codes.
+    """
+
+    cells: tuple[int, ...]
+    counts: Floats
+
+    def shares(self, total: float) -> Floats:
+        """How the merged cell's `total` records fall onto the codes: the nearest counts >= 0."""
+        merged = np.asarray(self.cells) == max(self.cells)
+        shares = np.zeros(len(self.cells))
+        shares[merged] = _onto_simplex(self.counts[merged], max(total, 1.0))
+        return np.asarray(shares / shares.sum())
+
+
+def all_of(mu_squared: float) -> float:
+    """The mu that spends `mu_squared`, to within a part in 10^12."""
+    return math.sqrt(mu_squared * _ALL)
+
+
+def measure_singles(
+    measurer: MarginalMeasurer, *, mu_squared: float, round: int = 0
+) -> list[Measurement]:
+    """Every one-way marginal, whatever its size, at an equal part of `mu_squared` each."""
+    mu = all_of(mu_squared / len(measurer.domain))
+    return [measurer.measure((name,), mu=mu, round=round) for name in measurer.domain]
+
+
+def count_records(measurements: Sequence[Measurement]) -> float:
+    """The number of records: each marginal's sum, weighted by its inverse variance."""
+    weights = np.array([1 / (m.stddev**2 * m.counts.size) for m in measurements])
+    sums = np.array([float(m.counts.sum()) for m in measurements])
+    return float(weights @ sums / weights.sum())
+
+
+def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, RareValues]:
+    """The values whose noisy count is under `sigmas` standard deviations, by attribute.
+
+    Post-processing: what is merged depends on released counts alone. An attribute with less than
+    two such values is left out.
+    """
+    rare = {}
+    for single in singles:
+        (name,) = single.attributes
+        kept = single.counts >= sigmas * single.stddev
+        if np.count_nonzero(~kept) >= 2:
+            cells = np.where(kept, np.cumsum(kept) - 1, np.count_nonzero(kept))
+            counts = single.counts.astype(np.float64)
+            rare[name] = RareValues(cells=tuple(cells.tolist()), counts=counts)
+    return rare
+
+
+def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> None:
+    """From now on the curator counts rare values together."""
+    for name, values in rare.items():
+        measurer.merge(name, values.cells)
+
+
+def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
+    """A measurement as the model sees it, its axes brought to the merged cells."""
+    counts = measurement.counts.astype(np.float64)
+    variance = np.full(counts.shape, measurement.stddev**2)
+    if not measurement.merged:
+        for axis, name in enumerate(measurement.attributes):
+            if name in rare:
+                cells = np.asarray(rare[name].cells)
+                counts, variance = _add_up(counts, cells, axis), _add_up(variance, cells, axis)
+    return Observation(attributes=measurement.attributes, counts=counts, variance=variance)
+
+
+def fit(
+    domain: Mapping[str, int],
+    measurements: Sequence[Measurement],
+    *,
+    rare: Mapping[str, RareValues],
+    start: MarkovRandomField | None = None,
+    calibrations: int = ROUND,
+) -> MarkovRandomField:
+    """The model that the measurements so far point to."""
+    return estimate(
+        domain,
+        [observe(measurement, rare) for measurement in measurements],
+        total=max(count_records(measurements), 1.0),
+        enough=ENOUGH,
+        calibrations=calibrations,
+        start=start,
+    )
+
+
+def finish(
+    domain: Mapping[str, int],
+    measurements: Sequence[Measurement],
+    *,
+    rare: Mapping[str, RareValues],
+    start: MarkovRandomField | None = None,
+    shown: Sequence[Attributes] | None = None,
+) -> Synthesis:
+    """The engine's result: the model, fitted thoroughly. Of larger marginals, it holds those in
+    `shown`; None: all."""
+    believed = measurements if shown is None else only(measurements, shown)
+    return Synthesis(
+        model=fit(domain, believed, rare=rare, start=start, calibrations=FINAL),
+        measurements=tuple(measurements),
+        record_count=count_records(measurements),
+        rare=rare,
+    )
+
+
+def only(measurements: Sequence[Measurement], shown: Sequence[Attributes]) -> list[Measurement]:
+    """The measurements of one-way marginals, and of those larger ones that are in `shown`."""
+    return [m for m in measurements if len(m.attributes) == 1 or m.attributes in shown]
+
+
+def finish_evenly(
+    measurer: MarginalMeasurer,
+    measurements: Sequence[Measurement],
+    *,
+    shown: Sequence[Attributes],
+    rare: Mapping[str, RareValues],
+    start: MarkovRandomField,
+    round: int,
+) -> Synthesis:
+    """Spend what is left evenly on the marginals in `shown` and on all one-way marginals.
+
+    Of larger marginals the model holds those in `shown` alone. One-way marginals are of all values.
+    """
+    if not shown:
+        return finish_singles(measurer, measurements, rare=rare, round=round)
+    domain = dict(measurer.domain)
+    mu = all_of(measurer.mu_squared_left / (len(shown) + len(domain)))
+    again = [measurer.measure(attributes, mu=mu, round=round) for attributes in shown]
+    measurer.unmerge()
+    again += measure_singles(measurer, mu_squared=measurer.mu_squared_left, round=round)
+    whole = [*measurements, *again]
+    rare = with_all_counts(rare, whole)
+    return finish(domain, whole, rare=rare, start=start, shown=shown)
+
+
+def with_all_counts(
+    rare: Mapping[str, RareValues], measurements: Sequence[Measurement]
+) -> dict[str, RareValues]:
+    """Rare values with the mean of all that measured them, by precision."""
+    better = {}
+    for name, values in rare.items():
+        own = [m for m in measurements if m.attributes == (name,) and not m.merged]
+        weights = [m.stddev**-2 for m in own]
+        counts = np.average([m.counts for m in own], axis=0, weights=weights)
+        better[name] = replace(values, counts=counts)
+    return better
+
+
+def finish_singles(
+    measurer: MarginalMeasurer,
+    measurements: Sequence[Measurement] = (),
+    *,
+    rare: Mapping[str, RareValues] | None = None,
+    round: int = 0,
+) -> Synthesis:
+    """Spend what is left on one-way marginals of all values, and model nothing else."""
+    measurer.unmerge()
+    again = measure_singles(measurer, mu_squared=measurer.mu_squared_left, round=round)
+    singles = [m for m in measurements if len(m.attributes) == 1 and not m.merged] + again
+    return Synthesis(
+        model=fit(measurer.domain, singles, rare={}, calibrations=FINAL),
+        measurements=(*measurements, *again),
+        record_count=count_records([*measurements, *again]),
+        rare=rare or {},
+        model_merged=False,
+    )
+
+
+def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
+    """As many rows as the DP count says (at least 1, at most MAX_ROWS), in the schema's codes."""
+    count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
+    rows = synthesis.model.sample(count, rng)
+    for place, name in enumerate(synthesis.model.domain):
+        if synthesis.model_merged and name in synthesis.rare:
+            rows[:, place] = _unmerge(rows[:, place], synthesis, name, rng)
+    return rows
+
+
+def _unmerge(
+    cells: NDArray[np.int64], synthesis: Synthesis, name: str, rng: Rng
+) -> NDArray[np.int64]:
+    rare = synthesis.rare[name]
+    cell_of_code = np.asarray(rare.cells)
+    last = int(cell_of_code.max())
+    first_code = np.searchsorted(np.sort(cell_of_code), np.arange(last + 1))
+    codes = np.argsort(cell_of_code, kind="stable")[first_code][cells]
+    merged = cells == last
+    shares = rare.shares(float(synthesis.model.marginal((name,))[last]))
+    codes[merged] = rng.choice(len(shares), size=int(merged.sum()), p=shares)
+    return codes
+
+
+def _add_up(values: Floats, cells: NDArray[np.int64], axis: int) -> Floats:
+    moved = np.moveaxis(values, axis, 0)
+    summed = np.zeros((int(cells.max()) + 1, *moved.shape[1:]))
+    np.add.at(summed, cells, moved)
+    return np.moveaxis(summed, 0, axis)
+
+
+def _onto_simplex(values: Floats, total: float) -> Floats:
+    """The nearest point with entries >= 0 that add up to `total` (Duchi et al. 2008, Figure 1)."""
+    descending = np.sort(values)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
+    cut = excess[np.flatnonzero(descending > excess)[-1]]
+    return np.asarray(np.maximum(values - cut, 0.0))

@@ -1,0 +1,99 @@
+"""What a run of CRT promises, in rows of its own: confidentiality, and no DP epsilon."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sugarbush.privacy.binomial import Share
+from sugarbush.privacy.events import ConfidentialTraining
+from sugarbush.training.crt.confidentiality import bayesian, curve, uniform
+from sugarbush.training.crt.recall import Measurement
+
+_GAMMAS = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def confidentiality_card(
+    training: ConfidentialTraining,
+    *,
+    gamma: float,
+    delta: float,
+    measured: Measurement | None,
+    in_theorem: bool,
+    all_private: bool = True,
+) -> dict[str, Any]:
+    """The card as JSON: what holds for a secret, on what it rests, and what does not hold.
+
+    `gamma` is the miss rate that is accounted with, an upper bound where it was `measured`. With a
+    conservative policy (`all_private` False) nothing holds for every secret: one may stand in a
+    text that was taken for public. `confidence` is that of gamma and delta_2 together.
+    """
+    delta_2 = 0.0 if all_private or measured is None else measured.delta_2
+    average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
+    always = uniform(training, delta=delta).epsilon if all_private else math.inf
+    return {
+        "heading": "Confidentiality, not differential privacy",
+        "protects": "one secret that stands in one record after deduplication: replacing it by a "
+        "mask changes the model's distribution by no more than this",
+        "relation": "replace one",
+        "differential_privacy": {"epsilon": "infinite: deduplication lets a record move two"},
+        "mechanism": training.as_dict(),
+        "in_theorem": in_theorem,
+        "uniform": {"epsilon": _number(always), "delta": delta},
+        "bayesian": {
+            "epsilon": _number(average.epsilon),
+            "delta": average.delta,
+            "delta_2": delta_2,
+            "gamma": gamma,
+            "gamma_from": _source(gamma, measured),
+            "confidence": None if measured is None else measured.confidence,
+        },
+        "by_gamma": [
+            {"gamma": g, "epsilon": _number(point.epsilon)}
+            for g, point in zip(
+                _GAMMAS, curve(training, _GAMMAS, delta=delta, delta_2=delta_2), strict=True
+            )
+        ],
+        "recall": None if measured is None else _recall(measured),
+        "not_covered": [
+            "A secret that stands in several sentences which differ: epsilon grows with their "
+            "number (group confidentiality).",
+            "Whatever is no secret by the policy's definition, authorship among it.",
+            "A secret that stands in a sentence of the texts that are given as known to all.",
+            "Secrets drawn otherwise than the labelled ones: gamma was measured on those.",
+        ],
+    }
+
+
+def _source(gamma: float, measured: Measurement | None) -> str:
+    if measured is not None and gamma == measured.gamma:
+        return measured.sample
+    if measured is None and gamma == 1:
+        return "nothing measured: the policy is not trusted"
+    return "a setting"
+
+
+def _recall(measured: Measurement) -> dict[str, Any]:
+    return {
+        "sample": measured.sample,
+        "confidence": measured.confidence,
+        "missed": _share(measured.missed),
+        "missed_by_label": {k: _share(v) for k, v in measured.missed_by_label.items()},
+        "precision": _share(measured.precision),
+        "confidence_each": measured.confidence_each,
+        "traced": _share(measured.traced),
+        "shown": None if measured.public is None else _share(measured.public),
+    }
+
+
+def _share(share: Share) -> dict[str, float]:
+    return {
+        "count": share.count,
+        "total": share.total,
+        "lower": round(share.lower, 5),
+        "upper": round(share.upper, 5),
+    }
+
+
+def _number(value: float) -> float | str:
+    return round(value, 4) if math.isfinite(value) else "infinite"

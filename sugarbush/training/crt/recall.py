@@ -1,0 +1,170 @@
+"""How much a policy finds, measured on labelled spans, with bounds that may be relied on.
+
+A labelled secret counts as found only when it is masked whole. Found is not enough for epsilon 0: a
+detector that takes the word before a name with it leaves another text than one that sees a mask. So
+gamma counts the secrets that leave a *trace*: those missed, and those whose replay with a mask in
+their place is redacted otherwise. What enters the accounting is an *upper* confidence bound: no
+trace in 200 labels still leaves 1.5%. Where gamma and delta_2 both enter, both bounds have to hold
+at once, so each is measured at half the error (Bonferroni). They hold for secrets drawn as the
+labelled ones were, so a report names the sample.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sugarbush.errors import InputError
+from sugarbush.privacy.binomial import Share, share
+from sugarbush.training.crt.dedup import MASK
+from sugarbush.training.crt.findings import PublicPolicy
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.crt.screening import public_views
+from sugarbush.training.crt.sentences import split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """A text of the sample, and its secrets as (start, end, label), end exclusive."""
+
+    text: str
+    spans: tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """`missed`: secrets not masked whole, by label and in all. `traced`: those, and the ones that
+    are and leave a trace all the same (gamma is its `upper`).
+
+    `precision`: masked spans that meet a labelled one. `public`: secrets that show in the public
+    part, which a conservative policy lets through (delta_2 is its `upper`); None without one.
+
+    What rests on gamma and delta_2 together holds at `confidence`; the bounds of `traced` and of
+    `public` are each at `confidence_each`, all other bounds at `confidence`, each by itself.
+    """
+
+    sample: str
+    confidence: float
+    confidence_each: float
+    missed: Share
+    traced: Share
+    missed_by_label: dict[str, Share]
+    precision: Share
+    public: Share | None
+
+    @property
+    def gamma(self) -> float:
+        return self.traced.upper
+
+    @property
+    def delta_2(self) -> float:
+        return 0.0 if self.public is None else self.public.upper
+
+
+def measure(
+    sample: Sequence[Labelled],
+    policy: Policy,
+    *,
+    name: str,
+    conservative: PublicPolicy | None = None,
+    confidence: float = 0.95,
+) -> Measurement:
+    """Misses and precision of `policy` on `sample`, which is called `name`.
+
+    gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 both do, at once. The
+    bounds take the labelled secrets as independent draws. Raises InputError when there is no
+    label, or one that is not within its text.
+    """
+    _require_spans(sample, name)
+    masked = policy.spans([one.text for one in sample])
+    every: list[bool] = []
+    misses: dict[str, list[bool]] = defaultdict(list)
+    hits = []
+    for one, own in zip(sample, masked, strict=True):
+        for start, end, label in one.spans:
+            every.append(not any(s.start <= start and end <= s.end for s in own))
+            misses[label].append(every[-1])
+        hits += [any(s.start < end and start < s.end for start, end, _ in one.spans) for s in own]
+    replays = replayed(sample, policy)
+    each = confidence if conservative is None else (1 + confidence) / 2
+    left = [missed or replay.traced for missed, replay in zip(every, replays, strict=True)]
+    return Measurement(
+        sample=name,
+        confidence=confidence,
+        confidence_each=each,
+        missed=share(every, confidence=confidence),
+        traced=share(left, confidence=each),
+        missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
+        precision=share(hits, confidence=confidence),
+        public=None
+        if conservative is None
+        else share(shown(replays, conservative), confidence=each),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """A redacted text, and what it becomes when one of its secrets is masked everywhere before.
+
+    `moved`: the secret moves the end of a sentence. Which sentence is the first of its kind, in
+    this text or another, might change with it.
+    """
+
+    before: str
+    after: str
+    moved: bool
+
+    @property
+    def traced(self) -> bool:
+        """Whether the redacted text tells the secret from a mask."""
+        return self.moved or self.before != self.after
+
+
+def replayed(sample: Sequence[Labelled], policy: Policy) -> list[Replay]:
+    """A replay for each labelled secret in order, as `screening.changed_units` makes it."""
+    redacted = policy.redact([one.text for one in sample])
+    secrets = [
+        (before, one.text, one.text[start:end])
+        for before, one in zip(redacted, sample, strict=True)
+        for start, end, _ in one.spans
+    ]
+    masked = [text.replace(secret, MASK) for _, text, secret in secrets]
+    return [
+        Replay(
+            before=before,
+            after=after,
+            moved=_without(secret, text) != _without(MASK, other),
+        )
+        for (before, text, secret), other, after in zip(
+            secrets, masked, policy.redact(masked), strict=True
+        )
+    ]
+
+
+def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
+    """Of each replay whether the text's public part tells the secret from a mask."""
+    befores = list(dict.fromkeys(replay.before for replay in replays))
+    views = dict(zip(befores, public_views(befores, conservative), strict=True))
+    after = public_views([replay.after for replay in replays], conservative)
+    return [
+        replay.moved or views[replay.before] != view
+        for replay, view in zip(replays, after, strict=True)
+    ]
+
+
+def _without(secret: str, text: str) -> list[str]:
+    """The sentences of `text` that do not hold `secret`."""
+    return [sentence.text for sentence in split(text) if secret not in sentence.text]
+
+
+def _require_spans(sample: Sequence[Labelled], name: str) -> None:
+    if not any(one.spans for one in sample):
+        raise InputError(f"{name}: no labelled span, so nothing can be measured")
+    for row, one in enumerate(sample, start=1):
+        for start, end, label in one.spans:
+            if not 0 <= start < end <= len(one.text):
+                raise InputError(
+                    f"{name}, record {row}: a span of {label} from {start} to {end} is not within "
+                    f"its text of {len(one.text)} characters"
+                )

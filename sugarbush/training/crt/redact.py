@@ -1,0 +1,91 @@
+"""The policy pi: what is found becomes one mask a span.
+
+    detectors -> findings of at least `threshold` -> overlapping and touching ones joined -> <MASK>
+
+What a detector finds in a text depends on that text alone. It may depend on the *whole* of it: a
+model that reads context can label a neighbour otherwise once a secret is masked. So a masked secret
+is not claimed to leave no trace; `screening.changed_units` replays the run without it and looks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sugarbush.errors import ParamsError
+from sugarbush.training.crt.dedup import MASK
+from sugarbush.training.crt.findings import Detector, Finding
+
+PAPER_THRESHOLD = 0.3  # Zhao, Li, Wang 2022
+_MASKS = re.compile(re.escape(MASK))
+
+
+@dataclass(frozen=True)
+class Span:
+    """Characters `start` to `end` (exclusive) of a text."""
+
+    start: int
+    end: int
+
+
+class Policy:
+    """A redaction policy: one or more detectors and a score from which on they count."""
+
+    def __init__(
+        self, detectors: Sequence[Detector], *, threshold: float = PAPER_THRESHOLD
+    ) -> None:
+        if not detectors:
+            raise ParamsError("a redaction policy needs at least one detector")
+        if not 0 <= threshold <= 1:
+            raise ParamsError(f"a score threshold of {threshold} is not between 0 and 1")
+        self._detectors, self._threshold = tuple(detectors), threshold
+
+    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
+        """What is to be masked in each text: disjoint, in order, none touching another.
+
+        Masks that a text holds already are spans too. Raises ParamsError when a detector finds
+        something outside of its text.
+        """
+        by_text: list[list[Finding]] = [[] for _ in texts]
+        for detector in self._detectors:
+            for found, new in zip(by_text, detector.find(texts), strict=True):
+                found.extend(new)
+        return [
+            joined_spans(text, (Span(f.start, f.end) for f in found if f.score >= self._threshold))
+            for text, found in zip(texts, by_text, strict=True)
+        ]
+
+    def redact(self, texts: Sequence[str]) -> list[str]:
+        """The texts with one mask for each span."""
+        spans = self.spans(texts)
+        return [mask_spans(text, own) for text, own in zip(texts, spans, strict=True)]
+
+
+def joined_spans(text: str, spans: Iterable[Span]) -> list[Span]:
+    """The union of `spans` and of the masks in `text`; those with only white space between are one.
+
+    Raises ParamsError for a span that is not within the text.
+    """
+    masks = (Span(match.start(), match.end()) for match in _MASKS.finditer(text))
+    result: list[Span] = []
+    for span in sorted([*masks, *spans], key=lambda s: (s.start, s.end)):
+        if not 0 <= span.start < span.end <= len(text):
+            raise ParamsError(
+                f"a span from {span.start} to {span.end} is not within its text of {len(text)} "
+                "characters"
+            )
+        if result and not text[result[-1].end : span.start].strip(" \t"):
+            result[-1] = Span(result[-1].start, max(result[-1].end, span.end))
+        else:
+            result.append(span)
+    return result
+
+
+def mask_spans(text: str, spans: Sequence[Span]) -> str:
+    """`text` with a mask in place of each of `spans`, which are disjoint and in order."""
+    pieces, place = [], 0
+    for span in spans:
+        pieces += [text[place : span.start], MASK]
+        place = span.end
+    return "".join(pieces) + text[place:]

@@ -1,0 +1,120 @@
+"""Split, then deduplicate, then redact, in that order, and say which texts are public.
+
+On the audit list. The guarantee rests on the order: sentences are compared before anything in them
+is masked, so whether one is a duplicate depends on equal sentences alone.
+
+One unit is one text. What may be trained on without noise is its *public view*: the text with one
+mask for each run of sentences that the conservative policy does not call public. A sentence with a
+mask in it is private whatever the policy says, and without a policy all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
+
+from sugarbush.errors import InputError
+from sugarbush.privacy.data_types import Private
+from sugarbush.training.crt.dedup import MASK, Duplicates, ExactDuplicates, mask_duplicates
+from sugarbush.training.crt.findings import PublicPolicy
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.crt.sentences import Sentence, joined, split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Screened:
+    """The texts after screening, one a unit, and the public view of each (the same units)."""
+
+    texts: Private[str]
+    views: Private[str]
+    in_theorem: bool
+
+    def private_count(self) -> int:
+        """How many texts are private: all but those that are public from end to end. Replacing a
+        secret does not change it, so it is no secret here; under add/remove it would be one."""
+        return sum(MASK in view for view in self.views._per_unit)
+
+    def parts(self) -> tuple[Private[str], Private[str]]:
+        """The views with a public sentence, and the private texts, whole."""
+        pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
+        return (
+            Private([view for view in self.views._per_unit if view.strip() != MASK]),
+            Private([text for text, view in pairs if MASK in view]),
+        )
+
+
+def screen(
+    texts: Private[str],
+    *,
+    policy: Policy,
+    conservative: PublicPolicy | None = None,
+    duplicates: Callable[[], Duplicates] = ExactDuplicates,
+    known: Set[str] = frozenset(),
+) -> Screened:
+    """The screened corpus. `known` are sentences that stand in public texts, and are no duplicates.
+
+    Guarantee: with `ExactDuplicates`, replacing every occurrence of a secret by a mask changes
+    `changed_units` units: at most one for each distinct sentence with it, where masking it moves no
+    end of a sentence. For a secret that stands in a known sentence nothing is claimed.
+    Raises InputError when a text holds the mask already: nothing could tell the two apart.
+    """
+    originals = list(texts._per_unit)
+    for row, text in enumerate(originals, start=1):
+        if MASK in text:
+            raise InputError(f"record {row} holds {MASK!r}, which stands for what is redacted")
+    memory = duplicates()
+    screened = policy.redact(_deduplicated(originals, memory, known))
+    views = [MASK] * len(screened) if conservative is None else public_views(screened, conservative)
+    return Screened(texts=Private(screened), views=Private(views), in_theorem=memory.in_theorem)
+
+
+def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[str]:
+    """Each text with one mask for each run of sentences that `conservative` does not call public.
+
+    A run is one mask however many sentences it has, so a secret within it cannot show by moving
+    their ends.
+    """
+    documents = [split(text) for text in redacted]
+    plain = list(dict.fromkeys(s.text for own in documents for s in own if MASK not in s.text))
+    said = conservative.is_public(plain)
+    public = {text for text, is_public in zip(plain, said, strict=True) if is_public}
+    return [joined(_masked_runs(sentences, public)) for sentences in documents]
+
+
+def changed_units(
+    texts: Private[str], secret: str, *, policy: Policy, known: Set[str] = frozenset()
+) -> int:
+    """How many units the screened corpus differs in when `secret` is replaced by a mask everywhere.
+
+    This is k for `confidentiality.group`: 0 claims epsilon(secret) = 0. It is found by a replay, so
+    a detector that relabels the neighbours of a masked secret counts as a change. Private.
+    """
+    originals: Sequence[str] = list(texts._per_unit)
+    if not secret:
+        raise InputError("an empty text is no secret")
+    replaced = [text.replace(secret, MASK) for text in originals]
+    before = _deduplicated(originals, ExactDuplicates(), known)
+    after = _deduplicated(replaced, ExactDuplicates(), known)
+    pairs = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+    if not pairs:
+        return 0
+    redacted_before = policy.redact([one for one, _ in pairs])
+    redacted_after = policy.redact([other for _, other in pairs])
+    return sum(one != other for one, other in zip(redacted_before, redacted_after, strict=True))
+
+
+def _masked_runs(sentences: Iterable[Sentence], public: Set[str]) -> list[Sentence]:
+    view: list[Sentence] = []
+    for sentence in sentences:
+        if sentence.text in public:
+            view.append(sentence)
+            continue
+        if view and view[-1].text == MASK:
+            view.pop()
+        view.append(Sentence(MASK, sentence.space))
+    return view
+
+
+def _deduplicated(texts: Sequence[str], duplicates: Duplicates, known: Set[str]) -> list[str]:
+    documents = mask_duplicates((split(text) for text in texts), duplicates, known=known)
+    return [joined(sentences) for sentences in documents]

@@ -1,0 +1,194 @@
+"""Selective DP-SGD for the LSTM: noise where the policy found a secret, none elsewhere. A baseline.
+
+    private tokens    per-record clipped and noised gradients, as in DP-SGD
+    a span's end      hidden and cell state, clipped together and noised, go on to public tokens
+    public tokens     ordinary gradients, neither clipped nor noised
+
+A loss counts as private when its target is, or when the state that it is taken from has read a
+private token since the last noise. What is trained here is charged as not private: a secret that
+the policy misses is a public token, and nothing bounds its gradient. `true_cost` says what holds
+where the policy misses nothing. Source: Shi et al. 2022, "Selective Differential Privacy for
+Language Modeling", Algorithm 1, with Poisson samples and one loss a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import binom
+from torch import Tensor
+from torch.nn import functional as F
+
+from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.events import GaussianDp, NonPrivate
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.noise import add_gaussian
+from sugarbush.training.crt.confidentiality import Guarantee
+from sugarbush.training.crt.lstm import LstmModel, State
+from sugarbush.training.dpsgd.clipping import PerRecordClipper
+from sugarbush.training.dpsgd.sampling import PoissonSampler
+from sugarbush.training.dpsgd.train import Learning
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkedExample:
+    """A text's `tokens` (length,) int32, and which are `private` (length,) bool."""
+
+    tokens: NDArray[np.int32]
+    private: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectiveMechanism:
+    """Noise multipliers are stddevs over the two clip norms; a unit is drawn at `rate` a step."""
+
+    rate: float
+    steps: int
+    expected_batch_size: float
+    gradient_noise: float
+    state_noise: float
+    clip_norm: float
+    state_clip_norm: float
+
+
+def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> Guarantee:
+    """What holds for a secret that stands in one span of one record, under REPLACE_ONE.
+
+    Infinite as soon as the policy misses a share `gamma` > 0. Otherwise each time the record takes
+    part both its gradient and one state are released, each at sensitivity twice its clip norm:
+    mu^2 = 4 / gradient_noise^2 + 4 / state_noise^2. Sampling does not amplify: the gradient of the
+    public tokens carries no noise and tells who took part. A span's length counts as public. Half
+    of `delta` goes to a record that is drawn more often than reckoned with.
+    """
+    if gamma > 0:
+        return Guarantee(epsilon=math.inf, delta=delta)
+    times = int(binom.isf(delta / 2, mechanism.steps, mechanism.rate))
+    if times == 0:
+        return Guarantee(epsilon=0.0, delta=delta)
+    mu = 2 * math.sqrt(times * (mechanism.gradient_noise**-2 + mechanism.state_noise**-2))
+    return Guarantee(epsilon=epsilon([GaussianDp(mu=mu)], delta=delta / 2), delta=delta)
+
+
+def train_selectively(
+    model: LstmModel,
+    units: Private[Sequence[MarkedExample]],
+    *,
+    mechanism: SelectiveMechanism,
+    learning: Learning,
+    ledger: Ledger,
+    stage: str,
+    run: str,
+    dataset_fingerprint: tuple[str, ...] = (),
+) -> Released[LstmModel]:
+    """Train `model` in place. Charged as `NonPrivate`, before the first sample: never a release."""
+    charge = ledger.charge(
+        NonPrivate(), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
+    )
+    optimizer = learning.optimizer(model)
+    sampler = PoissonSampler(units, rate=mechanism.rate)
+    model.train()
+    for done in range(mechanism.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning.rate_at(done, steps=mechanism.steps)
+        sums = gradient_sums(model, sampler.draw(), mechanism)
+        add_gaussian(sums.private, stddev=mechanism.gradient_noise * mechanism.clip_norm)
+        for parameter, public, private in zip(
+            model.parameters(), sums.public, sums.private, strict=True
+        ):
+            parameter.grad = (public + private) / mechanism.expected_batch_size
+        optimizer.step()
+    optimizer.zero_grad()
+    return Released(model, (charge,))
+
+
+@dataclass(frozen=True)
+class GradientSums:
+    """A sample's summed gradients, a tensor a parameter: of public losses, and clipped ones."""
+
+    public: list[Tensor]
+    private: list[Tensor]
+
+
+def gradient_sums(
+    model: LstmModel, examples: Sequence[MarkedExample], mechanism: SelectiveMechanism
+) -> GradientSums:
+    """Both sums, before the noise on gradients and after that on states. Zeros for no example.
+
+    The two passes share one draw of the noise on states, so each state is released once.
+    """
+    zeros = [torch.zeros_like(p) for p in model.parameters()]
+    if not examples:
+        return GradientSums(zeros, [z.clone() for z in zeros])
+    batch = _padded(examples)
+    noise = torch.zeros((*batch.ids.shape, 2 * model.width))
+    add_gaussian([noise], stddev=mechanism.state_noise * mechanism.state_clip_norm)
+    gate = _noisy_state(batch, noise, mechanism.state_clip_norm)
+    losses = _losses(model, batch, gate, of_private=False)
+    public = torch.autograd.grad(losses.sum(), list(model.parameters()), materialize_grads=True)
+    clipper = PerRecordClipper(model, clip_norm=mechanism.clip_norm)
+    model.zero_grad(set_to_none=True)
+    try:
+        with clipper.recording(records=len(examples)):
+            clipper.add_clipped(_losses(model, batch, gate, of_private=True))
+    finally:
+        clipper.remove()
+    private = [p.grad for p in model.parameters() if p.grad is not None]
+    model.zero_grad(set_to_none=True)
+    return GradientSums(list(public), private)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Padded on the right, (records, length): ids, which are private, which are there."""
+
+    ids: Tensor
+    private: Tensor
+    present: Tensor
+
+
+def _padded(examples: Sequence[MarkedExample]) -> _Batch:
+    shape = (len(examples), max(len(e.tokens) for e in examples))
+    ids, private, present = np.zeros(shape, np.int64), np.zeros(shape, bool), np.zeros(shape, bool)
+    for row, example in enumerate(examples):
+        length = len(example.tokens)
+        ids[row, :length], private[row, :length] = example.tokens, example.private
+        present[row, :length] = True
+    return _Batch(torch.from_numpy(ids), torch.from_numpy(private), torch.from_numpy(present))
+
+
+def _noisy_state(batch: _Batch, noise: Tensor, clip_norm: float) -> Callable[[int, State], State]:
+    """A gate that, where a private span ends, clips both states together and adds the noise.
+
+    Going back, nothing passes it: the gradient of later losses ends there.
+    """
+    ends = batch.private & ~F.pad(batch.private[:, 1:], (0, 1), value=False)
+
+    def gate(place: int, state: State) -> State:
+        at_end = ends[:, place, None]
+        if not bool(at_end.any()):
+            return state
+        both = torch.cat([state.hidden, state.cell], dim=1).detach()
+        scale = (clip_norm / both.norm(dim=1, keepdim=True).clamp(min=1e-12)).clamp(max=1.0)
+        hidden, cell = (both * scale + noise[:, place].to(both)).chunk(2, dim=1)
+        return State(
+            torch.where(at_end, hidden, state.hidden), torch.where(at_end, cell, state.cell)
+        )
+
+    return gate
+
+
+def _losses(
+    model: LstmModel, batch: _Batch, gate: Callable[[int, State], State], *, of_private: bool
+) -> Tensor:
+    """Each record's mean loss over its private targets, or over its public ones, (records,)."""
+    logits = model(batch.ids, gate=gate).logits[:, :-1]
+    losses = F.cross_entropy(logits.transpose(1, 2), batch.ids[:, 1:], reduction="none")
+    private = batch.private[:, 1:] | batch.private[:, :-1]
+    chosen = batch.present[:, 1:] & (private if of_private else ~private)
+    return (losses * chosen).sum(1) / batch.present[:, 1:].sum(1).clamp(min=1)

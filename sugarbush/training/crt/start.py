@@ -1,0 +1,63 @@
+"""The public model that confidential training starts from, with a token for the mask."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sugarbush.params import LSTM, TINY, CrtParams
+from sugarbush.paths import Roots, require
+from sugarbush.training.crt import lstm_files
+from sugarbush.training.crt.lstm import LstmModel
+from sugarbush.training.crt.units import add_mask_token, give_room_for_mask
+from sugarbush.training.device import open_device
+from sugarbush.training.dpsgd import models
+
+
+def load_start(roots: Roots, settings: CrtParams) -> tuple[Any, Any]:
+    """The model of `crt.model` and its tokenizer. Raises ParamsError and MissingInputError."""
+    device = open_device(settings.device)
+    if settings.model == LSTM:
+        return lstm_files.load(_made(roots, settings), device=device)
+    start = str(_made(roots, settings)) if settings.model == TINY else settings.model
+    return _with_mask(start, settings, device)
+
+
+def check_start(settings: CrtParams) -> None:
+    """See that a model that `crt.model` names can be loaded and reads texts of `crt.max_length`.
+
+    What stage pretrain makes is not looked at. Raises ParamsError.
+    """
+    if settings.model not in (TINY, LSTM):
+        _with_mask(settings.model, settings, torch.device("cpu"))
+
+
+def digest_of_start(roots: Roots, settings: CrtParams) -> str:
+    """What the start is: a name, or of what pretrain made it."""
+    if settings.model not in (TINY, LSTM):
+        return settings.model
+    return str(json.loads((_made(roots, settings) / "pretrain.json").read_text())["digest"])
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Leave a trained model with its tokenizer, as its kind is loaded."""
+    writer = lstm_files if isinstance(model, LstmModel) else models
+    writer.save(model, tokenizer, folder)
+
+
+def _with_mask(start: str, settings: CrtParams, device: torch.device) -> tuple[Any, Any]:
+    model, tokenizer = models.load(start, device=device, section="crt")
+    models.refuse_beyond_context(model, settings.max_length, section="crt")
+    add_mask_token(tokenizer)
+    give_room_for_mask(model, tokenizer)
+    return model, tokenizer
+
+
+def _made(roots: Roots, settings: CrtParams) -> Path:
+    """The folder of what stage pretrain made."""
+    folder = roots.public / "pretrained"
+    folder = folder / LSTM if settings.model == LSTM else folder
+    return require(folder / "pretrain.json", left_by="pretrain").parent

@@ -1,0 +1,132 @@
+"""A token classification model from transformers as detector and as conservative policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from sugarbush.errors import ParamsError
+from sugarbush.training.crt.findings import Finding
+from sugarbush.training.crt.sentences import split
+
+_OUTSIDE = "O"
+PAPER_PLAIN_SCORE = 0.9  # of "outside", under which a token may be a secret
+
+
+class TokenClassifier:
+    """Named entities by a model, by name or path. A local folder needs no network.
+
+    A text is read sentence by sentence in windows that fit the model, so a document of one endless
+    sentence is read whole, in pieces. Neighbouring tokens of one kind are one finding, with the
+    smallest of their scores. Several texts are read in one batch: a score depends on its own text
+    alone, but for float rounding.
+    """
+
+    def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:
+        from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name_or_path, use_fast=True)
+            model: Any = AutoModelForTokenClassification.from_pretrained(name_or_path)
+        except (OSError, ValueError) as error:
+            raise ParamsError(
+                f"{name_or_path!r} cannot be loaded ({type(error).__name__}): it is no folder with "
+                "a token classification model, and no such name could be downloaded"
+            ) from None
+        self._model = model.to(device).eval()
+        self._labels: dict[int, str] = model.config.id2label
+        if _OUTSIDE not in self._labels.values():
+            raise ParamsError(f"{name_or_path!r} has no label 'O' for what is no entity")
+        self._device, self._batch_size = device, batch_size
+        longest = min(self._tokenizer.model_max_length, _positions(model))
+        self._window = longest - self._tokenizer.num_special_tokens_to_add()
+
+    def find(self, texts: Sequence[str]) -> list[list[Finding]]:
+        findings: list[list[Finding]] = [[] for _ in texts]
+        for text, start, end, label, score in self._tokens(texts):
+            own, kind = findings[text], label.split("-")[-1]
+            if label == _OUTSIDE:
+                continue
+            # A token that touches the last one, or is a space away from it, goes on with it.
+            if own and own[-1].label == kind and start - own[-1].end <= 1 and label[:2] != "B-":
+                own[-1] = Finding(own[-1].start, end, kind, min(own[-1].score, score))
+            else:
+                own.append(Finding(start, end, kind, score))
+        return findings
+
+    def is_public(
+        self, texts: Sequence[str], *, plain_score: float = PAPER_PLAIN_SCORE
+    ) -> list[bool]:
+        """Whether each token is "outside" with `plain_score` or more."""
+        public = [True] * len(texts)
+        for text, _, _, label, score in self._tokens(texts):
+            public[text] = public[text] and label == _OUTSIDE and score >= plain_score
+        return public
+
+    def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[int, int, int, str, float]]:
+        """(text, start, end, label, score) of each token, in order."""
+        windows = [
+            (number, start, piece)
+            for number, text in enumerate(texts)
+            for start, piece in self._windows(text)
+        ]
+        for first in range(0, len(windows), self._batch_size):
+            batch = windows[first : first + self._batch_size]
+            encoded = self._tokenizer(
+                [piece for _, _, piece in batch],
+                split_special_tokens=True,
+                return_offsets_mapping=True,
+                return_tensors="pt",
+                padding=True,
+                truncation=False,
+            )
+            offsets = encoded.pop("offset_mapping").tolist()
+            with torch.inference_mode():
+                logits = self._model(**encoded.to(self._device)).logits.float()
+            scores, labels = logits.softmax(-1).max(-1)
+            for (number, shift, _), places, row, values in zip(
+                batch, offsets, labels.tolist(), scores.tolist(), strict=True
+            ):
+                for (start, end), label, score in zip(places, row, values, strict=True):
+                    if end > start:
+                        yield number, shift + start, shift + end, self._labels[label], score
+
+    def _windows(self, text: str) -> Iterator[tuple[int, str]]:
+        """Pieces of `text` that fit the model, and where they start."""
+        place = 0
+        for sentence in split(text):
+            if sentence.text:
+                for start, piece in self._halves(sentence.text):
+                    yield place + start, piece
+            place += len(sentence.text) + len(sentence.space)
+
+    def _halves(self, text: str) -> Iterator[tuple[int, str]]:
+        """`text`, or as many pieces of it as it takes until each fits.
+
+        Cut between two tokens, and the space before a word goes with it. By itself a piece may have
+        other tokens than it had in the text, and more of them, so it is looked at again.
+        """
+        offsets = self._tokenizer(
+            text,
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+            verbose=False,
+        )["offset_mapping"]
+        if len(offsets) <= self._window or len(text) == 1:
+            yield 0, text
+            return
+        cut = min(max(1, offsets[len(offsets) // 2 - 1][1]), len(text) - 1)
+        yield from self._halves(text[:cut])
+        for start, piece in self._halves(text[cut:]):
+            yield cut + start, piece
+
+
+def _positions(model: Any) -> int:
+    """How many tokens have a place of their own: RoBERTa's begin after that of its padding."""
+    every: int = model.config.max_position_embeddings
+    embeddings = getattr(model.base_model, "embeddings", None)
+    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return every if padding is None else every - padding - 1

@@ -1,0 +1,106 @@
+"""CRT: per epoch one pass of SGD over the public part, one expected pass of DP-SGD over the rest.
+
+On the audit list: it opens the part that the conservative policy calls public. Batches are never
+mixed. DP-SGD is the project's own (`sugarbush.training.dpsgd`): same clipper, Poisson samples,
+noise, ledger and checkpoints.
+
+Guarantee: confidentiality by `confidentiality.uniform` for a secret in one unit of the private
+part, from `mechanism.event`; what the public part holds is not protected, which is what delta_2
+stands for. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from sugarbush.errors import InvariantError, ParamsError, PrivacyError
+from sugarbush.privacy.accounting import Relation
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.randomness import seed_of
+from sugarbush.training.dpsgd.checkpoints import Checkpoints
+from sugarbush.training.dpsgd.language_modelling import Example
+from sugarbush.training.dpsgd.ordinary import train_on_public
+from sugarbush.training.dpsgd.train import Clipping, Learning, Mechanism, Performance, train
+
+Units = Private[Sequence[Example]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicPass:
+    """How a pass over the public part is made."""
+
+    learning: Learning
+    batch_size: int
+    seed: int
+
+
+def train_by_crt(
+    model: nn.Module,
+    *,
+    public: Units,
+    private: Units,
+    mechanism: Mechanism,
+    learning: Learning,
+    public_pass: PublicPass,
+    performance: Performance,
+    probe: Sequence[Example],
+    checkpoints: Checkpoints,
+    ledger: Ledger,
+    stage: str,
+    run: str,
+    dataset_fingerprint: tuple[str, ...] = (),
+    rehearsal: Sequence[Example] = (),
+) -> Released[nn.Module]:
+    """Train `model` in place by CRT, or go on with a run that `checkpoints` holds.
+
+    `mechanism` is of DP-SGD over the private part, under REPLACE_ONE. `rehearsal` are examples of
+    texts that everybody may read, which come in each public pass, so that what is masked in the
+    corpus is not forgotten. Without those and a public part it is DP-SGD alone; raises PrivacyError
+    without a private part, since nothing would be protected.
+    """
+    if mechanism.relation is not Relation.REPLACE_ONE:
+        raise InvariantError("confidentiality replaces a secret: account under REPLACE_ONE")
+    if performance.clipping is not Clipping.BOOK_KEEPING:
+        raise ParamsError(
+            "CRT alternates DP-SGD with ordinary training, which Opacus' hooks would record. Set "
+            "finetune.clipping: book_keeping"
+        )
+    if not private._per_unit:
+        raise PrivacyError(
+            "the conservative policy calls every text public, so that none would be protected. "
+            "Leave it out, or make it stricter."
+        )
+    examples = [*(example for unit in public._per_unit for example in unit), *rehearsal]
+    epoch_steps = max(1, round(1 / mechanism.rate))
+
+    def pass_over_public(step: int) -> None:
+        if examples and step % epoch_steps == 0:
+            train_on_public(
+                model,
+                examples,
+                learning=public_pass.learning,
+                epochs=1,
+                batch_size=public_pass.batch_size,
+                micro_batch_tokens=performance.micro_batch_tokens,
+                bfloat16=performance.bfloat16,
+                seed=seed_of(public_pass.seed, "epoch", step // epoch_steps),
+            )
+
+    return train(
+        model,
+        private,
+        mechanism=mechanism,
+        learning=learning,
+        performance=performance,
+        probe=probe,
+        checkpoints=checkpoints,
+        ledger=ledger,
+        stage=stage,
+        run=run,
+        dataset_fingerprint=dataset_fingerprint,
+        before_step=pass_over_public,
+    )

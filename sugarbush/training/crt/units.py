@@ -1,0 +1,49 @@
+"""One record, one training example: the text between two ends.
+
+    <end>I was charged twice by <MASK> ...<end>
+
+The loss is on the text and its last end; the first one is what generation starts from. A mask is
+one token, read and never predicted: a model that learned to write masks would be worse at every
+name. The tokenizer is a public one: a vocabulary made from the corpus would tell of its secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from sugarbush.training.crt.dedup import MASK
+from sugarbush.training.dpsgd.data import token_ids
+from sugarbush.training.dpsgd.language_modelling import Example
+
+
+def add_mask_token(tokenizer: Any) -> None:
+    """Make the mask one token of its own, the last one of the vocabulary."""
+    tokenizer.add_tokens([MASK])
+
+
+def give_room_for_mask(model: Any, tokenizer: Any) -> None:
+    """Widen a transformers model by the mask, whose vector is the mean of all other tokens'.
+
+    A model that has more rows than its tokenizer has tokens keeps them all.
+    """
+    mask = tokenizer.get_added_vocab()[MASK]
+    rows = model.get_input_embeddings().num_embeddings
+    model.resize_token_embeddings(max(rows, mask + 1), mean_resizing=False)
+    with torch.no_grad():
+        for layer in (model.get_input_embeddings(), model.get_output_embeddings()):
+            layer.weight[mask] = layer.weight[:mask].mean(0)
+
+
+def text_units(texts: Sequence[str], *, tokenizer: Any, max_length: int) -> list[tuple[Example]]:
+    """One unit a text, of at most `max_length` tokens; a longer one is cut and has no end."""
+    end, mask = tokenizer.eos_token_id, tokenizer.get_added_vocab().get(MASK)
+    units = []
+    for ids in token_ids(tokenizer, texts, at_most=max_length):
+        tokens = np.array([end, *ids, end][:max_length], dtype=np.int32)
+        given = tokens == mask if mask in ids else None
+        units.append((Example(tokens=tokens, prompt_length=1, given=given),))
+    return units

@@ -1,0 +1,124 @@
+"""What lets a run of DP-SGD go on after a kill: private, whole or absent, and honest about draws.
+
+    <folder>/start.json              the ledger entry that paid for the run, before its first draw
+    <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
+    <counts>/draws-<ledger entry>    one byte a noisy step, on disk before the step samples
+
+A step whose result was lost has drawn all the same: the count knows it. It should lie beside the
+ledger, since a copy or a backup of the private root that is put back must not make it smaller. No
+state of a noise or sampling generator is here, since none exists between steps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from sugarbush.errors import InvariantError, PrivacyError, StorageError
+from sugarbush.paths import atomic_file, make_private
+from sugarbush.privacy.events import Event, event_from_dict
+
+_STEP = re.compile(r"step-(\d+)\.pt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """The charge on which a run draws."""
+
+    ledger_id: str
+    event: Event
+
+
+class Checkpoints:
+    """The files of one run under `folder`, which must lie in the private root.
+
+    `counts` is the folder of the count of draws, which should outlive the checkout.
+    """
+
+    def __init__(self, folder: Path, *, counts: Path | None = None) -> None:
+        self.folder = make_private(folder)
+        self._counts = self.folder if counts is None else counts
+
+    def start(self) -> Start | None:
+        """The charge of a run that has begun here, or None."""
+        path = self.folder / "start.json"
+        try:
+            fields = json.loads(path.read_text())
+            return Start(ledger_id=fields["ledger_id"], event=event_from_dict(fields["event"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise PrivacyError(
+                f"{path}: is damaged. Remove {self.folder} to train, and be charged, from anew."
+            ) from None
+
+    def begin(self, start: Start) -> None:
+        """Note the charge, before the first draw on it."""
+        with atomic_file(self.folder / "start.json") as temporary:
+            fields = {"ledger_id": start.ledger_id, "event": start.event.as_dict()}
+            temporary.write_text(json.dumps(fields))
+
+    @property
+    def draws(self) -> int:
+        """How many noisy steps have been drawn, those included whose result was lost."""
+        begun = self.start()
+        try:
+            return self._count(begun).stat().st_size if begun else 0
+        except FileNotFoundError:
+            return 0
+
+    def note_draw(self) -> None:
+        """Count one more draw, and wait for the disk. To be called before the draw."""
+        begun = self.start()
+        if begun is None:
+            raise InvariantError("a run draws on a charge")
+        try:
+            descriptor = os.open(self._count(begun), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                os.write(descriptor, b".")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StorageError(f"{self._counts}: {error.strerror}") from None
+
+    def step(self) -> int:
+        """The last step that was saved; 0 at the start."""
+        return max(self._steps(), default=0)
+
+    def save(self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Save the state after `step`, then remove older ones."""
+        state = {
+            "weights": {n: p.detach() for n, p in model.named_parameters() if p.requires_grad},
+            "optimizer": optimizer.state_dict(),
+        }
+        with atomic_file(self.folder / f"step-{step}.pt") as temporary:
+            torch.save(state, temporary)
+        for older in self._steps():
+            if older < step:
+                (self.folder / f"step-{older}.pt").unlink()
+
+    def restore(self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Put the state after `step` back."""
+        device = next(model.parameters()).device
+        state = torch.load(self.folder / f"step-{step}.pt", map_location=device, weights_only=True)
+        trainable = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        if state["weights"].keys() != trainable.keys():
+            raise PrivacyError(f"{self.folder}: was left by a run with another model")
+        with torch.no_grad():
+            for name, parameter in trainable.items():
+                parameter.copy_(state["weights"][name])
+        optimizer.load_state_dict(state["optimizer"])
+
+    def _count(self, begun: Start) -> Path:
+        return self._counts / f"draws-{begun.ledger_id}"
+
+    def _steps(self) -> list[int]:
+        found = [_STEP.fullmatch(path.name) for path in self.folder.iterdir()]
+        return [int(match[1]) for match in found if match]

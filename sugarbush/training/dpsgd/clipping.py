@@ -1,0 +1,248 @@
+"""Exact per-record gradient clipping with one backward pass.
+
+Each use of a weight matrix gives record i's gradient as a product of two factors that the forward
+and the backward pass hold anyway, G_i = L_i^T R_i, with one row for each position of the record:
+
+    Linear     (out, in)   L = gradient of the output   R = input
+    Conv1D     (in, out)   L = input                    R = gradient of the output
+    Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
+
+so its norm needs no G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight that is used twice
+(an embedding tied to the head) is one parameter with several uses, cross terms included. Once the
+norms are known, the clipped sum over records is sum_i L_i^T (c_i R_i), from the same factors:
+autograd never makes a weight gradient, and nothing is computed twice. Gradients that are smaller
+than their factors (norms, biases, LoRA) are kept whole.
+
+Guarantee: what one record adds to `p.grad`, over all parameters together, has L2 norm at most
+`clip_norm`, whatever the record is and whoever shares its micro-batch, up to float rounding; the
+rounding of bfloat16 is bounded and counted in. A record whose gradient is not finite adds zero.
+It rests on each loss depending on its own record alone: `exactness.check` tries that on two
+records before training.
+
+Not protected against: timing, and somebody who reads this process's memory.
+
+Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
+Cost", section 3 (book-keeping); the tied cross term and the rounding bound are derived in
+docs/decisions/0600-clipping.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.pytorch_utils import Conv1D
+
+from sugarbush.errors import InvariantError, PrivacyError
+from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
+
+# Added to the norm that the clip norm is divided by, as Opacus does. It only ever clips more.
+STABILISER = 1e-6
+
+_WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
+_MASTER_DTYPES = (torch.float32, torch.float64)
+
+
+class Clipper(Protocol):
+    """Adds clipped per-record gradients to `p.grad`: `PerRecordClipper`, `HooksClipper`."""
+
+    clip_norm: float
+
+    def recording(self, *, records: int) -> AbstractContextManager[None]: ...
+
+    def add_clipped(self, losses: Tensor) -> Tensor: ...
+
+    def remove(self) -> None: ...
+
+
+class PerRecordClipper:
+    """Adds the clipped per-record gradients of a model's trainable parameters to their `grad`.
+
+        with clipper.recording(records=len(batch)):
+            clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record
+
+    Micro-batches of one logical batch add up. Raises PrivacyError on a trainable parameter that
+    no exact rule covers.
+    """
+
+    def __init__(self, model: nn.Module, *, clip_norm: float) -> None:
+        self.clip_norm = clip_norm
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._trainable = {id(p) for p in self._parameters}
+        owners = [m for m in model.modules() if self._owned(m)]
+        self._require_rules(owners)
+        self._hooks = [m.register_forward_hook(self._after_forward) for m in owners]
+        self._records = 0
+        self._gradients: dict[int, RecordGradients] = {}
+
+    def remove(self) -> None:
+        """Take the hooks off the model."""
+        for hook in self._hooks:
+            hook.remove()
+
+    @contextmanager
+    def recording(self, *, records: int) -> Iterator[None]:
+        """Around the forward and backward pass of a micro-batch of at least one record."""
+        if records < 1:
+            raise InvariantError("an empty micro-batch has no gradient: skip it")
+        self._records = records
+        self._gradients = {
+            id(p): RecordGradients(records=records, device=p.device) for p in self._parameters
+        }
+        for parameter in self._parameters:
+            parameter.requires_grad_(False)
+        try:
+            yield
+        finally:
+            self._records, self._gradients = 0, {}
+            for parameter in self._parameters:
+                parameter.requires_grad_(True)
+
+    def add_clipped(self, losses: Tensor) -> Tensor:
+        """Backpropagate, clip and add up. Returns the norms before clipping, (records,) float64.
+
+        The norms are private; one is not finite where its record added zero.
+        """
+        if losses.shape != (self._records,):
+            raise InvariantError("one loss a record is needed")
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            norms, bounds = self._norms(losses.device)
+            usable = bounds.isfinite()
+            scales = (self.clip_norm / (bounds + STABILISER)).clamp(max=1.0)
+            scales = torch.where(usable, scales, 0.0)
+            for parameter in self._parameters:
+                gradients = self._gradients.pop(id(parameter))
+                if not bool(usable.all()):
+                    gradients.zero_all_but(usable)
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                gradients.add_scaled(scales, out=parameter.grad)
+        return norms
+
+    def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The norms, and upper bounds on the norms of what rounding makes of the gradients."""
+        squared = torch.zeros(self._records, dtype=torch.float64, device=device)
+        squared_bounds = squared.clone()
+        for gradients in self._gradients.values():
+            own = gradients.squared_norms()
+            squared += own
+            squared_bounds += (own.sqrt() + gradients.rounding()) ** 2
+        return squared.sqrt(), squared_bounds.sqrt()
+
+    def _after_forward(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Any:
+        if not self._records:
+            return None
+        values = inputs[0]
+        if isinstance(module, nn.Embedding) and output.shape[0] == 1:
+            # Positions are looked up once for all records; from here on each has its own.
+            output = output.expand(self._records, *output.shape[1:])
+            values = values.expand(self._records, *values.shape[1:])
+        if output.shape[0] != self._records:
+            raise PrivacyError(
+                f"a {type(module).__name__} of the model does not keep its records on the first "
+                "axis, so they cannot be clipped one by one. Set finetune.model to another model."
+            )
+        # The anchor makes the graph start at the lowest trainable module, whose own weight
+        # does not ask for a gradient while recording.
+        anchor = torch.zeros((), device=output.device, requires_grad=True)
+        receive = partial(self._after_backward, module)
+        return _HandOver.apply(output, values, anchor, receive)  # type: ignore[no-untyped-call]
+
+    def _after_backward(self, module: nn.Module, values: Tensor, gradient: Tensor) -> None:
+        with torch.no_grad(), torch.autocast(gradient.device.type, enabled=False):
+            for parameter, use in _uses(module, values, gradient):
+                if id(parameter) in self._trainable:
+                    self._gradients[id(parameter)].add(use)
+
+    def _owned(self, module: nn.Module) -> list[nn.Parameter]:
+        return [p for p in module.parameters(recurse=False) if id(p) in self._trainable]
+
+    def _require_rules(self, owners: Sequence[nn.Module]) -> None:
+        for module in owners:
+            problem = _problem(module)
+            if problem is not None:
+                raise PrivacyError(
+                    f"a trainable {type(module).__name__} {problem}, so the model cannot be "
+                    "clipped exactly. Set finetune.model to a GPT-2 or Llama, or train it by LoRA."
+                )
+        for parameter in self._parameters:
+            if parameter.dtype not in _MASTER_DTYPES:
+                raise PrivacyError(
+                    f"trainable weights are {parameter.dtype}; noise is added in float32 or "
+                    "float64. Load the model in float32 and use autocast."
+                )
+        if torch.get_float32_matmul_precision() != "highest":
+            raise PrivacyError("float32 matrix products are set to less than float32 precision")
+
+
+class _HandOver(torch.autograd.Function):
+    """The identity, which hands a module's (input, gradient of the output) over going back.
+
+    The input is kept the way autograd keeps any tensor, so gradient checkpointing drops and
+    recomputes it.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        output: Tensor,
+        values: Tensor,
+        anchor: Tensor,
+        receive: Callable[[Tensor, Tensor], None],
+    ) -> Tensor:
+        ctx.save_for_backward(values)
+        ctx.receive = receive
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        ctx.receive(ctx.saved_tensors[0].detach(), gradients[0])
+        return (gradients[0] if ctx.needs_input_grad[0] else None), None, None, None
+
+
+def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, Use]]:
+    """What one call of `module` adds to the gradient of each of its parameters."""
+    backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
+    if isinstance(module, nn.Embedding):
+        ids = values.reshape(len(gradient), -1)
+        if module.padding_idx is not None:  # whose row autograd leaves alone here, not in the head
+            backward = backward.masked_fill((ids == module.padding_idx).unsqueeze(2), 0)
+        yield module.weight, Tokens(ids, backward)
+        return
+    forward = values.reshape(len(gradient), -1, values.shape[-1])
+    wide = torch.promote_types(gradient.dtype, torch.float32)
+    match module:
+        case nn.LayerNorm():
+            normalised = F.layer_norm(forward.to(wide), module.normalized_shape, eps=module.eps)
+            yield module.weight, Whole((backward * normalised).sum(1))
+        case LlamaRMSNorm():
+            normalised = F.rms_norm(
+                forward.to(wide), forward.shape[-1:], eps=module.variance_epsilon
+            )
+            yield module.weight, Whole((backward * normalised).sum(1))
+        case nn.Linear():
+            yield module.weight, Factors(backward, forward.to(backward.dtype))
+        case Conv1D():
+            yield module.weight, Factors(forward.to(backward.dtype), backward)
+    if getattr(module, "bias", None) is not None:
+        yield module.bias, Whole(backward.sum(1, dtype=wide))
+
+
+def _problem(module: Any) -> str | None:
+    """Why `module` has no exact rule, or None. A subclass may do anything: it has none."""
+    if type(module) not in _WITH_A_RULE:
+        return "has no clipping rule"
+    if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:
+        return "normalises over several axes"
+    if isinstance(module, nn.Embedding) and (
+        module.max_norm is not None or module.scale_grad_by_freq
+    ):
+        return "has max_norm or scale_grad_by_freq"
+    return None

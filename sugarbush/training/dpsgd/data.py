@@ -1,0 +1,121 @@
+"""One record, one training example: control codes, then the text.
+
+    product: loan | issue: fees
+    I was charged twice ...<end>
+
+No packing: a record never shares an example with another. Codes and texts are plain text: where
+one holds the name of a special token, such as `<|endoftext|>`, it is read letter by letter, so that
+nothing but the end of a record ends it. The loss is on the text and its end;
+the codes are given, not learned. A text that is longer than the model is cut, has no end, and is
+counted privately. On the audit list for that count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.data.schema import Schema
+from sugarbush.errors import ParamsError
+from sugarbush.privacy.data_types import Private
+from sugarbush.training.dpsgd.language_modelling import Example
+
+_BETWEEN = " | "
+_AFTER = "\n"
+_LEAST_TEXT = 8  # tokens that a text should have room for beside its codes
+
+
+def control_codes(values: Sequence[tuple[str, str]]) -> str:
+    """What stands before a text: its attributes, (name, value) in schema order."""
+    return _BETWEEN.join(f"{name}: {value}" for name, value in values) + _AFTER
+
+
+def examples_of(
+    texts: Sequence[str],
+    codes: NDArray[np.int64],
+    *,
+    schema: Schema,
+    tokenizer: Any,
+    max_length: int,
+) -> list[tuple[Example]]:
+    """One unit a record, of one example of at most `max_length` tokens; `codes` (n, d).
+
+    Element i depends on record i alone. Raises ParamsError when the codes that the schema allows
+    leave no room for a text.
+    """
+    refuse_long_codes(schema, tokenizer, max_length)
+    prompts = [control_codes(schema.decode(tuple(row))) for row in codes.tolist()]
+    distinct = sorted(set(prompts))
+    encoded = dict(zip(distinct, token_ids(tokenizer, distinct), strict=True))
+    return [
+        (_example(encoded[prompt], text, tokenizer.eos_token_id, max_length),)
+        for prompt, text in zip(
+            prompts, token_ids(tokenizer, texts, at_most=max_length), strict=True
+        )
+    ]
+
+
+def plain_examples(
+    texts: Sequence[str], *, tokenizer: Any, max_length: int
+) -> list[tuple[Example]]:
+    """As `examples_of`, of texts without codes: public ones, to train a first model on."""
+    return [
+        (_example([], ids, tokenizer.eos_token_id, max_length),)
+        for ids in token_ids(tokenizer, texts, at_most=max_length)
+    ]
+
+
+def token_ids(
+    tokenizer: Any, texts: Sequence[str], *, at_most: int | None = None
+) -> list[list[int]]:
+    """Each text's tokens: no special ones, neither added by the tokenizer nor named in the text.
+
+    `at_most` of them a text; without it a tokenizer tells on stderr how long a text is.
+    """
+    if not texts:
+        return []
+    ids: list[list[int]] = tokenizer(
+        list(texts),
+        add_special_tokens=False,
+        split_special_tokens=True,
+        truncation=at_most is not None,
+        max_length=at_most,
+    )["input_ids"]
+    return ids
+
+
+def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
+    """Raise ParamsError unless the longest code and a short text fit into `max_length` tokens."""
+    longest = []
+    for attribute in schema.attributes:
+        lengths = [len(ids) for ids in token_ids(tokenizer, attribute.domain)]
+        longest.append((attribute.name, attribute.domain[lengths.index(max(lengths))]))
+    taken = len(token_ids(tokenizer, [control_codes(longest)])[0])
+    if taken + _LEAST_TEXT > max_length:
+        raise ParamsError(
+            f"params.yaml: finetune.max_length={max_length} leaves no room for a text after the "
+            f"schema's control codes, which take up to {taken} tokens. Raise it."
+        )
+
+
+def truncated(units: Private[tuple[Example, ...]], *, end: int) -> int:
+    """How many texts were cut. Private: for the private root alone."""
+    return sum(int(example.tokens[-1] != end) for unit in units._per_unit for example in unit)
+
+
+def probe_examples(vocabulary: int, *, max_length: int) -> list[Example]:
+    """Two public examples of unequal length with repeated tokens, to try a clipper on."""
+    return [
+        Example(
+            tokens=(np.arange(length) * 7 % min(vocabulary, 11)).astype(np.int32), prompt_length=2
+        )
+        for length in (min(max_length, 12), min(max_length, 7))
+    ]
+
+
+def _example(prompt: list[int], text: list[int], end: int, max_length: int) -> Example:
+    tokens = np.array([*prompt, *text, end][:max_length], dtype=np.int32)
+    return Example(tokens=tokens, prompt_length=len(prompt))

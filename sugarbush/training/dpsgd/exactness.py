@@ -1,0 +1,89 @@
+"""Before training: does clipping this model give what autograd gives, on two public records?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sugarbush.errors import PrivacyError
+from sugarbush.training.dpsgd.clipping import STABILISER, Clipper
+from sugarbush.training.dpsgd.language_modelling import Losses
+
+
+def check(
+    model: nn.Module,
+    clipper: Clipper,
+    losses_of: Losses,
+    *,
+    together: Any,
+    alone: Sequence[Any],
+) -> None:
+    """Raise PrivacyError unless norms and clipped sum equal those of a loop over the records.
+
+    `together` is one batch of records that `alone` holds one by one. They should be public and
+    differ in length. What this catches: a weight that is used outside its own module, a loss or a
+    layer that couples records, a layer whose gradient is not what its type says. Leaves weights,
+    gradients and dropout as they were.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    with _no_dropout(model), _gradients_put_aside(parameters):
+        singly = [_gradients(model, parameters, losses_of, record) for record in alone]
+        expected_norms = torch.stack([_norm(gradients) for gradients in singly])
+        scales = (clipper.clip_norm / (expected_norms + STABILISER)).clamp(max=1.0)
+        with clipper.recording(records=len(alone)):
+            norms = clipper.add_clipped(losses_of(model, together))
+        expected = [
+            sum(scale.to(g.dtype) * g for scale, g in zip(scales, of_one, strict=True))
+            for of_one in zip(*singly, strict=True)
+        ]
+        error = _norm([p.grad - e for p, e in zip(parameters, expected, strict=True)])
+        tolerance = torch.finfo(parameters[0].dtype).eps ** 0.5
+        exact = torch.allclose(norms, expected_norms, rtol=tolerance, atol=tolerance)
+        if not (exact and bool(error <= tolerance * (1 + _norm(expected)))):
+            raise PrivacyError(
+                "this model's gradients cannot be clipped exactly: those of two records together "
+                "differ from those of each alone. Set finetune.model to another model."
+            )
+
+
+def _gradients(
+    model: nn.Module, parameters: Sequence[nn.Parameter], losses_of: Losses, record: Any
+) -> list[Tensor]:
+    (loss,) = losses_of(model, record)
+    found = torch.autograd.grad(loss, list(parameters), allow_unused=True, materialize_grads=True)
+    return list(found)
+
+
+def _norm(tensors: Sequence[Tensor]) -> Tensor:
+    squares = [torch.linalg.vector_norm(t, dtype=torch.float64) ** 2 for t in tensors]
+    return torch.stack(squares).sum().sqrt()
+
+
+@contextmanager
+def _no_dropout(model: nn.Module) -> Iterator[None]:
+    """Dropout draws another mask for one record than for two, which is no fault."""
+    layers = [m for m in model.modules() if isinstance(m, nn.Dropout)]
+    rates = [layer.p for layer in layers]
+    for layer in layers:
+        layer.p = 0.0
+    try:
+        yield
+    finally:
+        for layer, rate in zip(layers, rates, strict=True):
+            layer.p = rate
+
+
+@contextmanager
+def _gradients_put_aside(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    kept = [p.grad for p in parameters]
+    for parameter in parameters:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, gradient in zip(parameters, kept, strict=True):
+            parameter.grad = gradient

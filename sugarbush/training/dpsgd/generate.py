@@ -1,0 +1,148 @@
+"""Texts from a trained model, an exact number for each control code.
+
+Everything here is post-processing of what was released: the model, and codes from the DP metadata.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from sugarbush.errors import GeneratorError
+from sugarbush.params import GenerateParams
+from sugarbush.privacy.data_types import Released, merge_ids
+from sugarbush.randomness import seed_of
+from sugarbush.training.dpsgd.data import token_ids
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How tokens are chosen: from the `top_k` likeliest, and of those from the first `top_p`.
+
+    `max_length` counts the prompt's tokens too; `attempts` is how often an empty text is redrawn.
+    """
+
+    top_k: int
+    top_p: float
+    temperature: float
+    max_length: int
+    batch_size: int
+    attempts: int
+
+    @classmethod
+    def by(cls, params: GenerateParams, *, max_length: int) -> Decoding:
+        """As the settings have it."""
+        return cls(
+            top_k=params.top_k,
+            top_p=params.top_p,
+            temperature=params.temperature,
+            max_length=max_length,
+            batch_size=params.batch_size,
+            attempts=params.attempts,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """One text a prompt, in order; `redrawn` counts the empty ones that were thrown away."""
+
+    texts: tuple[str, ...]
+    redrawn: int
+    tokens: int
+
+
+def generate(
+    model: Released[Any],
+    prompts: Released[Sequence[str]],
+    *,
+    tokenizer: Any,
+    decoding: Decoding,
+    seed: int,
+    after_end: bool = False,
+) -> Released[Generation]:
+    """A text after each of `prompts`, in their order; equal seeds give equal texts.
+
+    Prompts are plain text; `after_end` puts the end token before each, which may then be empty.
+    A text that is empty, or that only repeats its prompt, is drawn again. Raises GeneratorError
+    when some are still empty after `decoding.attempts` draws.
+    """
+    texts: list[str] = [""] * len(prompts.value)
+    redrawn = tokens = 0
+    for attempt in range(decoding.attempts):
+        missing = [place for place, text in enumerate(texts) if not text]
+        redrawn += len(missing) if attempt else 0
+        for number, batch in enumerate(_batches(missing, prompts.value, tokenizer, decoding)):
+            drawn = _continue(
+                model.value,
+                [prompts.value[place] for place in batch],
+                tokenizer,
+                decoding,
+                seed=seed_of(seed, "generate", attempt, number),
+                after_end=after_end,
+            )
+            for place, text in zip(batch, drawn.texts, strict=True):
+                texts[place] = "" if text == prompts.value[place].strip() else text
+            tokens += drawn.tokens
+    if not all(texts):
+        raise GeneratorError(
+            f"the fine-tuned model left {texts.count('')} of {len(texts)} texts empty in "
+            f"{decoding.attempts} draws each. It has learned too little: train for more epochs, "
+            "or at a larger privacy.epsilon."
+        )
+    generation = Generation(texts=tuple(texts), redrawn=redrawn, tokens=tokens)
+    return Released(generation, merge_ids(model, prompts))
+
+
+def _batches(
+    places: Sequence[int], prompts: Sequence[str], tokenizer: Any, decoding: Decoding
+) -> Iterator[list[int]]:
+    """Places whose prompts have the same number of tokens, so that none is padded."""
+    by_length: dict[int, list[int]] = defaultdict(list)
+    distinct = sorted(set(prompts))
+    lengths = dict(zip(distinct, map(len, token_ids(tokenizer, distinct)), strict=True))
+    for place in places:
+        by_length[lengths[prompts[place]]].append(place)
+    for length in sorted(by_length):
+        alike = by_length[length]
+        for start in range(0, len(alike), decoding.batch_size):
+            yield alike[start : start + decoding.batch_size]
+
+
+@torch.inference_mode()
+def _continue(
+    model: Any,
+    prompts: Sequence[str],
+    tokenizer: Any,
+    decoding: Decoding,
+    *,
+    seed: int,
+    after_end: bool,
+) -> Generation:
+    device, end = next(model.parameters()).device, tokenizer.eos_token_id
+    start = [end] if after_end else []
+    ids = torch.tensor([[*start, *own] for own in token_ids(tokenizer, prompts)], device=device)
+    config = GenerationConfig(  # type: ignore[no-untyped-call]
+        do_sample=True,
+        top_k=decoding.top_k,
+        top_p=decoding.top_p,
+        temperature=decoding.temperature,
+        max_length=decoding.max_length,
+        use_cache=True,
+        eos_token_id=end,
+        pad_token_id=end,  # what follows a finished text in its batch; it is cut off below
+    )
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        model.eval()
+        drawn = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)[
+            :, ids.shape[1] :
+        ]
+    texts = tokenizer.batch_decode(drawn, skip_special_tokens=True)
+    return Generation(
+        texts=tuple(text.strip() for text in texts), redrawn=0, tokens=int((drawn != end).sum())
+    )

@@ -1,0 +1,79 @@
+"""What is said of a model that was trained by DP-SGD, beside its weights.
+
+Settings and what follows from them and from released values; silent about the number of records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sugarbush.params import DpSgdParams
+from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.events import Event, NonPrivate
+from sugarbush.privacy.unit import ADJACENCY, Unit
+from sugarbush.training.dpsgd.train import Mechanism
+
+
+def model_card(
+    mechanism: Mechanism,
+    *,
+    steps_taken: int,
+    others: Sequence[Event],
+    unit: Unit,
+    records_per_unit: int,
+    delta: float,
+    settings: DpSgdParams,
+) -> dict[str, Any]:
+    """The card as plain values for JSON; an infinite epsilon is the text "infinity".
+
+    `steps_taken` is less than `mechanism.steps` where kills used up more than the repeatable steps;
+    `others` are the mechanisms whose results the training rests on (the DP record count).
+    """
+    private = not isinstance(mechanism.event, NonPrivate)
+    return {
+        "unit": unit.value,
+        "records_per_unit": records_per_unit,
+        "adjacency": ADJACENCY,
+        "epsilon": _number(epsilon([mechanism.event, *others], delta=delta)),
+        "epsilon_of_training_alone": _number(epsilon([mechanism.event], delta=delta)),
+        "delta": delta,
+        "mechanism": "DP-SGD: Poisson sampling, clipping of the gradient of one record "
+        "a unit and step, Gaussian noise"
+        if private
+        else "training without differential privacy",
+        "noise_multiplier": mechanism.noise_multiplier,
+        "sampling_rate": mechanism.rate,
+        "steps": mechanism.steps,
+        "steps_taken": steps_taken,
+        "repeatable_steps": mechanism.repeatable_steps,
+        "clip_norm": mechanism.clip_norm,
+        "expected_batch_size": mechanism.expected_batch_size,
+        "starts_from": Path(settings.model).name,
+        "trained": "all weights"
+        if settings.lora_rank is None
+        else f"low-rank factors of rank {settings.lora_rank}, merged",
+        "max_length": settings.max_length,
+        "learning": {
+            "optimizer": "AdamW",
+            "learning_rate": settings.learning_rate,
+            "decay": settings.decay,
+            "warmup_steps": settings.warmup_steps,
+            "weight_decay": settings.weight_decay,
+        },
+        "remarks": [
+            "Paid for are the steps and the repeatable ones, whether these were needed or not.",
+            "The weights are those after the last step, which was fixed before the first one; a "
+            "run that was killed too often has taken fewer.",
+            "Noise is drawn in floating point from a generator that the operating system seeds "
+            "for each step; samples are bits of the operating system.",
+            "The model that training starts from, and whatever that was trained on, is public and "
+            "not protected.",
+        ],
+    }
+
+
+def _number(value: float) -> float | str:
+    return "infinity" if math.isinf(value) else value

@@ -1,0 +1,190 @@
+"""Models of the GPT-2 and Llama families: by name or path, made small, or given LoRA factors."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors import SafetensorError
+from tokenizers import ByteLevelBPETokenizer
+from torch import nn
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Tokenizer,
+)
+from transformers.pytorch_utils import Conv1D
+from transformers.utils import logging
+
+from sugarbush.errors import ParamsError
+from sugarbush.randomness import seed_of
+from sugarbush.training.dpsgd.data import token_ids
+
+END = "<|endoftext|>"
+# What the libraries raise on a folder that is missing, not a model's, damaged or of odd sizes.
+_UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
+_BLOCKS = (".h.", ".layers.")  # what the blocks of a GPT-2, and of a Llama, are called
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The size of a model that is made here."""
+
+    layers: int
+    width: int
+    heads: int
+    context: int
+
+
+TINY = Shape(layers=4, width=256, heads=4, context=256)
+
+
+def load(name_or_path: str, *, device: torch.device, section: str = "finetune") -> tuple[Any, Any]:
+    """A causal language model in float32 without dropout, and its tokenizer.
+
+    A name is looked up where Hugging Face keeps its downloads, then downloaded. Dropout is off:
+    DP-SGD's noise regularises enough. Raises ParamsError when there is no such model, when some of
+    its weights are missing, or when its tokenizer cannot read a text, does not mark its end, takes
+    special tokens from a text or has tokens that the model does not know; `section` of the settings
+    is the one that names it.
+    """
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name_or_path)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            name_or_path, dtype=torch.float32, output_loading_info=True
+        )
+    except _UNREADABLE as error:
+        raise ParamsError(
+            f"params.yaml: {section}.model={name_or_path!r} cannot be loaded "
+            f"({type(error).__name__}): it is no folder with a causal language model, and no such "
+            "name could be downloaded."
+        ) from None
+    model, told = loaded
+    if told["missing_keys"]:
+        raise ParamsError(
+            f"params.yaml: {section}.model={name_or_path!r} lacks {len(told['missing_keys'])} of "
+            "its weights, which would be drawn at random. Mend its files, or choose another."
+        )
+    if not tokenizer("a text")["input_ids"]:
+        raise ParamsError(
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer that reads nothing of "
+            "a text. Put its tokenizer's files beside the weights, or choose another."
+        )
+    if tokenizer.eos_token_id is None:
+        raise ParamsError(
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer without an end-of-text "
+            "token, so its texts would not end. Choose another."
+        )
+    named = token_ids(tokenizer, tokenizer.all_special_tokens)
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    if any(special & set(ids) for ids in named):
+        raise ParamsError(
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer that reads the name of "
+            "a special token in a text as that token, so that a text could end in its middle. "
+            "Choose another."
+        )
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        raise ParamsError(
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer of {len(tokenizer)} "
+            "tokens, which is more than the model knows. Choose another."
+        )
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model.to(device), tokenizer
+
+
+def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetune") -> None:
+    """Raise ParamsError where texts of `max_length` tokens have more positions than the model.
+
+    Found out by the first long text, it would be after the charge.
+    """
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is not None and max_length > positions:
+        raise ParamsError(
+            f"params.yaml: {section}.max_length={max_length} is more than the {positions} tokens "
+            "that the model can read. Lower it; the tiny model reads pretrain.max_length."
+        )
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Leave a model and its tokenizer the way `load` and every other tool expects them."""
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def train_tokenizer(texts: Iterable[str], *, vocabulary: int) -> Any:
+    """A byte-level BPE tokenizer of at most `vocabulary` tokens, trained on *public* texts.
+
+    Every text can be encoded, since every byte is a token.
+    """
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(
+        texts, vocab_size=vocabulary, min_frequency=2, special_tokens=[END], show_progress=False
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trained.save_model(folder)
+        return GPT2Tokenizer.from_pretrained(folder)
+
+
+def new_model(tokenizer: Any, shape: Shape, *, seed: int) -> GPT2LMHeadModel:
+    """A GPT-2 with weights that were never trained, from a public seed."""
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=shape.context,
+        n_embd=shape.width,
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=tokenizer.eos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(seed, "weights"))
+        return GPT2LMHeadModel(config)
+
+
+def with_lora(model: Any, *, rank: int) -> Any:
+    """`model` with its weights frozen and low-rank factors beside those of every block.
+
+    Alpha is twice the rank, so that a learning rate suits several ranks. Move the model to its
+    device before. Source: Hu et al. 2022.
+    """
+    blocks = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, Conv1D | nn.Linear) and any(part in name for part in _BLOCKS)
+    ]
+    if not blocks:
+        raise ParamsError(
+            "params.yaml: finetune.lora_rank is set, but the model has no blocks of the GPT-2 "
+            "or Llama kind. Set it to null to train all weights."
+        )
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank,
+        lora_dropout=0.0,
+        target_modules=blocks,
+        fan_in_fan_out=isinstance(model.get_submodule(blocks[0]), Conv1D),
+        task_type="CAUSAL_LM",
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")
+        return get_peft_model(model, config)
+
+
+def merged(model: Any) -> Any:
+    """The model as one without LoRA factors: they are added into the weights beside them."""
+    return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model

@@ -1,0 +1,103 @@
+"""Ordinary training: on public text, and for the arm that is charged as not private."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import nn
+
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.events import NonPrivate
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.randomness import public_rng
+from sugarbush.training.dpsgd.language_modelling import Example, pad_together, token_losses
+from sugarbush.training.dpsgd.sampling import micro_batches
+from sugarbush.training.dpsgd.train import Learning
+
+
+def train_on_public(
+    model: nn.Module,
+    examples: Sequence[Example],
+    *,
+    learning: Learning,
+    epochs: float,
+    batch_size: int,
+    micro_batch_tokens: int,
+    bfloat16: bool,
+    seed: int,
+    report: Callable[[int, int, float], None] = lambda step, steps, loss: None,
+) -> None:
+    """Train `model` in place by AdamW on the mean loss of a batch's tokens. No privacy at all.
+
+    Every example comes once an epoch, in an order by `seed`. `report` gets step, steps and the
+    batch's loss in nats a token.
+    """
+    optimizer = learning.optimizer(model)
+    steps = max(1, round(epochs * len(examples) / batch_size))
+    model.train()
+    device = next(model.parameters()).device
+    for step, batch in zip(range(steps), _shuffled(examples, batch_size, seed), strict=False):
+        for group in optimizer.param_groups:
+            group["lr"] = learning.rate_at(step, steps=steps)
+        optimizer.zero_grad(set_to_none=True)
+        predicted = sum(len(e.tokens) - max(1, e.prompt_length) for e in batch)
+        total = 0.0
+        for part in micro_batches(
+            batch, size_of=lambda example: len(example.tokens), capacity=micro_batch_tokens
+        ):
+            padded = pad_together(part).to(device)
+            with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+                sums, _ = token_losses(model, padded)
+            loss = sums.sum() / max(1, predicted)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        report(step + 1, steps, total)
+
+
+def train_without_privacy(
+    model: nn.Module,
+    units: Private[Sequence[Example]],
+    *,
+    learning: Learning,
+    epochs: float,
+    batch_size: int,
+    micro_batch_tokens: int,
+    bfloat16: bool,
+    seed: int,
+    ledger: Ledger,
+    stage: str,
+    run: str,
+    dataset_fingerprint: tuple[str, ...] = (),
+) -> Released[nn.Module]:
+    """The same on private records, charged as `NonPrivate`: the ceiling, never a release.
+
+    Reports nothing, since a loss here is private.
+    """
+    charge = ledger.charge(
+        NonPrivate(), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
+    )
+    train_on_public(
+        model,
+        [example for unit in units._per_unit for example in unit],
+        learning=learning,
+        epochs=epochs,
+        batch_size=batch_size,
+        micro_batch_tokens=micro_batch_tokens,
+        bfloat16=bfloat16,
+        seed=seed,
+    )
+    return Released(model, (charge,))
+
+
+def _shuffled(examples: Sequence[Example], batch_size: int, seed: int) -> Iterator[list[Example]]:
+    """Batches without end; the last one of an epoch goes on with the next one's first examples."""
+    queue: list[int] = []
+    rng = public_rng(seed, "order")
+    while True:
+        while len(queue) < batch_size:
+            queue += rng.permutation(len(examples)).tolist()
+        yield [examples[place] for place in queue[:batch_size]]
+        queue = queue[batch_size:]

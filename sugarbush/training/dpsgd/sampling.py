@@ -1,0 +1,88 @@
+"""Who takes part in a step, and how often: Poisson samples, and a schedule that is public.
+
+On the audit list. The number of units is private: rate and steps follow from the *DP* record count
+or from a setting, sums are divided by the expected batch size, and nothing here tells how many
+units were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sugarbush.errors import ParamsError
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.noise import poisson_sample, secret_choice
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """`steps` of Poisson samples at `rate`; a step's sum is divided by `expected_batch_size`."""
+
+    rate: float
+    steps: int
+    expected_batch_size: float
+
+
+def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Schedule:
+    """The schedule of `epochs` passes over about `unit_count` units, `batch_size` a step.
+
+    `unit_count` is public: a DP estimate, which may be anything, or a setting. With fewer units
+    than a batch everyone is in every step. Raises ParamsError when there is nothing to train on.
+    """
+    if not unit_count >= 1:
+        raise ParamsError(
+            f"by the DP record count there are {unit_count:.0f} records or persons: too few to "
+            "fine-tune on. Set finetune.records, or leave dpft out of methods."
+        )
+    rate = min(1.0, batch_size / unit_count)
+    return Schedule(
+        rate=rate,
+        steps=max(1, round(epochs / rate)),
+        expected_batch_size=rate * unit_count,
+    )
+
+
+class PoissonSampler(Generic[T]):
+    """Draws a secret batch a step.
+
+    A unit holds one or more examples; each unit is in independently with probability `rate`, with
+    one of its examples, chosen as secretly. So a unit adds at most one clipped gradient to a step,
+    whatever it holds. Of `world_size` processes each draws from its own share of the units, which
+    together is one Poisson sample.
+    """
+
+    def __init__(
+        self,
+        units: Private[Sequence[T]],
+        *,
+        rate: float,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self._units = units._per_unit[rank::world_size]
+        self._rate = rate
+
+    def draw(self) -> list[T]:
+        """The private batch of one step. It may be empty."""
+        drawn = (self._units[i] for i in poisson_sample(len(self._units), rate=self._rate))
+        return [unit[secret_choice(len(unit))] for unit in drawn if unit]
+
+
+def micro_batches(
+    batch: Sequence[T], *, size_of: Callable[[T], int], capacity: int
+) -> Iterator[Sequence[T]]:
+    """Parts of a batch that fit the device: number times largest size is at most `capacity`.
+
+    Examples of like size go together, so that little is padded. One example larger than
+    `capacity` goes alone. Nothing for an empty batch.
+    """
+    ordered = sorted(batch, key=size_of, reverse=True)
+    start = 0
+    while start < len(ordered):
+        number = max(1, capacity // max(1, size_of(ordered[start])))
+        yield ordered[start : start + number]
+        start += number

@@ -1,0 +1,379 @@
+"""DP-SGD: charged as a whole before its first step, noisy once a logical step.
+
+A step draws a secret Poisson sample, adds up clipped per-record gradients over physical
+micro-batches, adds noise once, and divides by the *expected* batch size. An empty sample is a step
+like any other, of noise alone. Nothing about the private data leaves a step but the noisy sum: no
+loss, no norm, no batch size. What is reported of progress follows from settings and the clock.
+
+Guarantee: the weights after every step, so also the last ones, are what `Mechanism.event` states,
+under add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). Which step is
+released is fixed beforehand: the last one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import nn
+
+from sugarbush.errors import FailureError, PrivacyError
+from sugarbush.privacy.accounting import Relation, epsilon
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, PoissonGaussian
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.training.dpsgd import exactness
+from sugarbush.training.dpsgd.checkpoints import Checkpoints, Start
+from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
+from sugarbush.training.dpsgd.language_modelling import (
+    Example,
+    TokenBatch,
+    pad_together,
+    record_losses,
+)
+from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
+from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
+from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
+
+METHOD_VERSION = 1  # to be raised when the trained weights come to mean something else
+_REPORTS = 20  # how often progress is told in a run, at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism:
+    """Everything that the guarantee rests on, fixed before the first step.
+
+    `noise_multiplier` is the noise's stddev over `clip_norm`; 0 is charged as not private. A unit
+    is drawn with probability `rate` a step. `repeatable_steps` may be drawn again after a kill;
+    they are paid for beforehand, whether needed or not. When they are used up, training stops
+    early by what is missing. Under REPLACE_ONE the run is charged as confidential training, which
+    has no DP epsilon.
+    """
+
+    rate: float
+    steps: int
+    repeatable_steps: int
+    noise_multiplier: float
+    clip_norm: float
+    expected_batch_size: float
+    relation: Relation = Relation.ADD_OR_REMOVE_ONE
+
+    @property
+    def draws(self) -> int:
+        """Noisy steps that are paid for."""
+        return self.steps + self.repeatable_steps
+
+    @property
+    def event(self) -> Event:
+        """What the whole run costs."""
+        return self.after(self.draws)
+
+    def after(self, draws: int) -> Event:
+        """What `draws` >= 1 steps cost."""
+        if self.noise_multiplier == 0:
+            return NonPrivate()
+        kind = ConfidentialTraining if self.relation is Relation.REPLACE_ONE else PoissonGaussian
+        return kind(noise_multiplier=self.noise_multiplier, rate=self.rate, count=draws)
+
+
+class Decay(StrEnum):
+    """How the learning rate goes on after the warm-up."""
+
+    CONSTANT = "constant"
+    LINEAR = "linear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """AdamW. `weight_decay` spares vectors (biases, LayerNorm), as is usual."""
+
+    learning_rate: float
+    decay: Decay
+    warmup_steps: int
+    weight_decay: float
+
+    def rate_at(self, step: int, *, steps: int) -> float:
+        """The learning rate of step 0, 1, ... of `steps`."""
+        if step < self.warmup_steps:
+            return self.learning_rate * (step + 1) / self.warmup_steps
+        if self.decay is Decay.CONSTANT:
+            return self.learning_rate
+        return self.learning_rate * (steps - step) / max(1, steps - self.warmup_steps)
+
+    def optimizer(self, model: nn.Module) -> torch.optim.AdamW:
+        """AdamW over the trainable weights of `model`."""
+        trainable = [p for p in model.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in trainable if p.dim() > 1], "weight_decay": self.weight_decay},
+            {"params": [p for p in trainable if p.dim() <= 1], "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=self.learning_rate)
+
+
+class Clipping(StrEnum):
+    """Who clips: this project's one backward pass, or Opacus' hooks as the slow oracle."""
+
+    BOOK_KEEPING = "book_keeping"
+    OPACUS = "opacus"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Performance:
+    """What cannot change the guarantee. `micro_batch_tokens`, padding included, fit the device."""
+
+    micro_batch_tokens: int
+    bfloat16: bool
+    clipping: Clipping
+    checkpoint_every: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run is. Examples are expected ones: the true number is private."""
+
+    step: int
+    steps: int
+    epsilon: float
+    expected_examples_per_s: float
+    remaining_s: float
+
+
+def train(
+    model: nn.Module,
+    units: Private[Sequence[Example]],
+    *,
+    mechanism: Mechanism,
+    learning: Learning,
+    performance: Performance,
+    probe: Sequence[Example],
+    checkpoints: Checkpoints,
+    ledger: Ledger,
+    stage: str,
+    run: str,
+    dataset_fingerprint: tuple[str, ...] = (),
+    report: Callable[[Progress], None] = lambda progress: None,
+    before_step: Callable[[int], None] = lambda step: None,
+) -> Released[nn.Module]:
+    """Train `model` in place by DP-SGD, or go on with a run that `checkpoints` holds.
+
+    Guarantee: `mechanism.event`, charged before the first step. After a kill the steps since the
+    last checkpoint are drawn afresh, from what `repeatable_steps` has paid for.
+
+    A unit holds one or more examples; `probe` are two public ones of unequal length, on which the
+    clipper must agree with autograd. `before_step` is called with the number of steps done, before
+    the next one and again when a run goes on from there; what it does to the weights is not
+    covered by this guarantee. Under torchrun each process trains on its part of the units.
+    Raises PrivacyError on a model that cannot be clipped exactly, BudgetExceededError before
+    anything is drawn, FailureError when the weights stop being finite.
+    """
+    rank, processes = _process()
+    clipper = open_clipper(model, mechanism.clip_norm, performance.clipping)
+    try:
+        model.train()
+        _check(model, clipper, probe)
+        optimizer = learning.optimizer(model)
+        step = NoisyStep(
+            model,
+            clipper=clipper,
+            optimizer=noisy_optimizer(
+                optimizer,
+                noise_multiplier=mechanism.noise_multiplier,
+                clip_norm=mechanism.clip_norm,
+                expected_batch_size=mechanism.expected_batch_size,
+            ),
+            sampler=PoissonSampler(units, rate=mechanism.rate, rank=rank, world_size=processes),
+            performance=performance,
+        )
+        charge = ""
+        if rank == 0:
+            charge = _charged(
+                mechanism,
+                checkpoints,
+                ledger,
+                stage=stage,
+                run=run,
+                dataset_fingerprint=dataset_fingerprint,
+            )
+        first, last = _agreed(_span(mechanism, checkpoints) if rank == 0 else None)
+        if first:
+            checkpoints.restore(first, model, optimizer)
+        _make_equal(model)
+        clock = _Clock(mechanism, first, last, ledger.delta)
+        for done in range(first, last):
+            for group in optimizer.param_groups:
+                group["lr"] = learning.rate_at(done, steps=mechanism.steps)
+            before_step(done)
+            if rank == 0:
+                checkpoints.note_draw()
+            step.take()
+            if rank == 0 and ((done + 1) % performance.checkpoint_every == 0 or done + 1 == last):
+                _require_finite(model)
+                checkpoints.save(done + 1, model, optimizer)
+            if rank == 0 and clock.is_due(done + 1):
+                report(clock.progress(done + 1, checkpoints.draws))
+    finally:
+        clipper.remove()
+    return Released(model, (charge,) if charge else ())
+
+
+def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Clipper:
+    """The clipper of a setting. Raises PrivacyError on a model that it cannot do exactly."""
+    if clipping is Clipping.OPACUS:
+        return HooksClipper(model, clip_norm=clip_norm)
+    return PerRecordClipper(model, clip_norm=clip_norm)
+
+
+class NoisyStep:
+    """One logical step: sample, clip, add up, noise once, move."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        clipper: Clipper,
+        optimizer: NoisyOptimizer,
+        sampler: PoissonSampler[Example],
+        performance: Performance,
+    ) -> None:
+        self._model, self._clipper = model, clipper
+        self._optimizer, self._sampler, self._performance = optimizer, sampler, performance
+        self._device = next(model.parameters()).device
+
+    def take(self) -> None:
+        """Draw a sample and step on it, be it empty or not."""
+        self._optimizer.zero_grad(set_to_none=True)
+        for examples in micro_batches(
+            self._sampler.draw(),
+            size_of=lambda example: len(example.tokens),
+            capacity=self._performance.micro_batch_tokens,
+        ):
+            self._add(pad_together(examples).to(self._device))
+        for parameter in self._optimizer.params:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        self._optimizer.step()
+
+    def _add(self, batch: TokenBatch) -> None:
+        narrow = self._performance.bfloat16
+        with self._clipper.recording(records=len(batch)):
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=narrow):
+                losses = record_losses(self._model, batch)
+            self._clipper.add_clipped(losses)
+
+
+class _Clock:
+    """Tells how far a run is, from settings and the time that has passed."""
+
+    def __init__(self, mechanism: Mechanism, first: int, last: int, delta: float) -> None:
+        self._mechanism, self._first, self._last, self._delta = mechanism, first, last, delta
+        self._every = max(1, math.ceil((last - first) / _REPORTS))
+        self._began = time.monotonic()
+
+    def is_due(self, step: int) -> bool:
+        return (step - self._first) % self._every == 0 or step == self._last
+
+    def progress(self, step: int, draws: int) -> Progress:
+        steps_per_s = (step - self._first) / max(1e-9, time.monotonic() - self._began)
+        return Progress(
+            step=step,
+            steps=self._last,
+            epsilon=epsilon(
+                [self._mechanism.after(draws)],
+                delta=self._delta,
+                relation=self._mechanism.relation,
+            ),
+            expected_examples_per_s=steps_per_s * self._mechanism.expected_batch_size,
+            remaining_s=(self._last - step) / steps_per_s,
+        )
+
+
+def _charged(
+    mechanism: Mechanism,
+    checkpoints: Checkpoints,
+    ledger: Ledger,
+    *,
+    stage: str,
+    run: str,
+    dataset_fingerprint: tuple[str, ...],
+) -> str:
+    """The id of the entry that pays for the run: the one it began on, or a new one."""
+    begun = checkpoints.start()
+    if begun is None:
+        charge = ledger.charge(
+            mechanism.event, stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
+        )
+        checkpoints.begin(Start(ledger_id=charge, event=mechanism.event))
+        return charge
+    (entry,) = ledger.of([begun.ledger_id])
+    if not entry.event == begun.event == mechanism.event:
+        raise PrivacyError(
+            f"{checkpoints.folder}: holds a run with other settings of its mechanism. Put them "
+            "back to go on, or remove the folder to train, and be charged, from anew."
+        )
+    return begun.ledger_id
+
+
+def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
+    """The step to go on from, and the one to stop at: sooner where paid-for draws were lost."""
+    first, drawn = checkpoints.step(), checkpoints.draws
+    if drawn < first:
+        raise PrivacyError(
+            f"{checkpoints.folder}: the count of what was drawn is missing. Remove the folder to "
+            "train, and be charged, from anew."
+        )
+    unused = mechanism.draws - drawn
+    last = min(mechanism.steps, first + max(0, unused))
+    if last == 0:
+        raise PrivacyError(
+            f"{checkpoints.folder}: every step that was paid for has been drawn, and no result of "
+            "one was kept. Lower finetune.checkpoint_every; remove the folder to be charged anew."
+        )
+    return first, last
+
+
+def _agreed(span: tuple[int, int] | None) -> tuple[int, int]:
+    """What process 0 says, in every process."""
+    if torch.distributed.is_initialized():
+        said = [span]
+        torch.distributed.broadcast_object_list(said, src=0)
+        (span,) = said
+    assert span is not None
+    return span
+
+
+def _make_equal(model: nn.Module) -> None:
+    """Give every process the weights of process 0: fresh LoRA factors are random in each."""
+    if torch.distributed.is_initialized():
+        for parameter in model.parameters():
+            torch.distributed.broadcast(parameter.detach(), src=0)
+
+
+def _process() -> tuple[int, int]:
+    """This process's rank, and how many there are."""
+    if not torch.distributed.is_initialized():
+        return 0, 1
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+
+def _check(model: nn.Module, clipper: Clipper, probe: Sequence[Example]) -> None:
+    device = next(model.parameters()).device
+    exactness.check(
+        model,
+        clipper,
+        record_losses,
+        together=pad_together(probe).to(device),
+        alone=[pad_together([example]).to(device) for example in probe],
+    )
+
+
+def _require_finite(model: nn.Module) -> None:
+    """The weights are noisy, so looking at them is free."""
+    if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
+        raise FailureError(
+            "fine-tuning has diverged: the weights are not finite. Lower finetune.learning_rate."
+        )

@@ -1,0 +1,58 @@
+"""One stage in several processes, one GPU each, started by torchrun.
+
+A stage that is asked for several becomes torchrun, whose processes run the same stage: DVC and
+whoever kills the stage deal with one process id. On a CPU they talk by gloo.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import distributed
+
+_RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # as torchrun sets them
+
+
+@contextmanager
+def processes(number: int, *, stage: str) -> Iterator[int]:
+    """This process's rank among `number`. Does not return in the process that becomes torchrun."""
+    if number == 1 and _RANK not in os.environ:
+        yield 0
+        return
+    if _RANK not in os.environ:
+        _become_torchrun(number, stage)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ[_LOCAL_RANK]))
+    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    try:
+        yield distributed.get_rank()
+    finally:
+        distributed.destroy_process_group()
+
+
+def broadcast_from_first(value: str | None) -> str | None:
+    """What process 0 passes, in every process."""
+    said = [value]
+    if distributed.is_initialized():
+        distributed.broadcast_object_list(said, src=0)
+    return said[0]
+
+
+def _become_torchrun(number: int, stage: str) -> None:
+    threads = max(1, (os.cpu_count() or 1) // number)
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # torchrun warns where it is not set
+    sys.stdout.flush()
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+    command = (
+        *torchrun,
+        "--nproc-per-node",
+        str(number),
+        "-m",
+        "sugarbush.pipeline.skipping",
+        stage,
+    )
+    os.execv(command[0], command)

@@ -1,0 +1,84 @@
+"""Arms at equal budget, what is measured of them, and means over runs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from research.arms import Scale, arms_of, averaged
+from research.benchmark_dataset import Viewer
+from research.trained import Labelled, rows_of, table
+from sugarbush.evaluation.attributes import train_reader
+from sugarbush.evaluation.features import latent_space
+
+SCALE = Scale(candidates=120, variations=3, texts=40)
+
+
+def test_arms_that_vote_have_equal_rounds_candidates_and_variations() -> None:
+    arms = arms_of(SCALE)
+    voting = {name: arm for name, arm in arms.items() if arm.rounds and name != "augpe-10"}
+    assert set(voting) == {
+        "nonprivate", "maple", "augpe", "maple-M", "maple-E", "maple-weak", "sugarbush"
+    }  # fmt: skip
+    assert {(a.candidates, a.rounds, a.variations) for a in voting.values()} == {(120, 2, 3)}
+    assert {arm.survivors for arm in arms.values()} == {40}
+    assert arms["sugarbush"].score_width == 0.2
+
+
+def test_every_text_is_embedded_once() -> None:
+    texts = [f"a letter about {thing} number {n}" for n in range(9) for thing in ("rain", "cake")]
+    vectors = np.eye(18, dtype=np.float32)
+    seen: list[str] = []
+
+    def embed(new):
+        seen.extend(new)
+        return vectors[[texts.index(text) for text in new]]
+
+    reader = train_reader(vectors, np.arange(18) % 2, seed=1)
+    viewer = Viewer(embed, latent_space(texts, seed=1), [reader])
+    viewer.of([texts[3], texts[5], texts[3]])
+    found = viewer.of([texts[5], texts[7], texts[3]])
+    assert seen == [texts[3], texts[5], texts[7]]
+    np.testing.assert_array_equal(found.vectors, vectors[[5, 7, 3]])
+    assert found.codes.shape == (3, 1) and len(found.latent) == 3
+
+
+def test_an_interval_is_students_over_runs_and_ends_at_one() -> None:
+    rows = [
+        {"set": "s", "arm": "maple", "method": "maple", "epsilon": 1.0, "round": 0, "calls": 10,
+         "metric": "mauve", "space": "encoder", "value": value}
+        for value in (0.9, 1.0)
+    ]  # fmt: skip
+    (row,) = averaged(pd.DataFrame(rows)).to_dict("records")
+    reach = 12.7062 * np.std([0.9, 1.0], ddof=1) / math.sqrt(2)
+    assert row["value"] == pytest.approx(0.95)
+    assert row["low"] == pytest.approx(0.95 - reach, rel=1e-4)
+    assert row["high"] == 1.0
+
+
+def test_a_perplexity_has_no_upper_end_and_stands_in_the_table_of_what_is_learnt() -> None:
+    own = Labelled(("one", "two", "two"), np.array([0, 1, -1]))
+    point = {"set": "s", "arm": "maple", "epsilon": 1.0, "calls": 10}
+    rows = [
+        row
+        for run, perplexity in enumerate((90.0, 110.0))
+        for row in rows_of(own, {"perplexity": perplexity, "majority": 0.5}, run=run, **point)
+    ]
+    figures = averaged(pd.DataFrame(rows))
+    found = figures.set_index("metric")
+    assert found.loc["perplexity", "high"] == pytest.approx(100 + 12.7062 * 10, rel=1e-3)
+    assert found.loc["majority", "space"] == "attribute"
+    assert (
+        "| maple | 1 | 3 | 2 | – | 100.0 (0.0–227.1) | – | – | 0.500 (0.500–0.500) | – |"
+        in table(figures)
+    )
+
+
+def test_a_part_of_labelled_texts_keeps_each_text_with_its_code() -> None:
+    own = Labelled(tuple(str(n) for n in range(20)), np.arange(20))
+    part = own.limited(7, seed=1)
+    assert len(set(part.texts)) == 7
+    assert [int(text) for text in part.texts] == part.codes.tolist()

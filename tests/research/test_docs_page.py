@@ -1,0 +1,32 @@
+"""The page that is kept in git is what its figures make, and holds nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from research.page import keep_page, write_page
+from research.sweep_report import shown
+from tests.research.test_sweep_page_template import figures
+
+KEPT = Path(__file__).parents[3] / "docs" / "pages" / "arms.csv"
+
+
+def test_the_kept_page_is_made_of_the_kept_figures(tmp_path: Path) -> None:
+    copy = tmp_path / KEPT.name
+    copy.write_bytes(KEPT.read_bytes())
+    page = keep_page(copy, [], base=tmp_path)
+    assert page.read_bytes() == KEPT.with_suffix(".html").read_bytes()
+
+
+def test_of_grids_what_is_shown_is_kept(tmp_path: Path) -> None:
+    write_page("one", figures(), intervals="", base=tmp_path)
+    page = keep_page(tmp_path / "both.csv", ["one", "one=other"], base=tmp_path).read_text()
+    assert "<h2>letters</h2>" in page
+    assert "<h2>letters-other</h2>" in page
+    kept = pd.read_csv(tmp_path / "both.csv")
+    assert len(kept) == 2 * len(shown(figures()))
+    assert set(kept.select_dtypes(exclude="number").columns) <= {
+        "set", "arm", "method", "metric", "space"
+    }  # fmt: skip

@@ -1,0 +1,152 @@
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sugarbush.data.schema import Attribute, Schema, load_schema
+from sugarbush.errors import SchemaError
+
+
+def schema_file(folder: Path, *attributes: dict[str, object], **more: object) -> Path:
+    path = folder / "schema.yaml"
+    path.write_text(yaml.safe_dump({"subject": "letters", "attributes": list(attributes), **more}))
+    return path
+
+
+def message_of(folder: Path, *attributes: dict[str, object], **more: object) -> str:
+    with pytest.raises(SchemaError) as refusal:
+        load_schema(schema_file(folder, *attributes, **more))
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"column": "c", "values": []}, "values is empty"),
+        ({"column": "c", "values": ["a", "b", "a"]}, "repeats a"),
+        ({"column": "c", "values": ["a", " "]}, "empty value"),
+        ({"column": "c", "values": ["a", "other"]}, "repeats other"),
+        ({"values": ["a"]}, "exactly one of"),
+        ({"values": ["a"], "column": "c", "source": "llm"}, "exactly one of"),
+        ({"values": ["a"], "source": "chatbot"}, "Input should be 'llm'"),
+        ({"values": [], "source": "llm"}, "values is empty"),
+        ({"column": "c", "keywords": {"a": ["x"]}, "values": ["a"]}, "exactly one of"),
+        ({"keywords": {"b": ["x"]}, "values": ["a"]}, "not in values: b"),
+        ({"zero_shot": {"a": ["x"]}, "values": ["a", "b"]}, "lacks a description of b"),
+        ({"column": "c", "bins": [3, 1]}, "increasing"),
+        ({"column": "c", "bins": []}, "increasing"),
+        ({"column": "c", "bins": [1, float("inf")]}, "finite"),
+        ({"column": "c", "groups": {"x": ["1"], "y": ["1"]}}, "share a raw value"),
+        ({"column": "c", "values": ["a"], "colour": "red"}, "not a known setting"),
+    ],
+)
+def test_a_domain_that_is_not_public_and_distinct_is_refused(
+    tmp_path: Path, fields: dict[str, object], complaint: str
+) -> None:
+    message = message_of(tmp_path, {"name": "topic", **fields})
+    assert complaint in message
+    assert "schema.yaml" in message
+    assert "topic" in message
+
+
+def test_an_attribute_named_twice_is_refused(tmp_path: Path) -> None:
+    attribute = {"name": "topic", "column": "c", "values": ["a"]}
+    assert "named twice: topic" in message_of(tmp_path, attribute, attribute)
+
+
+@pytest.mark.parametrize("content", [b"", b"- a", b"subject: [", b"\xff\xfe", b"subject: x\n"])
+def test_a_file_that_is_no_schema_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_bytes(content)
+    with pytest.raises(SchemaError, match=r"schema\.yaml"):
+        load_schema(path)
+    with pytest.raises(SchemaError, match="not found"):
+        load_schema(tmp_path / "missing.yaml")
+
+
+def test_a_value_outside_the_schema_falls_into_the_bucket() -> None:
+    attribute = Attribute(name="topic", column="c", values=("a", "b"))
+    assert attribute.domain == ("a", "b", "other")
+    for value in ("c", "", None, float("nan"), 3, "other"):
+        assert attribute.code(value) == 2
+
+
+def test_a_number_is_one_value_however_it_is_written() -> None:
+    attribute = Attribute.model_validate(
+        {"name": "stars", "column": "c", "values": [1, 2.0, True, "no"]}
+    )
+    assert attribute.values == ("1", "2", "true", "no")
+    assert [attribute.code(v) for v in (1, 1.0, "1", 2, True, "no")] == [0, 0, 0, 1, 2, 3]
+
+
+def test_bins_are_half_open_and_strange_numbers_fall_into_the_bucket() -> None:
+    attribute = Attribute(name="age", column="c", bins=(18.0, 65.0))
+    assert attribute.domain == ("below 18", "18 to below 65", "65 and above", "other")
+    assert [attribute.code(v) for v in (17.9, 18, "64", 65, 1e300)] == [0, 1, 1, 2, 2]
+    assert [attribute.code(v) for v in (None, "old", float("nan"), 10**400)] == [3, 3, 3, 3]
+
+
+def test_groups_gather_raw_values() -> None:
+    attribute = Attribute.model_validate(
+        {"name": "region", "column": "s", "groups": {"west": ["CA", "OR"], "east": ["NY"]}}
+    )
+    assert attribute.domain == ("west", "east", "other")
+    assert [attribute.code(v) for v in ("CA", "OR", "NY", "west", "TX")] == [0, 0, 1, 2, 2]
+
+
+@given(st.one_of(st.none(), st.text(), st.floats(), st.integers(), st.booleans()))
+def test_every_value_has_a_place_in_the_domain(value: object) -> None:
+    for attribute in (
+        Attribute(name="a", column="c", values=("x", "1")),
+        Attribute(name="b", column="c", bins=(0.0, 1.0)),
+    ):
+        assert 0 <= attribute.code(value) < len(attribute.domain)
+
+
+def test_codes_become_pairs_of_name_and_value() -> None:
+    schema = Schema(
+        subject="letters",
+        attributes=(
+            Attribute(name="a", column="c", values=("x",)),
+            Attribute(name="b", column="c", values=("y", "z")),
+        ),
+    )
+    assert schema.decode((1, 1)) == (("a", "other"), ("b", "z"))
+    assert schema.domain == {"a": 2, "b": 3}
+    with pytest.raises(SchemaError, match="no attribute 'c'"):
+        schema.attribute("c")
+
+
+def test_a_wrong_attribute_is_one_message(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text("subject: s\nattributes:\n  - {name: a, values: [], column: c}\n")
+    with pytest.raises(SchemaError) as error:
+        load_schema(path)
+    assert str(error.value).count("\n") == 0
+
+
+def test_an_attribute_knows_how_its_value_is_found() -> None:
+    asked = Attribute(name="mood", values=("up",), source="llm")
+    given = Attribute(name="topic", values=("a",), column="c")
+    told = Attribute(name="wish", values=("a",), keywords={"a": ["x"]})
+    schema = Schema(subject="letters", attributes=(asked, given, told))
+    assert [a.way for a in schema.attributes] == ["llm", "column", "keywords"]
+    assert schema.asked_of_llm == (asked,)
+
+
+def test_values_are_what_is_written(tmp_path: Path) -> None:
+    """In YAML 1.1 Norway is false and half past twelve a number."""
+    path = tmp_path / "schema.yaml"
+    path.write_text(
+        "subject: letters\n"
+        "attributes:\n"
+        "  - {name: open, column: a, values: [yes, no, 12:30, 2024-01-05, true]}\n"
+        "  - {name: country, column: b, groups: {north: [NO, SE], south: [ES]}}\n"
+    )
+    opened, country = load_schema(path).attributes
+    assert opened.values == ("yes", "no", "12:30", "2024-01-05", "true")
+    assert [country.code(raw) for raw in ("NO", "ES", False)] == [0, 1, 2]
+    assert opened.tells(True)
+    assert not opened.tells(None)

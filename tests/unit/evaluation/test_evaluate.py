@@ -1,0 +1,162 @@
+import numpy as np
+import pytest
+
+from sugarbush.errors import InvariantError
+from sugarbush.evaluation.bootstrap import mean_interval, normal_interval, percentile_interval
+from sugarbush.evaluation.evaluate import (
+    FINAL,
+    Sample,
+    Settings,
+    evaluate_copies,
+    evaluate_downstream,
+    evaluate_texts,
+)
+from sugarbush.evaluation.mauve import mauve
+from sugarbush.randomness import public_rng
+
+DOMAIN = {"a": 3, "b": 2}
+SETTINGS = Settings(clusters=5, resamples=12, seed=1)
+
+
+def sample(n: int, *, seed: int, word: str = "word") -> Sample:
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(0, size, n) for size in DOMAIN.values()], axis=1)
+    rows = np.eye(6)[codes[:, 0]] + 0.2 * rng.normal(size=(n, 6))
+    texts = tuple(f"{word} {i} {word}{i % 7} and so on" for i in range(n))
+    return Sample(texts=texts, features={"encoder": rows, "tf-idf": rows[:, ::-1]}, codes=codes)
+
+
+def test_every_metric_stands_in_both_spaces_with_its_interval_around_it() -> None:
+    figures = evaluate_texts(
+        sample(60, seed=1), sample(60, seed=2), domain=DOMAIN, settings=SETTINGS, method="maple",
+        round_=FINAL,
+    )  # fmt: skip
+    by_name = {(f.space, f.metric): f for f in figures}
+    for space in ("encoder", "tf-idf"):
+        for metric in ("mauve", "frechet", "precision", "recall", "density", "coverage"):
+            found = by_name[space, metric]
+            assert found.low is not None and found.high is not None
+            assert found.low <= found.value <= found.high
+    assert {"a", "b", "mean"} == {m for s, m in by_name if s == "attribute"}
+    assert ("table", "total_variation_2") in by_name
+    assert ("table", "total_variation_3") not in by_name  # two attributes have no triples
+    assert all(np.isfinite(f.value) and f.method == "maple" and f.round == -1 for f in figures)
+
+
+def test_without_resamples_there_are_no_intervals() -> None:
+    settings = Settings(clusters=5, resamples=0, seed=1)
+    figures = evaluate_texts(
+        sample(20, seed=1), sample(20, seed=2), domain=DOMAIN, settings=settings, method="m",
+        round_=0,
+    )  # fmt: skip
+    assert all(f.low is None and f.high is None for f in figures)
+
+
+def test_an_arm_without_texts_has_no_figures_rather_than_zeros() -> None:
+    empty = sample(0, seed=1)
+    kwargs = {"domain": DOMAIN, "settings": SETTINGS, "method": "m", "round_": 0}
+    assert evaluate_texts(sample(20, seed=1), empty, **kwargs) == ()
+    assert evaluate_downstream(sample(20, seed=1), empty, space="encoder", **kwargs) == ()
+    with pytest.raises(InvariantError, match="held-out"):
+        evaluate_texts(empty, sample(20, seed=1), **kwargs)
+
+
+def test_a_single_synthetic_text_gets_the_figures_that_one_text_can_have() -> None:
+    figures = evaluate_texts(
+        sample(20, seed=1), sample(1, seed=2), domain=DOMAIN, settings=SETTINGS, method="m",
+        round_=0,
+    )  # fmt: skip
+    assert {f.metric for f in figures if f.space == "encoder"} == set()
+    assert "length" in {f.metric for f in figures}
+
+
+def test_more_clusters_than_synthetic_texts_are_borne() -> None:
+    settings = Settings(clusters=500, resamples=2, seed=1)
+    figures = evaluate_texts(
+        sample(30, seed=1), sample(8, seed=2), domain=DOMAIN, settings=settings, method="m",
+        round_=0,
+    )  # fmt: skip
+    assert any(f.metric == "mauve" for f in figures)
+
+
+def test_copies_are_counted_by_corpus() -> None:
+    synthetic, training = sample(30, seed=1, word="made"), sample(30, seed=2, word="real")
+    long = " ".join(f"w{i}" for i in range(40))
+    figures = evaluate_copies(
+        Sample(texts=(*synthetic.texts[:-1], long), features=synthetic.features,
+               codes=synthetic.codes),
+        training=training, heldout=sample(25, seed=3), donated=["x y z", f"so {long} on"],
+        public=[], space="encoder", settings=SETTINGS, method="m", round_=0,
+    )  # fmt: skip
+    found = {(f.metric, f.space): f.value for f in figures}
+    assert found["longest_copy", "donated"] == 40
+    assert found["long_copies", "donated"] == pytest.approx(1 / 30)
+    assert found["long_copies", "private"] == 0
+    assert ("longest_copy", "public") not in found
+    assert 0.1 < found["nearer_to_training", "encoder"] < 0.9
+
+
+def test_a_model_trained_on_synthetic_texts_is_shown_beside_the_majority() -> None:
+    figures = evaluate_downstream(
+        sample(80, seed=1), sample(80, seed=2), space="encoder", domain=DOMAIN, settings=SETTINGS,
+        method="maple", round_=FINAL,
+    )  # fmt: skip
+    found = {(f.metric, f.space): f.value for f in figures}
+    assert found["accuracy", "a"] > 0.9 > found["majority_accuracy", "a"]
+    assert found["macro_f1", "a"] > 0.9
+
+
+def test_an_attribute_with_one_value_in_the_heldout_part_has_no_accuracy() -> None:
+    heldout = sample(20, seed=1)
+    heldout.codes[:, 1] = 0
+    figures = evaluate_downstream(
+        heldout, sample(20, seed=2), space="encoder", domain=DOMAIN, settings=SETTINGS,
+        method="m", round_=0,
+    )  # fmt: skip
+    assert {f.space for f in figures} == {"a"}
+
+
+def test_a_sample_is_limited_in_order_and_in_all_its_parts() -> None:
+    whole = sample(50, seed=1)
+    part = whole.limited(10, rng=public_rng(1, "x"))
+    places = [whole.texts.index(text) for text in part.texts]
+    assert places == sorted(places) and len(set(places)) == 10
+    assert (part.features["encoder"] == whole.features["encoder"][places]).all()
+    assert whole.limited(50, rng=public_rng(1, "x")) is whole
+
+
+def test_statistics_of_nothing_are_refused() -> None:
+    with pytest.raises(InvariantError, match="nothing to take a statistic of"):
+        mean_interval(np.array([]), resamples=3, rng=public_rng(1))
+
+
+def test_a_distance_between_equal_samples_keeps_zero_in_its_interval() -> None:
+    """A percentile interval would not: resampling alone brings a distance above zero."""
+    values = np.arange(50.0)
+
+    def distance(p: np.ndarray, q: np.ndarray) -> float:
+        return abs(float(values[p].mean() - values[q].mean()))
+
+    kwargs = {"sizes": (50, 50), "resamples": 50}
+    right = normal_interval(distance, rng=public_rng(1), within=(0, np.inf), **kwargs)
+    wrong = percentile_interval(distance, rng=public_rng(1), **kwargs)
+    assert right.low == 0 == right.value
+    assert wrong.low is not None and wrong.low > 0
+
+
+def test_a_small_arm_is_not_flattered_by_fewer_clusters() -> None:
+    """With k a tenth of the smaller sample, few texts of one kind in two look alike to all."""
+    rng = np.random.default_rng(1)
+    rows = np.concatenate(
+        [np.eye(20)[rng.integers(20, size=400)] + 0.05 * rng.normal(size=(400, 20))]
+    )
+    codes = np.zeros((400, 2), dtype=int)
+    heldout = Sample(texts=("a b",) * 400, features={"encoder": rows}, codes=codes)
+    narrow = np.flatnonzero(rows.argmax(axis=1) < 10)[:20]
+    arm = Sample(texts=("a b",) * 20, features={"encoder": rows[narrow]}, codes=codes[narrow])
+    figures = evaluate_texts(
+        heldout, arm, domain=DOMAIN, settings=Settings(clusters=40, resamples=0, seed=1),
+        method="m", round_=0,
+    )  # fmt: skip
+    found = {f.metric: f.value for f in figures if f.space == "encoder"}
+    assert found["mauve"] < 0.5 < mauve(rows, rows[narrow], seed=1)

@@ -1,0 +1,146 @@
+"""Survivors: what the votes decide, what public chance decides, and exact quotas."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sugarbush.errors import InvariantError
+from sugarbush.evolution.selection import (
+    Select,
+    apportion,
+    select_by_rank,
+    select_by_sampling,
+    select_within_label,
+    threshold,
+)
+from sugarbush.randomness import public_rng
+
+WAYS = pytest.mark.parametrize("select", [select_by_rank, select_by_sampling])
+
+
+def test_the_threshold_is_subtracted_and_what_lies_below_is_zero() -> None:
+    votes = np.array([-4, 0, 5, 6, 10])
+    assert threshold(votes, stddev=2.5, multiple=2.0).tolist() == [0, 0, 0, 1, 5]
+
+
+def test_without_a_threshold_only_negative_votes_go() -> None:
+    assert threshold(np.array([-4, 3]), stddev=9.0, multiple=0.0).tolist() == [0, 3]
+
+
+def test_rank_keeps_those_with_most_votes_first() -> None:
+    votes = np.array([3, -1, 9, 4, 8])
+    assert select_by_rank(votes, count=3, rng=public_rng(0)).tolist() == [2, 4, 3]
+
+
+def test_rank_breaks_ties_evenly() -> None:
+    # 2,000 draws of 1 of 4 equals: chi-square with 3 degrees of freedom, false alarms 1 in 1,000
+    # (seeded, so this one is fixed).
+    votes = np.array([5, 5, 1, 5, 5])
+    first = [select_by_rank(votes, count=1, rng=public_rng(0, i))[0] for i in range(2000)]
+    counts = np.bincount(first, minlength=5)
+    assert counts[2] == 0
+    assert stats.chisquare(counts[[0, 1, 3, 4]]).pvalue > 1e-3
+
+
+def test_sampling_draws_in_proportion_to_positive_votes() -> None:
+    # 4,000 draws of one: chi-square with 2 degrees of freedom, false alarms 1 in 1,000 (seeded).
+    votes = np.array([10, -50, 30, 0, 60])
+    drawn = [select_by_sampling(votes, count=1, rng=public_rng(1, i))[0] for i in range(4000)]
+    counts = np.bincount(drawn, minlength=5)
+    assert counts[1] == counts[3] == 0
+    assert stats.chisquare(counts[[0, 2, 4]], [400, 1200, 2400]).pvalue > 1e-3
+    assert stats.chisquare(counts[[0, 2, 4]]).pvalue < 1e-6, "uniform would have passed"
+
+
+def test_sampling_is_uniform_when_no_vote_is_positive() -> None:
+    # 3,000 draws of one of 3: chi-square with 2 degrees of freedom, false alarms 1 in 1,000.
+    votes = np.array([-1, 0, -90])
+    drawn = [select_by_sampling(votes, count=1, rng=public_rng(2, i))[0] for i in range(3000)]
+    assert stats.chisquare(np.bincount(drawn, minlength=3)).pvalue > 1e-3
+
+
+def test_sampling_takes_every_positive_one_before_any_other() -> None:
+    votes = np.array([0, 1, -3, 2, 0, 1])
+    for seed in range(50):
+        drawn = select_by_sampling(votes, count=4, rng=public_rng(seed))
+        assert set(drawn[:3].tolist()) == {1, 3, 5}
+
+
+@WAYS
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(votes=st.lists(st.integers(-20, 20), max_size=30), seed=st.integers(0, 99), data=st.data())
+def test_survivors_are_different_as_many_as_asked_and_the_same_again(
+    select: Select, votes: list[int], seed: int, data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(0, len(votes)))
+    array = np.array(votes, dtype=np.int64)
+    chosen = select(array, count=count, rng=public_rng(seed))
+    assert len(set(chosen.tolist())) == count
+    assert np.array_equal(chosen, select(array, count=count, rng=public_rng(seed)))
+
+
+@WAYS
+def test_more_survivors_than_candidates_are_refused(select: Select) -> None:
+    with pytest.raises(InvariantError, match="4 survivors of 3"):
+        select(np.zeros(3), count=4, rng=public_rng(0))
+    with pytest.raises(InvariantError, match="-1 survivors"):
+        select(np.zeros(3), count=-1, rng=public_rng(0))
+
+
+@WAYS
+def test_a_vote_that_is_no_number_is_refused(select: Select) -> None:
+    with pytest.raises(InvariantError, match="one number a candidate"):
+        select(np.array([1.0, np.nan]), count=1, rng=public_rng(0))
+
+
+def test_within_labels_each_keeps_its_count() -> None:
+    votes = np.array([5, 9, 1, 7, 3, 8])
+    labels = np.array([0, 2, 0, 2, 0, 1])
+    chosen = select_within_label(
+        votes, labels, counts={2: 1, 0: 2, 1: 3, 9: 4}, select=select_by_rank, rng=public_rng(0)
+    )
+    assert chosen.tolist() == [0, 4, 5, 1]
+
+
+def test_within_labels_no_count_keeps_none() -> None:
+    chosen = select_within_label(
+        np.arange(3), np.zeros(3, dtype=np.int64), counts={}, select=select_by_rank,
+        rng=public_rng(0),
+    )  # fmt: skip
+    assert chosen.shape == (0,)
+    assert chosen.dtype == np.int64
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.lists(st.floats(-1e6, 1e9) | st.integers(-5, 5), min_size=1, max_size=12),
+    st.integers(0, 5000),
+)
+def test_seats_add_up_and_stay_within_one_of_the_quota(weights: list[float], total: int) -> None:
+    seats = apportion(weights, total)
+    assert seats.sum() == total
+    positive = np.maximum(np.array(weights, dtype=float), 0)
+    if not positive.any():
+        positive = np.ones(len(weights))
+    quota = total * positive / positive.sum()
+    assert (np.abs(seats - quota) < 1 + 1e-6).all()
+    assert (seats[positive == 0] == 0).all()
+
+
+def test_the_largest_remainders_get_the_seats_left_over() -> None:
+    assert apportion([47, 16, 15.8, 12, 6.1, 3.1], 10).tolist() == [5, 2, 1, 1, 1, 0]
+
+
+def test_equal_remainders_go_to_the_lowest_place() -> None:
+    assert apportion([1, 1, 1], 4).tolist() == [2, 1, 1]
+    assert apportion(np.array([-3, -1, 0]), 4).tolist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("weights", "total"), [([], 1), ([1, np.nan], 1), ([np.inf], 1), ([1], -1)]
+)
+def test_seats_need_finite_weights(weights: list[float], total: int) -> None:
+    with pytest.raises(InvariantError, match="finite weights"):
+        apportion(weights, total)

@@ -1,0 +1,101 @@
+"""The DP table as the report shows it, for every engine that needs no extra."""
+
+import json
+import math
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sugarbush.attributes.extract import extract_codes
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.params import Engine
+from sugarbush.pipeline.dp_table import dp_counts_of, dp_table_of, engine_of
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.randomness import public_rng
+from sugarbush.tables.dp_table import DpTable
+from sugarbush.tables.engines import synthesize
+from tests.settings import params
+
+SCHEMA = Schema(
+    subject="letters",
+    attributes=(
+        Attribute(name="item", values=("lamp", "chair", "shed"), column="item"),
+        Attribute(name="stars", column="stars", bins=(2, 4)),
+    ),
+)
+NAMES = {
+    Engine.SUGARBUSH: "AIM, engine sugarbush",
+    Engine.MST: "MST, engine mst",
+    Engine.INDEPENDENT: "independent marginals, engine independent",
+}
+# What a data file may hold: values, nulls of every kind, and values that the schema does not know.
+ITEMS = ["lamp", "chair", None, float("nan"), "", "canary-7731"]
+STARS = [1, "3", 5.0, None, "many", float("inf")]
+
+
+def made(folder: Path, engine: Engine) -> DpTable:
+    """A table from awkward raw values, released to `folder` as the stage does it."""
+    raw = {"item": ITEMS * 100, "stars": STARS * 100}
+    settings = params(synthesize_metadata__engine=engine.value)
+    codes = extract_codes(
+        SCHEMA, [""] * 600, raw, embed=lambda _: np.empty((0, 0), np.float32), readers={},
+        params=settings.extract_metadata,
+    )  # fmt: skip
+    ledger = mock.create_autospec(Ledger, instance=True)
+    ledger.charge.return_value = "id"
+    table = synthesize(
+        Private(codes), SCHEMA.domain, mu=1.0, params=settings.synthesize_metadata, ledger=ledger,
+        stage="s", run="r", dataset_fingerprint=(), rng=public_rng(1),
+    )  # fmt: skip
+    released = folder / "data" / "released" / "metadata"
+    released.mkdir(parents=True)
+    rows = pd.DataFrame(table.rows.value, columns=list(SCHEMA.names))
+    rows.to_parquet(released / "rows.parquet", index=False)
+    (released / "table.json").write_text(json.dumps(table.to_json()))
+    (released / "metadata.json").write_text(json.dumps({"engine": engine.value}))
+    return table
+
+
+@pytest.mark.parametrize("engine", list(NAMES))
+def test_one_setting_switches_the_engine_and_the_report_names_it(
+    tmp_path: Path, engine: Engine
+) -> None:
+    made(tmp_path, engine)
+    assert engine_of(tmp_path) == engine.value
+    counts = dp_counts_of(tmp_path, SCHEMA)
+    assert counts is not None and counts.source == NAMES[engine]
+    assert counts.counts.ledger_ids == ("id",)
+
+
+@pytest.mark.parametrize("engine", list(NAMES))
+def test_costs_add_up_to_the_whole_and_bands_are_those_of_the_counts(
+    tmp_path: Path, engine: Engine
+) -> None:
+    table = made(tmp_path, engine)
+    released, counts = dp_table_of(tmp_path, SCHEMA), dp_counts_of(tmp_path, SCHEMA)
+    assert released is not None and counts is not None
+    facts = released.value
+    assert math.fsum(m.choosing + m.measuring for m in facts.measured) == pytest.approx(1)
+    assert facts.record_count == table.record_count.value
+    assert facts.rows.shape == (10, 2)
+    for name, stddev in counts.stddev.items():
+        own = [m for m in table.measurements if m.attributes == (name,) and not m.merged]
+        assert stddev == pytest.approx(1 / math.sqrt(sum(m.stddev**-2 for m in own)))
+
+
+@pytest.mark.parametrize("engine", list(NAMES))
+def test_nulls_and_unseen_values_are_the_bucket_and_are_never_named(
+    tmp_path: Path, engine: Engine
+) -> None:
+    """Two thirds of the items and two stars in six: 400 and 200 of 600, their noise under 10."""
+    made(tmp_path, engine)
+    counts = dp_counts_of(tmp_path, SCHEMA)
+    assert counts is not None
+    assert counts.counts.value["item"][-1] == pytest.approx(400, abs=60)
+    assert counts.counts.value["stars"][-1] == pytest.approx(200, abs=60)
+    written = (tmp_path / "data/released/metadata/table.json").read_text()
+    assert "canary" not in written

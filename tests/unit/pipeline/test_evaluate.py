@@ -1,0 +1,71 @@
+"""What arms are measured with."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sugarbush.evaluation.evaluate import FINAL, Figure, Sample, Settings
+from sugarbush.evaluation.mauve import mauve
+from sugarbush.pipeline.evaluator import ENCODER, Evaluator
+from sugarbush.pipeline.stages.evaluate import clusters_for, real_figures, write_figures
+from sugarbush.randomness import public_rng
+from tests.settings import params
+
+
+def test_clusters_are_a_tenth_of_the_smaller_side_and_at_least_two() -> None:
+    assert clusters_for(200, 1000) == 20
+    assert clusters_for(1000, 200) == 20
+    assert clusters_for(3, 1000) == 2
+
+
+def test_few_heldout_texts_do_not_make_texts_of_their_own_kind_look_strange() -> None:
+    """A tenth of the arm would be a cluster a held-out text, most of which hold no other."""
+    rows = public_rng(1, "rows").normal(size=(660, 8))
+    heldout, arm = rows[:60], rows[60:]
+    assert mauve(heldout, arm, clusters=clusters_for(len(arm), len(heldout)), seed=1) > 0.9
+    assert mauve(heldout, arm, clusters=60, seed=1) < 0.7
+
+
+def test_a_model_trained_on_real_texts_sees_no_more_of_them_than_an_arm_has() -> None:
+    """One text teaches one value, so that the model can do no better than name it."""
+    codes = np.arange(40)[:, None] % 2
+    real = Sample(
+        texts=("a lamp", "my money") * 20, features={ENCODER: np.eye(2)[codes[:, 0]]}, codes=codes
+    )
+    evaluator = Evaluator(
+        heldout=real, heldout_codes=codes, train=real, donated=(), public=(),
+        domain={"wish": 2}, settings=Settings(clusters=2, resamples=0, seed=1),
+    )  # fmt: skip
+    found = {
+        count: {
+            figure.metric: figure.value
+            for figure in real_figures(evaluator, codes, count=count, params=params())
+            if figure.space == "wish"
+        }
+        for count in (1, 40)
+    }
+    assert found[1]["accuracy"] == found[1]["majority_accuracy"] == 0.5
+    assert found[40]["accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"low": 0.4, "high": 0.6}, {"low": 0.45, "high": 0.55, "round": 1}],
+    ids=["another interval", "another round"],
+)
+def test_the_page_is_made_anew_when_anything_that_it_shows_has_changed(
+    tmp_path: Path, other: dict[str, float]
+) -> None:
+    """DVC sees the stamp alone."""
+
+    def stamp(**changes: float) -> str:
+        fields = {"low": 0.45, "high": 0.55, "round": 0} | changes
+        figures = [
+            Figure(metric="mauve", space=ENCODER, value=0.5, method="maple", round=FINAL),
+            Figure(metric="mauve", space=ENCODER, value=0.5, method="maple", **fields),
+        ]
+        write_figures(tmp_path, figures, {"maple": {"wish": [3, 4]}}, key=b"key")
+        return (tmp_path / "data/stamps/evaluate.json").read_text()
+
+    assert stamp() == stamp() != stamp(**other)

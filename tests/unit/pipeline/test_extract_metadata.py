@@ -1,0 +1,182 @@
+"""The stage that tells attributes from texts: what calibrates it, and what is embedded where."""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from sugarbush.data.schema import load_schema
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.pipeline.stages import extract_metadata, prepare
+from sugarbush.pipeline.stages.extract_metadata import load_readers
+from tests.settings import ROOT, params
+
+WORDS = {"lamp": 0, "chair": 1}
+SCHEMA = {
+    "subject": "letters",
+    "attributes": [
+        {
+            "name": "product",
+            "values": ["lamp", "chair"],
+            "zero_shot": {"lamp": ["about a lamp"], "chair": ["about a chair"]},
+        },
+        {"name": "wish", "values": ["refund"], "keywords": {"refund": ["money back"]}},
+    ],
+}
+
+
+class Watched:
+    """In place of the model: vectors by word, every text leaning towards the lamp; and who saw
+    which text."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: dict[bool, list[str]] = {True: [], False: []}
+        monkeypatch.setattr(Encoder, "_space", "watched", raising=False)
+        monkeypatch.setattr(Encoder, "_embed", self._embedder())
+
+    def _embedder(self) -> Any:
+        seen = self.seen
+
+        def embed(encoder: Any, texts: Any, places: Any) -> Any:
+            if not places:
+                return
+            asked = [texts[i] for i in places]
+            seen["private" in str(encoder._cache._file)].extend(asked)
+            rows = np.array(
+                [[1.0 * ("lamp" in t), 1.0 * ("chair" in t), 0.0] for t in asked], dtype=np.float32
+            )
+            letters = np.array([["letter" in t] for t in asked])
+            rows += letters * np.array([1.2, 0, 0.5], dtype=np.float32)
+            yield list(places), rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+        return embed
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+def letters(count: int, *, first: int = 0) -> list[dict[str, str]]:
+    return [
+        {"text": f"letter {i} on my {'lamp' if i % 2 else 'chair'}"}
+        for i in range(first, first + count)
+    ]
+
+
+def project(folder: Path, *, donated: list[dict[str, Any]]) -> Any:
+    (folder / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    (folder / "letters.jsonl").write_text("".join(json.dumps(r) + "\n" for r in letters(60)))
+    pd.DataFrame(donated).to_parquet(folder / "donated.parquet")
+    settings = params(
+        prepare__file="letters.jsonl",
+        prepare__schema="schema.yaml",
+        prepare__donated="donated.parquet",
+        privacy__purpose="benchmark",
+        prepare__min_records=10,
+    )
+    prepare.run(folder, settings)
+    return settings
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+
+
+def labelled(**more: Any) -> list[dict[str, Any]]:
+    return [
+        {**record, "product": "lamp" if "lamp" in record["text"] else "chair", **more}
+        for record in letters(20, first=100)
+    ]
+
+
+def told(folder: Path) -> float:
+    """How many of the private letters got the product that they name."""
+    codes = pd.read_parquet(folder / "data/private/metadata/train.parquet")["product"]
+    texts = pd.read_parquet(folder / "data/private/prepared/train.parquet")["text"]
+    truth = np.array([0 if "lamp" in text else 1 for text in texts])
+    return float((codes.to_numpy() == truth).mean())
+
+
+def test_labels_of_donated_examples_calibrate_what_is_told_from_private_texts(
+    tmp_path: Path, watched: Watched
+) -> None:
+    extract_metadata.run(tmp_path, project(tmp_path, donated=letters(20, first=100)))
+    assert told(tmp_path) < 0.7
+    (tmp_path / "again").mkdir()
+    extract_metadata.run(tmp_path / "again", project(tmp_path / "again", donated=labelled()))
+    assert told(tmp_path / "again") == 1.0
+
+
+def test_agreement_is_that_of_examples_which_did_not_calibrate(
+    tmp_path: Path, watched: Watched
+) -> None:
+    """One label in five is wrong: the codes are not, and agreement is four in five."""
+    donated = labelled()
+    for record in donated[::5]:
+        record["product"] = "chair" if record["product"] == "lamp" else "lamp"
+    extract_metadata.run(tmp_path, project(tmp_path, donated=donated))
+    (found,) = json.loads((tmp_path / "data/public/donated/agreement.json").read_text())
+    assert found["attribute"] == "product"
+    assert found["share"] == pytest.approx(0.8, abs=0.11)
+    codes = pd.read_parquet(tmp_path / "data/public/donated/donated.parquet")["product"]
+    assert codes.tolist() == [0 if "lamp" in record["text"] else 1 for record in donated]
+
+
+def test_no_text_is_embedded_twice_and_no_private_one_by_the_public_encoder(
+    tmp_path: Path, watched: Watched
+) -> None:
+    settings = project(tmp_path, donated=labelled())
+    for _ in range(2):
+        extract_metadata.run(tmp_path, settings)
+    everything = watched.seen[True] + watched.seen[False]
+    assert len(everything) == len(set(everything))
+    assert set(watched.seen[True]) == {r["text"] for r in letters(60)}
+    descriptions = {"about a lamp", "about a chair"}
+    assert set(watched.seen[False]) == {r["text"] for r in labelled()} | descriptions
+
+
+def test_later_stages_read_texts_as_this_one_did(tmp_path: Path, watched: Watched) -> None:
+    settings = project(tmp_path, donated=labelled())
+    extract_metadata.run(tmp_path, settings)
+    schema = load_schema(tmp_path / "schema.yaml")
+    roots = extract_metadata.Roots(tmp_path)
+    with extract_metadata.open_encoder(settings, roots, private=False) as encoder:
+        readers = load_readers(tmp_path, schema, embed=encoder.encode)
+    assert readers["product"].calibration.offsets[0] > readers["product"].calibration.offsets[1]
+    texts = [record["text"] for record in letters(10, first=300)]
+    codes = extract_metadata.extract_codes(
+        schema, texts, {}, embed=encoder.encode, readers=readers, params=settings.extract_metadata
+    )
+    assert codes[:, 0].tolist() == [0 if "lamp" in text else 1 for text in texts]
+
+
+def test_without_donated_examples_descriptions_alone_tell(tmp_path: Path, watched: Watched) -> None:
+    settings = project(tmp_path, donated=labelled())
+    prepared = settings.prepare.model_copy(update={"donated": None})
+    extract_metadata.run(tmp_path, settings.model_copy(update={"prepare": prepared}))
+    donated = tmp_path / "data/public/donated"
+    assert json.loads((donated / "calibrations.json").read_text()) == {"product": []}
+    assert json.loads((donated / "agreement.json").read_text()) == []
+    assert len(pd.read_parquet(donated / "donated.parquet")) == 0
+    assert told(tmp_path) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("stage", "module"), [("extract_metadata", "extract_metadata"), ("evaluate", "yardstick")]
+)
+def test_dvc_knows_what_a_stage_reads_attributes_with(stage: str, module: str) -> None:
+    """A change of how texts are read makes every stage stale that reads them."""
+    imports = [
+        node.module.replace(".", "/") + ".py"
+        for node in ast.walk(ast.parse((ROOT / "tasks" / f"{module}.py").read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sugarbush.tables")
+    ]
+    deps = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"][stage]["deps"]
+    assert imports and {*imports, f"tasks/{module}.py"} <= set(deps)

@@ -1,0 +1,116 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sugarbush.errors import InputError
+from sugarbush.params import Params
+from sugarbush.pipeline.stages import fingerprint
+from tests.integration.project import SCHEMA, as_lines, letters
+from tests.settings import params
+
+STAMPS = ("corpus", "schema", "donated", "pool")
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    (folder / "letters.jsonl").write_text(as_lines(letters(30)))
+    (folder / "donated.jsonl").write_text(as_lines(letters(3)))
+    (folder / "public.jsonl").write_text(as_lines(letters(40)))
+    (folder / "schema.yaml").write_text(json.dumps(SCHEMA))
+    return folder
+
+
+def own(**changes: Any) -> Params:
+    return params(
+        privacy__purpose="release",
+        prepare__file="letters.jsonl",
+        prepare__donated="donated.jsonl",
+        prepare__schema="schema.yaml",
+        **changes,
+    )
+
+
+def stamps(base: Path, settings: Params) -> dict[str, str]:
+    fingerprint.run(base, settings)
+    return {name: (base / "data/stamps" / f"{name}.json").read_text() for name in STAMPS}
+
+
+@pytest.mark.parametrize(
+    ("file", "stamp"), [("letters.jsonl", "corpus"), ("donated.jsonl", "donated")]
+)
+def test_a_changed_file_changes_its_own_stamp_alone(base: Path, file: str, stamp: str) -> None:
+    before = stamps(base, own())
+    with (base / file).open("a") as lines:
+        lines.write("\n")
+    after = stamps(base, own())
+    assert [name for name in STAMPS if after[name] != before[name]] == [stamp]
+
+
+def test_a_comment_in_the_schema_changes_nothing_and_a_value_does(base: Path) -> None:
+    before = stamps(base, own())
+    path = base / "schema.yaml"
+    path.write_text("# a comment\n" + path.read_text())
+    assert stamps(base, own()) == before
+    path.write_text(path.read_text().replace("kettle", "teapot"))
+    assert stamps(base, own())["schema"] != before["schema"]
+
+
+def test_the_pools_files_count_only_where_the_pool_writes(base: Path) -> None:
+    source = {"file": "public.jsonl", "text_column": "text", "rows": None, "share": None}
+    unused = own(generator__pool__sources=[source])
+    used = own(generator__pool__sources=[source], generator__provider="pool")
+    before = stamps(base, unused)["pool"], stamps(base, used)["pool"]
+    (base / "public.jsonl").write_text(as_lines(letters(41)))
+    after = stamps(base, unused)["pool"], stamps(base, used)["pool"]
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+
+
+def test_another_installations_key_gives_other_stamps_of_the_same_file(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = stamps(base, own())
+    monkeypatch.setenv("SUGARBUSH_STATE", str(base.parent / "another"))
+    after = stamps(base, own())
+    assert all(after[name] != before[name] for name in STAMPS)
+
+
+def test_a_stamp_tells_neither_size_nor_hash(base: Path) -> None:
+    before = stamps(base, own())
+    (base / "letters.jsonl").write_text(as_lines(letters(300)))
+    after = stamps(base, own())
+    assert len(after["corpus"]) == len(before["corpus"])
+
+
+def test_a_stamp_whose_private_files_are_gone_is_taken_away(base: Path) -> None:
+    folder = base / "data" / "private" / "prepared"
+    folder.mkdir(parents=True)
+    (folder / "train.parquet").write_bytes(b"")
+    (base / "data/stamps").mkdir()
+    for name in ("prepare", "evaluate"):
+        (base / "data/stamps" / f"{name}.json").write_text("{}")
+    fingerprint.run(base, own())
+    assert (base / "data/stamps/prepare.json").exists()
+    assert not (base / "data/stamps/evaluate.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "setting"),
+    [("letters.jsonl", "prepare.file"), ("donated.jsonl", "prepare.donated")],
+)
+def test_a_missing_file_is_named_with_its_setting(base: Path, file: str, setting: str) -> None:
+    (base / file).unlink()
+    with pytest.raises(InputError, match=rf"{file}: not found \(setting {setting}\)"):
+        fingerprint.run(base, own())
+
+
+def test_an_experiments_copy_finds_files_that_git_does_not_track(base: Path) -> None:
+    before = stamps(base, own())
+    copy = base / ".dvc" / "tmp" / "exps" / "standalone" / "tmp1"
+    copy.mkdir(parents=True)
+    assert stamps(copy, own()) == before

@@ -1,0 +1,17 @@
+"""A stage loads what it uses: importing is most of the time of a small one."""
+
+import subprocess
+import sys
+
+
+def test_what_most_runs_do_not_need_is_not_loaded_with_the_stages() -> None:
+    program = (
+        "import sys;"
+        "from sugarbush.pipeline.stages import prepare, extract_metadata, initialise, evolve;"
+        "slow = {'torch', 'transformers', 'openai', 'dp_accounting', 'scipy.stats', 'sklearn'};"
+        "print(*sorted(slow & set(sys.modules)))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True, timeout=120
+    )
+    assert loaded.stdout.split() == []

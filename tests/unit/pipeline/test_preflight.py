@@ -1,0 +1,53 @@
+"""What is wrong with a model is told before the metadata stage spends."""
+
+from pathlib import Path
+
+import pytest
+from transformers import BertConfig, BertForMaskedLM
+
+from sugarbush.data.schema import Schema
+from sugarbush.errors import PrivacyError
+from sugarbush.pipeline.preflight import check_model
+from sugarbush.training.dpsgd import models
+from tests.settings import params
+
+SCHEMA = Schema.model_validate(
+    {"subject": "letters", "attributes": [{"name": "topic", "column": "t", "values": ["a", "b"]}]}
+)
+
+
+def folder_of(folder: Path, kind: str) -> str:
+    """A small model of a kind with its tokenizer."""
+    tokenizer = models.train_tokenizer(["a letter to a shop"], vocabulary=300)
+    small = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    made = {
+        "gpt2": lambda: models.new_model(
+            tokenizer, models.Shape(layers=1, width=16, heads=2, context=64), seed=1
+        ),
+        "bert": lambda: BertForMaskedLM(
+            BertConfig(vocab_size=len(tokenizer), hidden_size=16, **small)
+        ),
+    }
+    models.save(made[kind](), tokenizer, folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize("clipping", ["book_keeping", "opacus"])
+def test_a_model_that_can_be_clipped_is_ready(
+    tmp_path: Path, rank: int | None, clipping: str
+) -> None:
+    ready = params(
+        methods=["dpft"], finetune__dpft__model=folder_of(tmp_path, "gpt2"),
+        finetune__dpft__max_length=64, finetune__dpft__lora_rank=rank, finetune__clipping=clipping,
+    )  # fmt: skip
+    check_model(ready, SCHEMA)
+
+
+def test_a_model_that_has_no_clipping_rule_is_refused(tmp_path: Path) -> None:
+    bert = params(
+        methods=["dpft"], finetune__dpft__model=folder_of(tmp_path, "bert"),
+        finetune__dpft__max_length=64, finetune__dpft__lora_rank=None,
+    )  # fmt: skip
+    with pytest.raises(PrivacyError, match=r"no clipping rule.*finetune\.model"):
+        check_model(bert, SCHEMA)

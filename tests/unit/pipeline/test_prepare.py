@@ -1,0 +1,337 @@
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from sugarbush.data.private_store import load_dataset_fingerprint
+from sugarbush.data.records import Record
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.errors import InputError, UsageError
+from sugarbush.params import PrepareParams
+from sugarbush.pipeline.stages import prepare
+from sugarbush.pipeline.stages.prepare import split
+from tests.settings import params
+
+CANARY = "canary-7731"
+SCHEMA = {
+    "subject": "letters",
+    "attributes": [{"name": "topic", "column": "topic", "values": ["a", "b"]}],
+}
+
+
+def rows(count: int = 60) -> list[dict[str, Any]]:
+    return [
+        {"id": f"r{i}", "text": f"{CANARY} letter {i}", "topic": "ab"[i % 2]} for i in range(count)
+    ]
+
+
+def corpus(folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes: Any):
+    """A project folder with one data file, and the settings that name it."""
+    (folder / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    path = folder / f"data{suffix}"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return params(
+        prepare__file=path.name,
+        prepare__schema="schema.yaml",
+        prepare__donated=None,
+        privacy__purpose="benchmark",
+        prepare__id_column="id",
+        prepare__min_records=10,
+        **changes,
+    )
+
+
+def jsonl(records: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+
+
+def message(folder: Path, settings: Any) -> str:
+    with pytest.raises(UsageError) as refusal:
+        prepare.run(folder, settings)
+    text = str(refusal.value)
+    assert CANARY not in text
+    assert refusal.value.exit_code == 2
+    assert not (folder / "data" / "private" / "prepared").exists()
+    assert not (folder / "data" / "stamps" / "prepare.json").exists()
+    return text
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_every_format_gives_the_same_private_parts(tmp_path: Path, suffix: str) -> None:
+    frame, path = pd.DataFrame(rows()), tmp_path / f"source{suffix}"
+    if suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_parquet(path)
+    prepare.run(tmp_path, corpus(tmp_path, path.read_bytes(), suffix))
+    folder = tmp_path / "data" / "private" / "prepared"
+    train, heldout = (pd.read_parquet(folder / f"{p}.parquet") for p in ("train", "heldout"))
+    assert sorted([*train.id, *heldout.id]) == sorted(frame.id)
+    assert set(train.columns) == {"id", "text", "raw_topic"}
+    assert 3 <= len(heldout) <= 20
+    for part in (folder, folder.parent):
+        assert stat.S_IMODE(part.stat().st_mode) == 0o700
+
+
+def with_row(row: dict[str, Any]) -> str:
+    return jsonl([*rows()[:6], row, *rows()[6:]])
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix", "expected"),
+    [
+        (jsonl([]), ".jsonl", ["holds no row", "prepare.file"]),
+        (jsonl(rows(1)), ".jsonl", ["min_records=10"]),
+        (jsonl([{**r, "text": CANARY} for r in rows()]), ".jsonl", ["identical", "text_column"]),
+        (with_row({"id": "x", "text": "", "topic": "a"}), ".jsonl", ["row 7", "empty"]),
+        (with_row({"id": "x", "text": " \t\n", "topic": "a"}), ".jsonl", ["row 7", "empty"]),
+        (with_row({"id": "x", "text": None, "topic": "a"}), ".jsonl", ["row 7", "no text"]),
+        (with_row({"id": "x", "text": [CANARY], "topic": "a"}), ".jsonl", ["row 7", "is no text"]),
+        (with_row({"id": "x", "text": f"{CANARY}\0", "topic": "a"}), ".jsonl", ["row 7", "NUL"]),
+        (
+            with_row({"id": "x", "text": CANARY * 100_000, "topic": "a"}), ".jsonl",
+            ["row 7", "max_characters=100000"],
+        ),
+        (with_row({"id": "r3", "text": "t", "topic": "a"}), ".jsonl", ["rows 4 and 7", "same id"]),
+        (with_row({"id": None, "text": "t", "topic": "a"}), ".jsonl", ["row 7", "no id"]),
+        (jsonl(rows()) + f'{{"text": "{CANARY}', ".jsonl", ["row 61", "not JSON"]),
+        (jsonl(rows()) + f'["{CANARY}"]\n', ".jsonl", ["row 61", "no JSON object"]),
+        (jsonl(rows()).encode() + b'{"text": "\xff"}', ".jsonl", ["row 61", "UTF-8", "byte"]),
+        (jsonl([{"body": CANARY}]), ".jsonl", ["no column 'text'"]),
+        ("id,text\n1,x\n", ".csv", ["no column 'topic'"]),
+        (f"id;text;topic\n1;{CANARY};a\n", ".csv", ["row 1", "commas", "prepare.file"]),
+        ("id,text,topic\n1,x,a\n2,y\n", ".csv", ["row 3", "2 cells"]),
+        ('id,text,topic\n1,"x,a\n', ".csv", ["not csv"]),
+        ("id,text,topic,text\n1,x,a,y\n", ".csv", ["column twice"]),
+        ("id,text,topic\n1,caf\xe9,a\n".encode("latin-1"), ".csv", ["row 2", "UTF-8"]),
+        (b"PAR1 nothing", ".parquet", ["not a parquet file"]),
+        (b"", ".parquet", ["not a parquet file"]),
+        (b"x", ".docx", ["expected .csv, .jsonl or .parquet"]),
+    ],
+)  # fmt: skip
+def test_bad_input_gets_one_message_with_file_and_row_and_leaves_nothing(
+    tmp_path: Path, content: str | bytes, suffix: str, expected: list[str]
+) -> None:
+    found = message(tmp_path, corpus(tmp_path, content, suffix))
+    assert f"data{suffix}" in found
+    for part in expected:
+        assert part in found
+
+
+def test_a_missing_file_is_named_with_its_setting(tmp_path: Path) -> None:
+    settings = corpus(tmp_path, jsonl(rows()))
+    (tmp_path / "data.jsonl").unlink()
+    assert "setting prepare.file" in message(tmp_path, settings)
+
+
+def test_a_missing_donated_file_is_named_with_its_setting(tmp_path: Path) -> None:
+    settings = corpus(tmp_path, jsonl(rows()))
+    settings = settings.model_copy(
+        update={"prepare": settings.prepare.model_copy(update={"donated": "gone.csv"})}
+    )
+    assert "setting prepare.donated" in message(tmp_path, settings)
+
+
+def test_bad_rows_may_be_dropped_and_are_tallied_inside(tmp_path: Path) -> None:
+    content = with_row({"id": "x", "text": "  ", "topic": "a"})
+    prepare.run(tmp_path, corpus(tmp_path, content, prepare__bad_rows="drop"))
+    tally = json.loads((tmp_path / "data/private/prepared/tally.json").read_text())
+    assert tally["the text is empty"] == 1
+    assert tally["train"] + tally["heldout"] == 60
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
+    content = b"\xef\xbb\xbf" + pd.DataFrame(rows()).to_csv(index=False).encode()
+    prepare.run(tmp_path, corpus(tmp_path, content, ".csv"))
+
+
+def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[Any, Schema]:
+    """The private parts of a parquet file of dated letters, and a schema that reads the date."""
+    frame = pd.DataFrame(rows()).assign(
+        at=pd.to_datetime(moments * (60 // len(moments)), format="ISO8601")
+    )
+    frame.to_parquet(folder / "dated.parquet", index=False)
+    settings = corpus(folder, (folder / "dated.parquet").read_bytes(), ".parquet")
+    schema = Schema(
+        subject="letters", attributes=(Attribute(name="day", column="at", **attribute),)
+    )
+    return prepare.prepared(folder, settings, schema), schema
+
+
+def test_midnight_is_a_day_as_people_write_it(tmp_path: Path) -> None:
+    parts, _ = dated(tmp_path, ["2024-01-05", "2024-01-05 09:30"], values=("2024-01-05",))
+    assert {r.raw[0] for r in parts.train} == {"2024-01-05", "2024-01-05 09:30:00"}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "slips"),
+    [
+        ({"values": ("2024-01-05", "2024-01-06")}, []),
+        ({"values": ("05.01.2024",)}, ["day"]),
+        ({"bins": (3.0, 4.0)}, ["day"]),
+    ],
+)
+def test_an_attribute_that_no_row_tells_is_named(
+    tmp_path: Path, attribute: dict[str, Any], slips: list[str]
+) -> None:
+    parts, schema = dated(tmp_path, ["2024-01-05", "2024-02-05", "2024-03-05"], **attribute)
+    assert prepare.unmatched_attributes(parts, schema) == slips
+
+
+def test_donated_texts_are_taken_out_of_the_private_part(tmp_path: Path) -> None:
+    settings = corpus(tmp_path, jsonl(rows()))
+    (tmp_path / "donated.jsonl").write_text(
+        jsonl([{"text": f"{CANARY}  Letter 5", "topic": "a"}, {"text": "new", "topic": "b"}])
+    )
+    settings = settings.model_copy(
+        update={"prepare": settings.prepare.model_copy(update={"donated": "donated.jsonl"})}
+    )
+    prepare.run(tmp_path, settings)
+    folder = tmp_path / "data/private/prepared"
+    texts = {t for p in ("train", "heldout") for t in pd.read_parquet(folder / f"{p}.parquet").text}
+    assert f"{CANARY} letter 5" not in texts
+    assert len(texts) == 59
+
+
+def records_of(ids: list[str]) -> list[Record]:
+    return [Record(number=i, id=id_, text=f"t{id_}", raw=()) for i, id_ in enumerate(ids)]
+
+
+PERSONS = {"privacy__unit": "user", "prepare__user_column": "author"}
+
+
+def by_authors(count: int = 90) -> list[dict[str, Any]]:
+    """Thirty authors of three letters each."""
+    return [{**row, "author": f"{CANARY}-author-{i % 30}"} for i, row in enumerate(rows(count))]
+
+
+def test_a_person_is_a_keyed_hash_from_the_first_file_on(tmp_path: Path) -> None:
+    settings = corpus(tmp_path, jsonl(by_authors()), privacy__records_per_user=2, **PERSONS)
+    prepare.run(tmp_path, settings)
+    folder = tmp_path / "data/private/prepared"
+    train, heldout = (pd.read_parquet(folder / f"{p}.parquet") for p in ("train", "heldout"))
+    assert set(train.columns) == {"id", "text", "raw_topic", "user"}
+    assert [*train.user.value_counts(), *heldout.user.value_counts()] == [2] * 30
+    assert not set(train.user) & set(heldout.user)
+    assert json.loads((folder / "tally.json").read_text())["beyond records_per_user"] == 30
+    for path in (tmp_path / "data").rglob("*.*"):
+        assert b"-author-" not in path.read_bytes(), path
+
+
+def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
+    """Or a training on other units would be taken for finished."""
+    stamp, left = tmp_path / "data/stamps/train_texts.json", set()
+    authors = [row["author"] for row in by_authors()]
+    for names in (authors, authors, [f"other {name}" for name in authors]):
+        own = [{**row, "author": name} for row, name in zip(rows(90), names, strict=True)]
+        settings = corpus(tmp_path, jsonl(own), privacy__records_per_user=3, **PERSONS)
+        settings = settings.model_copy(
+            update={"prepare": settings.prepare.model_copy(update={"heldout_share": 1e-9})}
+        )
+        prepare.run(tmp_path, settings)
+        left.add(stamp.read_text())
+    assert len(left) == 2
+
+
+def test_a_corpus_is_known_again_however_little_of_each_person_is_used(tmp_path: Path) -> None:
+    """Or prolific authors' corpus would have a second budget under another name."""
+    own = jsonl([{**row, "author": f"author {i % 40}"} for i, row in enumerate(rows(600))])
+    sketches = []
+    for unit in ({}, PERSONS):
+        prepare.run(tmp_path, corpus(tmp_path, own, **unit))
+        sketches.append(load_dataset_fingerprint(tmp_path / "data/private/prepared/sketch.json"))
+    assert sketches[0] == sketches[1]
+
+
+@pytest.mark.parametrize("author", [None, "  ", ""])
+def test_a_row_that_is_nobodys_is_refused(tmp_path: Path, author: str | None) -> None:
+    own = by_authors()
+    own[7]["author"] = author
+    said = message(tmp_path, corpus(tmp_path, jsonl(own), **PERSONS))
+    assert "row 8: column 'author' of prepare.user_column does not say whose it is" in said
+    assert "prepare.bad_rows" in said
+
+
+@pytest.mark.parametrize("nobody", [None, "  ", ""])
+@pytest.mark.parametrize("column", ["author", "id"])
+def test_rows_that_are_nobodys_may_be_dropped_and_are_tallied_inside(
+    tmp_path: Path, column: str, nobody: str | None
+) -> None:
+    own, changes = by_authors(), PERSONS | {"prepare__bad_rows": "drop"}
+    left = [row for i, row in enumerate(own) if i not in {7, 20}]
+    tallies = []
+    for row in (own[7], own[20]):
+        row[column] = nobody
+    for name, content in (("all", own), ("left", left)):
+        base = tmp_path / name
+        base.mkdir()
+        prepare.run(base, corpus(base, jsonl(content), **changes))
+        tallies.append(json.loads((base / "data/private/prepared/tally.json").read_text()))
+    (why,) = tallies[0].keys() - tallies[1].keys()
+    assert f"'{column}'" in why
+    assert tallies[0] == tallies[1] | {why: 2}  # no other row's place has changed
+
+
+@pytest.mark.parametrize("column", ["topic", "text", "writer"])
+def test_a_person_is_no_attribute_and_no_text(tmp_path: Path, column: str) -> None:
+    settings = corpus(tmp_path, jsonl(by_authors()), **PERSONS | {"prepare__user_column": column})
+    said = message(tmp_path, settings)
+    assert (f"no column '{column}'" if column == "writer" else "written into prompts") in said
+
+
+def split_params(**changes: Any) -> PrepareParams:
+    return params(prepare__min_records=2, prepare__heldout_share=0.3, **changes).prepare
+
+
+@examples(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(st.text(min_size=1), unique=True, min_size=12, max_size=40), st.text(min_size=1))
+def test_one_more_person_moves_nobody_else(ids: list[str], more: str) -> None:
+    settings = split_params()
+    try:
+        before = split(records_of(ids), settings, public=(), source="f")
+        after = split(
+            records_of([more, *reversed(ids)]) if more not in ids else records_of(ids),
+            settings, public=(), source="f",
+        )  # fmt: skip
+    except InputError:
+        return
+    for part in ("train", "heldout"):
+        kept = {r.id for r in getattr(after, part)} - {more}
+        assert kept == {r.id for r in getattr(before, part)} - {more}
+
+
+def test_the_slice_left_to_the_pool_is_no_part_of_the_private_data() -> None:
+    from sugarbush.randomness import hash_share
+
+    parts = split(
+        records_of([str(i) for i in range(200)]), split_params(prepare__exclude_share=0.1),
+        public=(), source="f",
+    )  # fmt: skip
+    kept = [*parts.train, *parts.heldout]
+    assert parts.tally["left to the pool"] == 200 - len(kept) > 5
+    assert all(hash_share(record.text) >= 0.1 for record in kept)
+
+
+def test_the_stamp_follows_the_content_and_says_nothing_of_it(tmp_path: Path) -> None:
+    stamp = tmp_path / "data" / "stamps" / "prepare.json"
+    prepare.run(tmp_path, corpus(tmp_path, jsonl(rows())))
+    first = stamp.read_text()
+    prepare.run(tmp_path, corpus(tmp_path, jsonl(rows())))
+    assert stamp.read_text() == first
+    prepare.run(tmp_path, corpus(tmp_path, jsonl(rows(61))))
+    assert stamp.read_text() != first
+    assert len(stamp.read_text()) == len(first)

@@ -1,0 +1,248 @@
+"""The graphical model against the obvious version: the whole joint table."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from sugarbush.randomness import public_rng
+from sugarbush.tables.graphical_model import (
+    MarkovRandomField,
+    Observation,
+    elimination_cliques,
+    estimate,
+    junction_tree,
+    model_megabytes,
+)
+
+NAMES = "abcdefgh"
+
+
+def joint_table(domain, potentials):
+    """Every cell's probability, by brute force."""
+    names = list(domain)
+    log = np.zeros(tuple(domain.values()))
+    for clique, potential in potentials.items():
+        shape = [domain[n] if n in clique else 1 for n in names]
+        log = log + potential.reshape(shape)
+    p = np.exp(log - log.max())
+    return p / p.sum()
+
+
+def sum_joint(joint, domain, attributes):
+    names = list(domain)
+    kept = [names.index(a) for a in attributes]
+    summed = joint.sum(axis=tuple(i for i in range(len(names)) if i not in kept))
+    order = sorted(range(len(kept)), key=lambda i: kept[i])
+    return np.transpose(summed, [order.index(i) for i in range(len(kept))])
+
+
+@st.composite
+def fields(draw, spread=2.0):
+    """A random field of at most 10^5 cells, with any cliques: cycles, islands, single columns."""
+    count = draw(st.integers(1, 7))
+    sizes = draw(st.lists(st.integers(1, 6), min_size=count, max_size=count))
+    domain = dict(zip(NAMES, sizes, strict=False))
+    while math.prod(domain.values()) > 100_000:
+        domain.popitem()
+    cliques = draw(
+        st.lists(
+            st.sets(st.sampled_from(list(domain)), min_size=1, max_size=3).map(
+                lambda c: tuple(sorted(c))
+            ),
+            min_size=0,
+            max_size=8,
+        )
+    )
+    rng = public_rng(draw(st.integers(0, 2**32)), "field")
+    potentials = {c: rng.normal(0, spread, [domain[a] for a in c]) for c in dict.fromkeys(cliques)}
+    model = MarkovRandomField(domain, cliques, total=100.0, potentials=potentials)
+    return domain, potentials, model, rng
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(fields())
+def test_every_marginal_equals_the_one_of_the_whole_table(field):
+    domain, potentials, model, rng = field
+    joint = joint_table(domain, potentials)
+    for size in range(1, min(len(domain), 4) + 1):
+        for attributes in itertools.combinations(domain, size):
+            order = tuple(rng.permutation(attributes))
+            np.testing.assert_allclose(
+                model.marginal(order), 100 * sum_joint(joint, domain, order), atol=1e-9
+            )
+
+
+def test_a_model_of_a_hundred_thousand_cells_with_a_cycle_equals_the_whole_table():
+    domain = dict(zip("abcde", (10, 10, 10, 10, 10), strict=True))
+    cycle = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("a", "e")]
+    rng = public_rng(1, "cycle")
+    potentials = {c: rng.normal(0, 1, (10, 10)) for c in cycle}
+    model = MarkovRandomField(domain, cycle, total=1.0, potentials=potentials)
+    joint = joint_table(domain, potentials)
+    for attributes in itertools.combinations(domain, 3):
+        np.testing.assert_allclose(
+            model.marginal(attributes), sum_joint(joint, domain, attributes), atol=1e-12
+        )
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(fields())
+def test_a_junction_tree_holds_every_clique_and_runs_through_each_attribute_once(field):
+    domain, potentials, _, _ = field
+    tree = junction_tree(domain, potentials)
+    for clique in potentials:
+        assert any(set(clique) <= set(node) for node in tree.nodes)
+    assert {a for node in tree.nodes for a in node} == set(domain)
+    for node, parent in enumerate(tree.parents):
+        assert parent is None or parent < node
+    for attribute in domain:
+        # A subtree has one top: one node that holds the attribute while its parent does not.
+        tops = [
+            i
+            for i, node in enumerate(tree.nodes)
+            if attribute in node and attribute not in tree.separator(i)
+        ]
+        assert len(tops) == 1
+
+
+def test_the_attribute_of_most_values_is_the_last_axis_whatever_the_domains_order():
+    """Sums along rows of two take most of the time otherwise; callers keep their own orders."""
+    domain = {"wide": 9, "pair": 2, "some": 4}
+    potential = public_rng(2, "axes").normal(0, 1, (9, 2, 4))
+    whole = {("wide", "pair", "some"): potential}
+    model = MarkovRandomField(domain, list(whole), total=1.0, potentials=whole)
+    assert model.cliques == (("pair", "some", "wide"),) == model.tree.nodes
+    for order in itertools.permutations(domain):
+        expected = sum_joint(joint_table(domain, whole), domain, order)
+        np.testing.assert_allclose(model.marginal(order), expected)
+    assert (model.sample(100, public_rng(2)).max(axis=0) < [9, 2, 4]).all()
+
+
+def test_a_models_size_is_that_of_its_junction_tree_not_of_its_cliques():
+    domain = dict.fromkeys("abcd", 50)
+    cycle = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
+    assert model_megabytes(domain, cycle) == pytest.approx(2 * 50**3 * 8 / 2**20)
+    assert len(elimination_cliques(domain, cycle)) == 2
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(fields(spread=1e5))
+def test_potentials_of_any_size_neither_underflow_nor_overflow(field):
+    domain, _, model, rng = field
+    for attributes in itertools.combinations(domain, min(2, len(domain))):
+        marginal = model.marginal(attributes)
+        assert np.isfinite(marginal).all()
+        assert marginal.sum() == pytest.approx(100)
+    rows = model.sample(50, rng)
+    assert ((rows >= 0) & (rows < list(domain.values()))).all()
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(fields())
+def test_samples_follow_every_two_way_marginal(field):
+    """20,000 rows. A cell's count has at most the variance of a binomial, so that a deviation of
+    six standard deviations plus one happens less than once in 10^8 cells."""
+    domain, potentials, model, rng = field
+    joint, rows = joint_table(domain, potentials), 20_000
+    sample = model.sample(rows, rng)
+    names = list(domain)
+    for attributes in itertools.combinations(domain, min(2, len(domain))):
+        shape = [domain[a] for a in attributes]
+        flat = np.ravel_multi_index([sample[:, names.index(a)] for a in attributes], shape)
+        counts = np.bincount(flat, minlength=math.prod(shape)).reshape(shape)
+        expected = sum_joint(joint, domain, attributes)
+        bound = 6 * np.sqrt(rows * expected * np.maximum(1 - expected, 0)) + 6
+        assert (np.abs(counts - rows * expected) <= bound).all()
+
+
+def test_one_way_counts_of_a_sample_are_as_expected_but_for_the_rounding():
+    domain = {"a": 7}
+    model = MarkovRandomField(
+        domain, [("a",)], total=1.0, potentials={("a",): np.linspace(0, 2, 7)}
+    )
+    counts = np.bincount(model.sample(1000, public_rng(1, "s"))[:, 0], minlength=7)
+    assert np.abs(counts - 1000 * model.marginal(("a",))).max() <= 2
+
+
+def test_exact_marginals_are_recovered_and_what_they_imply_about_the_rest():
+    domain, potentials, joint = _chain()
+    observations = [
+        Observation(
+            attributes=c, counts=1000 * sum_joint(joint, domain, c), variance=np.ones((4, 4))
+        )
+        for c in potentials
+    ]
+    model = estimate(domain, observations, total=1000.0, enough=0, calibrations=2000)
+    for attributes in [*potentials, ("a", "c"), ("a", "d"), ("d", "a")]:
+        np.testing.assert_allclose(
+            model.marginal(attributes), 1000 * sum_joint(joint, domain, attributes), atol=0.5
+        )
+
+
+def test_an_estimate_is_the_least_squares_distribution():
+    """Noisy, inconsistent observations of unequal variance: against a general optimiser."""
+    domain = {"a": 3, "b": 2, "c": 2}
+    rng = public_rng(5, "noisy")
+    observations = [
+        Observation(
+            attributes=c,
+            counts=rng.normal(8, 6, [domain[x] for x in c]),
+            variance=rng.uniform(0.5, 4, [domain[x] for x in c]),
+        )
+        for c in [("a", "b"), ("b", "c"), ("c", "a"), ("a",), ("a", "b")]
+    ]
+
+    def loss_of(marginal):
+        return sum(
+            float(((marginal(o.attributes) - o.counts) ** 2 / o.variance).sum()) / 2
+            for o in observations
+        )
+
+    def loss_at(logits):
+        p = np.exp(logits - logits.max()).reshape(3, 2, 2)
+        p *= 48 / p.sum()
+        return loss_of(lambda attributes: sum_joint(p, domain, attributes))
+
+    best = min(
+        minimize(loss_at, rng.normal(0, 1, 12), method="BFGS", options={"maxiter": 2000}).fun
+        for _ in range(3)
+    )
+    model = estimate(domain, observations, total=48.0, enough=0, calibrations=2000)
+    assert loss_of(model.marginal) == pytest.approx(best, rel=2e-3)
+
+
+@pytest.mark.parametrize("with_start", [False, True])
+def test_one_heavy_value_among_thousands_does_not_draw_everything(with_start):
+    """From uniform, the first step's linear model is wrong by powers of e."""
+    rng = public_rng(4, "heavy")
+    counts = np.where(np.arange(6000) == 17, 3000.0, 0.3) + rng.normal(0, 1.4, 6000)
+    seen = Observation(attributes=("town",), counts=counts, variance=np.full(6000, 2.0))
+    start = MarkovRandomField({"town": 6000}, [("town",)], total=5000.0) if with_start else None
+    model = estimate(
+        {"town": 6000}, [seen], total=5000.0, enough=0.25, calibrations=100, start=start
+    )
+    assert model.marginal(("town",))[17] == pytest.approx(3000, rel=0.05)
+
+
+def test_a_start_lends_its_potentials():
+    domain, potentials, _ = _chain()
+    first = MarkovRandomField(domain, list(potentials), total=1.0, potentials=potentials)
+    later = MarkovRandomField(
+        domain, [*potentials, ("a", "d")], total=5.0, potentials=first.potentials
+    )
+    for attributes in itertools.combinations(domain, 2):
+        np.testing.assert_allclose(
+            later.marginal(attributes), 5 * first.marginal(attributes), atol=1e-12
+        )
+
+
+def _chain():
+    domain = dict.fromkeys("abcd", 4)
+    rng = public_rng(3, "chain")
+    potentials = {c: rng.normal(0, 1, (4, 4)) for c in [("a", "b"), ("b", "c"), ("c", "d")]}
+    return domain, potentials, joint_table(domain, potentials)

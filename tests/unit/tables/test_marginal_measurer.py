@@ -1,0 +1,138 @@
+"""The curator: what it charges, what it refuses, what moves when a record comes or goes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sugarbush.errors import InvariantError
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
+from sugarbush.randomness import public_rng
+from sugarbush.tables.marginal_measurer import (
+    Candidate,
+    MarginalMeasurer,
+    marginal_sensitivity,
+    score_sensitivity,
+)
+
+DOMAIN = {"a": 3, "b": 4, "c": 1}
+
+
+def measurer(rows, *, mu=1.0, **more):
+    return MarginalMeasurer(Private(rows), DOMAIN, mu=mu, **more)
+
+
+rows_strategy = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.just(0)), max_size=30)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    rows_strategy,
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.just(0)), min_size=1, max_size=3),
+)
+def test_a_unit_moves_a_marginal_by_at_most_its_sensitivity(rows, unit):
+    one, other = measurer(rows), measurer([*rows, *unit])
+    for attributes in [("a",), ("b",), ("a", "b"), ("b", "a"), ("a", "b", "c")]:
+        moved = other._count(attributes) - one._count(attributes)
+        assert np.linalg.norm(moved) <= marginal_sensitivity(len(unit))
+    # The bound is reached: all records of a unit may share a cell.
+    same = measurer([*rows, *[unit[0]] * 3])
+    assert np.linalg.norm(same._count(("a", "b")) - one._count(("a", "b"))) == 3
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    rows_strategy,
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.just(0)), min_size=1, max_size=3),
+    st.floats(1e-3, 1.0),
+    st.one_of(st.floats(-1e7, 1e7), st.floats(-1e25, 1e25)),
+    st.tuples(st.sampled_from([1.0, 1e3, 1e6, 1e12, 1e18, 1e300]), st.integers(0, 2**32)),
+)
+def test_a_unit_moves_a_score_by_at_most_its_sensitivity_to_the_last_bit(
+    rows, unit, weight, penalty, drawn
+):
+    """Whatever the noise has made of the estimate and its penalty."""
+    size, seed = drawn
+    estimate = size * public_rng(seed, "estimate").normal(0, 1, (3, 4))
+    candidate = Candidate(attributes=("a", "b"), estimate=estimate, weight=weight, penalty=penalty)
+    moved = measurer([*rows, *unit])._score(candidate) - measurer(rows)._score(candidate)
+    assert abs(moved) <= score_sensitivity(len(unit))
+
+
+def test_a_score_is_the_weighted_error_beyond_the_penalty():
+    candidate = Candidate(
+        attributes=("a",), estimate=np.array([1.0, 0.0, 2.5]), weight=0.5, penalty=1.25
+    )
+    rows = [(0, 1, 0), (0, 2, 0), (1, 0, 0)]
+    assert measurer(rows)._score(candidate) == pytest.approx(0.5 * (1 + 1 + 2.5 - 1.25))
+
+
+def test_a_measurement_is_counts_plus_noise_of_the_scale_it_states():
+    """4,000 cells: the sample variance of the noise is within 12% of stddev^2 but for a chance of
+    less than 1e-7 (its relative standard deviation is sqrt(2/4000) = 2.2%)."""
+    wide = MarginalMeasurer(Private([(5,)] * 1000), {"x": 4000}, mu=1.0)
+    measured = wide.measure(("x",), mu=0.25, round=0)
+    noise = measured.counts - 1000 * (np.arange(4000) == 5)
+    assert measured.stddev == pytest.approx(4, rel=0.01)
+    assert noise.var() == pytest.approx(measured.stddev**2, rel=0.12)
+    assert abs(noise.mean()) < 6 * measured.stddev / np.sqrt(4000)
+
+
+def test_every_answer_is_charged_what_its_noise_costs():
+    asked = measurer([(0, 0, 0)] * 5, mu=1.0, records_per_unit=2)
+    measured = asked.measure(("a", "b"), mu=0.5, round=1)
+    assert measured.mu == discrete_gaussian_mu(measured.stddev, sensitivity=2.0)
+    assert measured.mu == pytest.approx(0.5, rel=1e-9)
+    assert measured.stddev == pytest.approx(4, rel=0.01)
+    flat = Candidate(attributes=("a",), estimate=np.zeros(3), weight=1.0, penalty=0.0)
+    _, cost = asked.select([flat], mu=0.3)
+    assert cost == pytest.approx(0.3, rel=1e-9)
+    assert asked.mu_squared_spent == pytest.approx(0.25 + 0.09)
+    assert asked.mu_squared_left == pytest.approx(1 - 0.34)
+
+
+def test_nothing_is_answered_past_the_filter_and_a_refusal_costs_nothing():
+    asked = measurer([(0, 0, 0)], mu=0.5)
+    asked.measure(("a",), mu=0.4, round=0)
+    spent = asked.mu_squared_spent
+    with pytest.raises(InvariantError, match="would pass the filter"):
+        asked.measure(("a",), mu=0.4, round=0)
+    flat = Candidate(attributes=("a",), estimate=np.zeros(3), weight=1.0, penalty=0.0)
+    with pytest.raises(InvariantError, match="would pass the filter"):
+        asked.select([flat], mu=0.4)
+    assert asked.mu_squared_spent == spent
+
+
+def test_merged_codes_are_counted_together():
+    asked = measurer([(0, 1, 0), (1, 3, 0), (2, 3, 0), (2, 0, 0)], mu=1e4)
+    asked.merge("b", (0, 2, 1, 2))
+    assert asked.domain["b"] == 3
+    np.testing.assert_array_equal(asked._count(("b",)), [1, 0, 3])
+    measured = asked.measure(("a", "b"), mu=5e3, round=1)
+    assert measured.merged
+    np.testing.assert_array_equal(measured.counts, [[0, 0, 1], [0, 0, 1], [1, 0, 1]])
+    assert not asked.measure(("a",), mu=5e3, round=1).merged
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(0, 7, 0)],
+        [(0, -3, 0)],
+        [(0, 1)],
+        [(0.5, 1.0, 0.0)],
+        [(0, 1, 0, 2)],
+    ],
+)
+def test_a_table_that_does_not_fit_its_domain_is_refused_without_a_word_of_it(rows):
+    with pytest.raises(InvariantError) as refusal:
+        measurer(rows)
+    for value in rows[0]:
+        assert str(value) not in str(refusal.value)
+
+
+def test_weights_over_one_are_refused_since_they_would_raise_the_sensitivity():
+    heavy = Candidate(attributes=("a",), estimate=np.zeros(3), weight=1.1, penalty=0.0)
+    with pytest.raises(InvariantError, match="weight"):
+        measurer([(0, 0, 0)]).select([heavy], mu=0.1)

@@ -1,0 +1,88 @@
+"""smartnoise's AIM on our curator. One run of its loop compiles for ten seconds."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sugarbush.errors import ParamsError
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.gaussian_dp import bounded_range_mu, discrete_gaussian_mu
+from sugarbush.randomness import public_rng
+from sugarbush.tables import smartnoise as engine
+from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.tables.synthesis import draw_rows
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_smartnoise_asks_the_curator_and_nobody_else(capsys):
+    pytest.importorskip("snsynth", reason="the extra 'smartnoise' is not installed")
+    domain = {"b": 4, "a": 3, "town": 6000}
+    rng = public_rng(1, "smartnoise")
+    a = rng.integers(0, 3, 4000)
+    table = np.stack([a % 4, a, rng.integers(0, 2, 4000)], axis=1)
+    measurer = MarginalMeasurer(Private(table), domain, mu=0.5)
+    made = engine.smartnoise(measurer, degree=2, max_cells=10_000, max_model_mb=80)
+
+    assert capsys.readouterr().out == ""
+    assert 0.97 * 0.25 <= measurer.mu_squared_spent <= 0.25
+    assert {m.attributes for m in made.measurements} >= {("a",), ("b",), ("town",)}
+    assert sum(m.mu**2 + m.selection_mu**2 for m in made.measurements) == pytest.approx(
+        measurer.mu_squared_spent
+    )
+    assert made.record_count == pytest.approx(4000, rel=0.05)
+    rows = draw_rows(made, public_rng(1))
+    # Columns are in the domain's order, and the dependence is there.
+    assert ((rows >= 0) & (rows < [4, 3, 6000])).all()
+    assert (rows[:, 0] == rows[:, 1]).mean() > 0.9
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.5, 2.0, 6.0])
+@pytest.mark.parametrize(("columns", "halvings"), list(itertools.product((2, 9), (0, 1, 3, 6))))
+def test_its_rho_leaves_room_for_every_way_that_its_budget_may_be_spent(mu, columns, halvings):
+    """smartnoise's own arithmetic: T = 16 d rounds at first, and any run of halvings."""
+    rho = engine.rho_within(mu**2)
+    sigma, epsilon = np.sqrt(16 * columns / (1.8 * rho)), np.sqrt(0.8 * rho / 16 / columns)
+    spent = columns * discrete_gaussian_mu(float(sigma)) ** 2
+    used = columns * 0.5 / sigma**2
+    last, rounds = False, 0
+    while not last:
+        last = rho - used < 2 * (0.5 / sigma**2 + epsilon**2 / 8)
+        if last:
+            sigma, epsilon = np.sqrt(1 / 1.8 / (rho - used)), np.sqrt(0.8 * (rho - used))
+        used += epsilon**2 / 8 + 0.5 / sigma**2
+        spent += bounded_range_mu(float(epsilon)) ** 2 + discrete_gaussian_mu(float(sigma)) ** 2
+        rounds += 1
+        if rounds <= halvings:
+            sigma, epsilon = sigma / 2, epsilon * 2
+    assert 0.4 * mu**2 <= spent <= mu**2
+
+
+def test_another_version_is_refused_before_anything_is_spent(monkeypatch):
+    monkeypatch.setattr(engine.importlib.metadata, "version", lambda name: "1.0.9")
+    with pytest.raises(ParamsError, match=r"needs smartnoise-synth 1\.0\.8, found 1\.0\.9"):
+        engine.require_smartnoise()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    ("domain", "records", "changes"),
+    [
+        ({"constant": 1, "b": 2}, 0, {}),
+        ({"only": 3}, 1, {}),
+        ({"a": 3, "b": 2}, 10, {"max_cells": 1}),
+    ],
+    ids=["no record, one value", "one record, one column", "all cliques too large"],
+)
+def test_awkward_tables_give_a_row_at_least(domain, records, changes):
+    pytest.importorskip("snsynth", reason="the extra 'smartnoise' is not installed")
+    table = np.zeros((records, len(domain)), dtype=np.int64)
+    measurer = MarginalMeasurer(Private(table), domain, mu=0.5)
+    limits = {"degree": 2, "max_cells": 10_000, "max_model_mb": 4} | changes
+    made = engine.smartnoise(measurer, **limits)
+    rows = draw_rows(made, public_rng(1))
+    assert len(rows) == max(1, round(made.record_count))
+    assert ((rows >= 0) & (rows < list(domain.values()))).all()
+    assert measurer.mu_squared_spent <= 0.25

@@ -1,0 +1,94 @@
+"""Misses by label, whole spans only, with bounds that cover."""
+
+import pytest
+
+from sugarbush.errors import InputError
+from sugarbush.training.crt.patterns import PlainWords, RegexDetector
+from sugarbush.training.crt.recall import Labelled, measure, replayed, shown
+from sugarbush.training.crt.redact import Policy
+
+POLICY = Policy([RegexDetector(["PHONE"])])
+
+
+def labelled(text, *secrets):
+    spans = tuple((text.index(s), text.index(s) + len(s), label) for s, label in secrets)
+    return Labelled(text=text, spans=spans)
+
+
+SAMPLE = [
+    labelled("call 555-010-2345 or Anna", ("555-010-2345", "PHONE"), ("Anna", "NAME")),
+    labelled("call 555-010-2345 now", ("call 555-010-2345", "PHONE")),
+    labelled("nothing 555-010-9999 here"),
+]
+
+
+def test_a_span_counts_as_found_only_when_it_is_masked_whole():
+    measured = measure(SAMPLE, POLICY, name="sample")
+    assert measured.missed_by_label["PHONE"].count == 1
+    assert measured.missed_by_label["NAME"].count == 1
+    assert (measured.missed.count, measured.missed.total) == (2, 3)
+    assert (measured.precision.count, measured.precision.total) == (2, 3)
+    assert measured.sample == "sample"
+
+
+def test_gamma_is_the_upper_bound_and_not_the_rate():
+    measured = measure(SAMPLE, POLICY, name="sample")
+    assert measured.gamma > measured.missed.value
+    assert measured.delta_2 == 0
+
+
+def test_the_bounds_of_gamma_and_delta_2_hold_at_once():
+    # 1 - (1 - c)^(1/n) bounds a share of which none of n was seen, c its confidence.
+    sample = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 20
+    alone = measure(sample, POLICY, name="s")
+    both = measure(sample, POLICY, name="s", conservative=PlainWords())
+    assert alone.gamma == pytest.approx(1 - 0.05 ** (1 / 20))
+    assert both.gamma == both.delta_2 == pytest.approx(1 - 0.025 ** (1 / 20))
+    assert both.missed == alone.missed
+    assert (alone.confidence_each, both.confidence_each) == (0.95, 0.975)
+    assert alone.confidence == both.confidence == 0.95
+
+
+def test_a_secret_that_is_masked_whole_and_leaves_a_trace_counts_for_gamma():
+    # "Yes" goes with the name, and stays where there is a mask instead of it.
+    sample = [labelled("Yes Jean Horning.", ("Jean Horning", "NAME"))] * 20
+    measured = measure(sample, Policy([RegexDetector(["NAME"])]), name="s")
+    assert (measured.missed.count, measured.traced.count) == (0, 20)
+    assert measured.gamma == 1
+    plain = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 20
+    assert measure(plain, POLICY, name="s").traced.count == 0
+
+
+def test_delta_2_counts_the_secrets_that_show_in_the_public_part():
+    sample = [
+        labelled("It is late. My pin is seven.", ("seven", "PIN")),
+        labelled("It is late. Call me 1.", ("1", "PIN")),
+        labelled("Call 555-010-2345 now.", ("555-010-2345", "PHONE")),
+    ]
+    measured = measure(sample, POLICY, name="s", conservative=PlainWords())
+    assert (measured.public.count, measured.public.total) == (1, 3)
+    assert measured.delta_2 == measured.public.upper
+
+
+def test_a_secret_that_moves_the_end_of_a_sentence_shows():
+    # Masked, "J." ends a sentence, and "Good bye." stands by itself in the public part.
+    sample = [labelled("I am Smith J. Good bye.", ("Smith J", "NAME"))]
+    assert shown(replayed(sample, POLICY), PlainWords()) == [True]
+    ends = [labelled("Room A. Dr. Hi.", ("Dr", "TITLE"))]
+
+    class Nothing:
+        def is_public(self, texts):
+            return [False] * len(texts)
+
+    assert shown(replayed(ends, POLICY), Nothing()) == [True]
+
+
+@pytest.mark.parametrize("span", [(0, 99, "X"), (3, 3, "X"), (-1, 2, "X")])
+def test_a_label_outside_its_text_is_refused(span):
+    with pytest.raises(InputError, match="record 1: a span of X"):
+        measure([Labelled(text="abcdef", spans=(span,))], POLICY, name="s")
+
+
+def test_a_sample_without_labels_is_refused():
+    with pytest.raises(InputError, match="no labelled span"):
+        measure([Labelled(text="abc", spans=())], POLICY, name="s")

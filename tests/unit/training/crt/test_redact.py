@@ -1,0 +1,180 @@
+"""The policy: what is found, how spans are joined, and what is refused."""
+
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from sugarbush.errors import ParamsError
+from sugarbush.training.crt.dedup import MASK
+from sugarbush.training.crt.findings import Finding
+from sugarbush.training.crt.patterns import PATTERNS, PlainWords, RegexDetector, luhn
+from sugarbush.training.crt.redact import Policy, Span, joined_spans, mask_spans
+
+
+class Always:
+    """Finds fixed places in every text."""
+
+    def __init__(self, *findings):
+        self.findings = list(findings)
+
+    def find(self, texts):
+        return [self.findings for _ in texts]
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "secret"),
+    [
+        ("EMAIL", "write to ada.b+c@mail.example.org.", "ada.b+c@mail.example.org"),
+        ("PHONE", "call (555) 010-2345 now", "(555) 010-2345"),
+        ("PHONE", "call +44 20 7946 0958", "+44 20 7946 0958"),
+        ("PHONE", "call 555-010-2345x123", "555-010-2345x123"),
+        ("SSN", "my SSN is 078-05-1120", "078-05-1120"),
+        ("CARD", "card 4111 1111 1111 1111 please", "4111 1111 1111 1111"),
+        ("ORDER_NUMBER", "order 900-24427-7697", "900-24427-7697"),
+        ("TRACKING_NUMBER", "number is 39HOMNWS0X.", "39HOMNWS0X"),
+        ("DATE", "born 12/03/1980 in", "12/03/1980"),
+        ("DATE", "on March 3rd, 2020 it", "March 3rd, 2020"),
+        ("DATE", "on 2020-03-01 it", "2020-03-01"),
+        ("ADDRESS", "live at 65 Old Mill Road, York", "65 Old Mill Road"),
+        ("ZIP_ADDRESS", "is 65775 Craig Union North Zachary, WI 42884.", "65775 Craig Union North"),
+        (
+            "MILITARY_ADDRESS",
+            "is PSC 4489, Box 4694 APO AA 30804.",
+            "PSC 4489, Box 4694 APO AA 30804",
+        ),
+        ("IP", "from 192.168.0.17 today", "192.168.0.17"),
+    ],
+)
+def test_each_pattern_finds_its_kind_whole(label, text, secret):
+    (findings,) = RegexDetector([label]).find([text])
+    start = text.index(secret)
+    assert any(f.start <= start and start + len(secret) <= f.end for f in findings)
+
+
+@pytest.mark.parametrize(
+    "text", ["I waited 3 weeks.", "It cost 12.50 or 40 percent.", "Is it 24/7?"]
+)
+def test_plain_numbers_are_left(text):
+    assert Policy([RegexDetector()]).redact([text]) == [text]
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("I'm ", "Jean Horning"),
+        ("Yep - I’m ", "Jean Q. Horning"),
+        ("I'm ", "Jean"),
+        ("It's ", "Jean Mary O'Hara"),
+        ("it is ", "Jean Horning"),
+    ],
+)
+def test_a_name_is_masked_without_the_words_before_it(before, name):
+    text = f"{before}{name}, hello."
+    names = Policy([RegexDetector(["NAME"])])
+    assert names.redact([text, f"{before}<MASK>, hello."]) == [f"{before}<MASK>, hello."] * 2
+
+
+def test_a_card_needs_its_check_digit():
+    assert luhn("4111 1111 1111 1111")
+    assert not luhn("4111 1111 1111 1112")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("label", PATTERNS)
+@pytest.mark.parametrize("unit", ["a", "1", "A", "1 ", "Aa ", "1-", "a.", "a@", "12 Aa Aa "])
+def test_a_pattern_takes_time_linear_in_the_text(label, unit):
+    text = unit * (60_000 // len(unit))
+    RegexDetector([label]).find([text])  # a quadratic one takes minutes: the timeout is the test
+
+
+def test_your_own_pattern_counts():
+    policy = Policy([RegexDetector([], extra={"CASE": r"case-\d+"})])
+    assert policy.redact(["see case-77 and 555-010-2345"]) == [f"see {MASK} and 555-010-2345"]
+
+
+@given(
+    st.text(alphabet="ab ,", min_size=12, max_size=30),
+    st.lists(st.tuples(st.integers(0, 11), st.integers(1, 5)), max_size=6),
+)
+def test_joined_spans_cover_the_same_characters_and_do_not_touch(text, pairs):
+    spans = [Span(start, min(len(text), start + length)) for start, length in pairs]
+    joined = joined_spans(text, spans)
+    covered = {place for s in spans for place in range(s.start, s.end)}
+    after = {place for s in joined for place in range(s.start, s.end)}
+    assert covered <= after
+    assert all(text[place] == " " for place in after - covered)
+    for one, other in pairwise(joined):
+        assert text[one.end : other.start].strip(" ")
+
+
+def test_each_joined_span_is_one_mask():
+    policy = Policy(
+        [Always(Finding(0, 4, "X", 0.5), Finding(3, 7, "Y", 0.9), Finding(8, 9, "X", 1))]
+    )
+    assert policy.redact(["abcdefg h, i"]) == [f"{MASK}, i"]
+
+
+def test_a_mask_that_stands_beside_a_span_is_joined_with_it():
+    assert joined_spans(f"x {MASK} b", [Span(0, 1)]) == [Span(0, 8)]
+
+
+def test_a_score_below_the_threshold_does_not_count():
+    detector = Always(Finding(0, 1, "X", 0.29), Finding(2, 3, "X", 0.3))
+    assert Policy([detector]).redact(["a b"]) == [f"a {MASK}"]
+    assert Policy([detector], threshold=0.2).redact(["a,b"]) == [f"{MASK},{MASK}"]
+
+
+def test_a_policy_without_a_detector_is_refused():
+    with pytest.raises(ParamsError, match="at least one detector"):
+        Policy([])
+
+
+@pytest.mark.parametrize(
+    "finding", [Finding(0, 9, "X", 1), Finding(2, 2, "X", 1), Finding(-1, 2, "X", 1)]
+)
+def test_a_span_outside_its_text_is_refused(finding):
+    with pytest.raises(ParamsError, match="not within its text of 3"):
+        Policy([Always(finding)]).redact(["abc"])
+
+
+@pytest.mark.parametrize(("extra", "labels"), [({"X": "("}, []), (None, ["NOSUCH"])])
+def test_a_pattern_that_is_none_is_refused(extra, labels):
+    with pytest.raises(ParamsError):
+        RegexDetector(labels, extra=extra)
+
+
+@pytest.mark.parametrize(
+    ("text", "public"),
+    [
+        ("Hello, how can I help?", True),
+        ("It is late. We are sorry.", True),
+        ("my pin is 7", False),
+        ("I asked Anna for it.", False),
+        ("write to a@b", False),
+    ],
+)
+def test_plain_words(text, public):
+    assert PlainWords().is_public([text]) == [public]
+
+
+def test_masking_keeps_what_is_outside_of_spans():
+    assert mask_spans("abcdef", [Span(1, 2), Span(4, 6)]) == f"a{MASK}cd{MASK}"
+
+
+def test_presidio_finds_by_pattern_without_a_model():
+    pytest.importorskip("presidio_analyzer")
+    from sugarbush.training.crt.presidio import PresidioDetector
+
+    text = "mail ada@example.org, card 4111 1111 1111 1111"
+    assert MASK in Policy([PresidioDetector()]).redact([text])[0]
+    assert "ada@example.org" not in Policy([PresidioDetector()]).redact([text])[0]
+
+
+def test_presidio_with_a_pipeline_that_is_not_there_is_refused():
+    pytest.importorskip("presidio_analyzer")
+    from sugarbush.training.crt.presidio import PresidioDetector
+
+    with pytest.raises(ParamsError, match="cannot be loaded"):
+        PresidioDetector(spacy_model="/no/such/pipeline")

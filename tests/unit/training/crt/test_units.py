@@ -1,0 +1,163 @@
+"""Texts as training examples, policies by name, and the card of confidentiality."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from sugarbush.errors import ParamsError
+from sugarbush.privacy.events import ConfidentialTraining
+from sugarbush.training.crt.card import confidentiality_card
+from sugarbush.training.crt.dedup import MASK
+from sugarbush.training.crt.marked import marked_units
+from sugarbush.training.crt.patterns import PlainWords, RegexDetector
+from sugarbush.training.crt.policies import make_policy, make_public_policy
+from sugarbush.training.crt.recall import Labelled, measure
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.crt.units import add_mask_token, give_room_for_mask, text_units
+from sugarbush.training.dpsgd import models
+from sugarbush.training.dpsgd.language_modelling import IGNORED, pad_together
+
+TRAINING = ConfidentialTraining(noise_multiplier=2.422, rate=0.1, count=100)
+
+
+def test_a_text_stands_between_two_ends_and_a_long_one_is_cut():
+    tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
+    end = tokenizer.eos_token_id
+    (short,), (long,) = text_units(["a b", "a b c d e" * 9], tokenizer=tokenizer, max_length=8)
+    assert (short.tokens[0], short.tokens[-1], short.prompt_length) == (end, end, 1)
+    assert tokenizer.decode(short.tokens[1:-1]) == "a b"
+    assert len(long.tokens) == 8
+    assert end not in long.tokens[1:]
+
+
+def test_a_mask_is_one_token_that_is_read_and_never_predicted():
+    tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
+    add_mask_token(tokenizer)
+    (masked,), (plain,) = text_units([f"a {MASK} b", "a b"], tokenizer=tokenizer, max_length=9)
+    mask = len(tokenizer) - 1
+    batch = pad_together([masked, plain])
+    (places,) = np.nonzero(masked.tokens == mask)
+    assert len(places) == 1
+    assert batch.ids[0, places[0]] == mask
+    assert batch.labels[0, places[0]] == IGNORED
+    predicted = [int(t) for t in batch.labels[0] if t != IGNORED]
+    assert predicted == [int(t) for t in masked.tokens[1:] if t != mask]
+    assert plain.given is None
+
+
+def test_a_model_with_room_for_the_mask_says_of_all_else_what_it_said():
+    tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
+    model = models.new_model(
+        tokenizer, models.Shape(layers=1, width=8, heads=1, context=16), seed=1
+    ).eval()
+    ids = torch.tensor([[1, 2, 3]])
+    before = model(ids).logits.detach()
+    add_mask_token(tokenizer)
+    give_room_for_mask(model, tokenizer)
+    after = model(ids).logits.detach()
+    assert after.shape[-1] == before.shape[-1] + 1 == len(tokenizer)
+    torch.testing.assert_close(after[..., :-1], before)
+    torch.testing.assert_close(after[..., -1], before.mean(-1))
+
+
+def test_the_mask_takes_no_row_that_a_model_was_never_trained_in():
+    # As models with a vocabulary rounded up to a multiple of 64 have them.
+    tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
+    model = models.new_model(
+        tokenizer, models.Shape(layers=1, width=8, heads=1, context=16), seed=1
+    )
+    known = len(tokenizer)
+    model.resize_token_embeddings(known + 20, mean_resizing=False)
+    rows = model.get_input_embeddings().weight
+    with torch.no_grad():
+        rows[known:] = 9.0
+    mean = rows[:known].mean(0).detach().clone()
+    add_mask_token(tokenizer)
+    give_room_for_mask(model, tokenizer)
+    after = model.get_input_embeddings().weight
+    assert len(after) == known + 20
+    torch.testing.assert_close(after[known].detach(), mean)
+
+
+def test_a_token_that_a_span_touches_is_private_for_selective_training():
+    tokenizer = models.train_tokenizer(["call 555-010-2345 now"] * 5, vocabulary=300)
+    (unit,) = marked_units(
+        ["call 555-010-2345 now"],
+        policy=Policy([RegexDetector(["PHONE"])]),
+        tokenizer=tokenizer,
+        max_length=64,
+    )
+    (example,) = unit
+    assert len(example.tokens) == len(example.private)
+    private = tokenizer.decode(example.tokens[example.private]).strip()
+    public = tokenizer.decode(example.tokens[~example.private])
+    assert private == "555-010-2345"
+    assert "555" not in public
+
+
+def test_the_conservative_policy_by_name():
+    assert make_public_policy(None) is None
+    plain = make_public_policy("plain_words")
+    assert plain is not None
+    assert plain.is_public(["It is late.", "Room 7"]) == [True, False]
+    with pytest.raises(ParamsError, match="cannot be loaded"):
+        make_public_policy("/no/such/model")
+
+
+def test_with_a_conservative_policy_nothing_holds_for_every_secret():
+    sample = [Labelled(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    policy = Policy([RegexDetector()])
+    measured = measure(sample, policy, name="sample.jsonl", conservative=PlainWords())
+    delta = 2 * measured.delta_2
+    card = confidentiality_card(
+        TRAINING, gamma=measured.gamma, delta=delta, measured=measured, in_theorem=True,
+        all_private=False,
+    )  # fmt: skip
+    without = confidentiality_card(
+        TRAINING, gamma=measured.gamma, delta=delta, measured=measured, in_theorem=True
+    )
+    assert card["uniform"]["epsilon"] == "infinite"
+    assert card["bayesian"]["delta_2"] == measured.delta_2 > 0
+    assert card["bayesian"]["epsilon"] >= without["bayesian"]["epsilon"]
+    assert (card["bayesian"]["confidence"], card["recall"]["confidence_each"]) == (0.95, 0.975)
+    assert card["recall"]["shown"]["upper"] == pytest.approx(1 - 0.025 ** (1 / 50), abs=1e-5)
+    with pytest.raises(ParamsError, match="not below delta"):
+        confidentiality_card(
+            TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured, in_theorem=True,
+            all_private=False,
+        )  # fmt: skip
+
+
+def test_policies_by_name():
+    assert "@" not in make_policy(["regex"], threshold=0.3).redact(["write to a@b.org"])[0]
+    with pytest.raises(ParamsError, match="cannot be loaded"):
+        make_policy(["/no/such/model"], threshold=0.3)
+    with pytest.raises(ParamsError, match="at least one detector"):
+        make_policy([], threshold=0.3)
+
+
+def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_known():
+    sample = [Labelled(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
+    given, unknown = (
+        confidentiality_card(TRAINING, gamma=1.0, delta=1e-5, measured=of, in_theorem=True)
+        for of in (measured, None)
+    )
+    assert given["bayesian"]["gamma_from"] == "a setting"
+    assert unknown["bayesian"]["gamma_from"].startswith("nothing measured")
+
+
+def test_the_card_keeps_confidentiality_apart_from_dp():
+    sample = [Labelled(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
+    card = confidentiality_card(
+        TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured, in_theorem=True
+    )
+    assert card["differential_privacy"]["epsilon"].startswith("infinite")
+    assert card["uniform"]["epsilon"] == pytest.approx(3.50, abs=0.005)
+    assert card["bayesian"]["epsilon"] < 1.08  # of gamma 0.1; here it is 0.058
+    assert card["bayesian"]["gamma_from"] == "sample.jsonl"
+    assert card["recall"]["missed_by_label"]["PHONE"]["total"] == 50
+    json.dumps(card, allow_nan=False)

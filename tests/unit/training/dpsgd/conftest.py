@@ -1,0 +1,28 @@
+"""Public texts and a small model that has read them."""
+
+import pytest
+import torch
+
+from sugarbush.training.dpsgd import models
+
+PUBLIC_TEXTS = [
+    f"the {who} asked about {what}, it was {how}"
+    for who in ("man", "woman", "shop")
+    for what in ("a loan", "fees", "the card")
+    for how in ("late", "fine", "wrong")
+]
+
+
+@pytest.fixture(scope="session")
+def saved_model(tmp_path_factory):
+    """A folder with a GPT-2 of 2 x 32 and its tokenizer, as `pretrain` or anybody leaves one."""
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = models.train_tokenizer(PUBLIC_TEXTS, vocabulary=300)
+    shape = models.Shape(layers=2, width=32, heads=2, context=64)
+    models.save(models.new_model(tokenizer, shape, seed=1), tokenizer, folder)
+    return folder
+
+
+@pytest.fixture
+def loaded(saved_model):
+    return models.load(str(saved_model), device=torch.device("cpu"))

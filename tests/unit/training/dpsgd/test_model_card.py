@@ -1,0 +1,69 @@
+"""What is said of a trained model."""
+
+import json
+
+import pytest
+
+from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.events import GaussianDp
+from sugarbush.privacy.unit import Unit
+from sugarbush.training.dpsgd.model_card import model_card
+from sugarbush.training.dpsgd.train import Mechanism
+from tests.settings import params
+
+AIM = GaussianDp(mu=0.1)
+
+
+def mechanism(noise_multiplier: float) -> Mechanism:
+    return Mechanism(
+        rate=0.05,
+        steps=80,
+        repeatable_steps=10,
+        noise_multiplier=noise_multiplier,
+        clip_norm=1.0,
+        expected_batch_size=200.0,
+    )
+
+
+def card(noise_multiplier: float, unit: Unit = Unit.RECORD, records_per_unit: int = 1) -> dict:
+    return model_card(
+        mechanism(noise_multiplier),
+        steps_taken=77,
+        others=[AIM],
+        unit=unit,
+        records_per_unit=records_per_unit,
+        delta=1e-6,
+        settings=params().finetune.dpft,
+    )
+
+
+def test_it_states_the_mechanism_and_what_it_costs_together_with_the_count() -> None:
+    told = card(1.5)
+    stated = {name: told[name] for name in ("unit", "delta", "noise_multiplier", "sampling_rate")}
+    assert stated == {"unit": "record", "delta": 1e-6, "noise_multiplier": 1.5,
+                      "sampling_rate": 0.05}  # fmt: skip
+    assert (told["steps"], told["repeatable_steps"], told["clip_norm"]) == (80, 10, 1.0)
+    assert told["steps_taken"] == 77
+    assert told["epsilon"] == pytest.approx(epsilon([mechanism(1.5).event, AIM], delta=1e-6))
+    assert told["epsilon"] > told["epsilon_of_training_alone"]
+
+
+def test_it_says_how_many_records_of_a_person_were_used() -> None:
+    told = card(1.5, Unit.USER, 3)
+    assert (told["unit"], told["records_per_unit"]) == ("user", 3)
+    assert told["epsilon"] == card(1.5)["epsilon"]
+
+
+def test_training_without_noise_is_called_that() -> None:
+    told = card(0.0)
+    assert told["epsilon"] == "infinity"
+    assert "without differential privacy" in told["mechanism"]
+
+
+def test_it_is_plain_json_and_holds_no_path() -> None:
+    settings = params().finetune.dpft.model_copy(update={"model": "/home/someone/models/gpt2"})
+    told = model_card(
+        mechanism(1.0), steps_taken=80, others=[], unit=Unit.RECORD, records_per_unit=1, delta=1e-6,
+        settings=settings,
+    )  # fmt: skip
+    assert "/home" not in json.dumps(told, allow_nan=False)
