@@ -18,7 +18,7 @@ def test_the_first_of_every_group_runs_alone() -> None:
 
 def test_what_failed_is_named_after_the_page_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(sweep, "house", lambda *command: made.append(command))
+    monkeypatch.setattr(sweep, "run_module", lambda *command: made.append(command))
     with pytest.raises(StageFailedError, match=r"in the table: one/gpt2/1$"):
         sweep.tell("research.leakage_page", "grid.yaml", [Path("one/gpt2/1")])
     sweep.tell("research.leakage_page", "grid.yaml", [])
@@ -27,7 +27,7 @@ def test_what_failed_is_named_after_the_page_was_made(monkeypatch: pytest.Monkey
 
 def test_a_pipeline_that_failed_is_left_out_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(sweep, "house", lambda *command: made.append(command))
+    monkeypatch.setattr(sweep, "run_module", lambda *command: made.append(command))
     monkeypatch.setattr(sweep, "folders", lambda what, file: [])
     monkeypatch.setattr(sweep, "run_all", lambda wanted, submit: [Path("sweeps/a/maple")])
     with pytest.raises(StageFailedError, match="sweeps/a/maple"):

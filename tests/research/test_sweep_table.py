@@ -61,5 +61,5 @@ def test_a_point_that_failed_has_no_figures_of_the_settings_that_it_had_before(b
 
 def test_a_sweep_of_which_nothing_is_finished_says_how_to_start_it(base: Path) -> None:
     folder = base / "data/private/sweeps/sweep/letters"
-    with pytest.raises(MissingInputError, match=r"python -m flows\.sweep sweep\.yaml"):
+    with pytest.raises(MissingInputError, match=r"python -m research\.sweep sweep\.yaml"):
         collected(base, FILE, without=list(folder.iterdir()))

@@ -52,7 +52,7 @@ def test_a_fault_of_ours_withholds_its_message(
     assert fail(tmp_path, KeyError(SECRET), monkeypatch) == 70
     told = capsys.readouterr().err
     assert "KeyError" in told
-    assert "test_stage.py" in told
+    assert "test_entry_point.py" in told
     log = (tmp_path / "reports/internal/errors.log").read_text()
     assert SECRET not in told + log
 
