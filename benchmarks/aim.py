@@ -33,12 +33,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.params import Engine, SynthesizeMetadataParams
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.randomness import public_rng
 from sugarbush.tables.engines import run_engine
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.synthesis import draw_rows
 
 DELTA = 1e-9
@@ -129,7 +129,7 @@ def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     if job.engine == PEER:
         return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
-    settings = SynthesizeMetadataParams(
+    settings = SynthesizeMetadataSettings(
         engine=Engine(job.engine),
         attributes=None,
         degree=2,

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evolution.voting import nearest
-from sugarbush.params import EmbeddingParams
 from sugarbush.randomness import public_rng
 
 DATA = Path("../shared/data/cfpb_complaints/cfpb_complaints.parquet")
@@ -74,7 +74,7 @@ def _ways() -> dict[str, Encode]:
     library = SentenceTransformer(str(MODEL_DIR), device="cpu")
 
     def ours(max_tokens: int, precision: str) -> Encode:
-        params = EmbeddingParams.model_validate(
+        params = EmbeddingSettings.model_validate(
             {"model": "bundled", "max_tokens": max_tokens, "precision": precision}
         )
         return Encoder(params, cache=None).encode

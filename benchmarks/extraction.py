@@ -28,7 +28,7 @@ from sugarbush.attributes.zero_shot import NO_CALIBRATION, calibrate, describe, 
 from sugarbush.data.schema import Attribute
 from sugarbush.embedding.cache import EmbeddingCache
 from sugarbush.embedding.encoder import Encoder
-from sugarbush.params import EmbeddingParams
+from sugarbush.embedding.settings import EmbeddingSettings
 
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 DONATED = 50
@@ -301,7 +301,7 @@ def main() -> None:
     if not DATA.exists():
         sys.exit(f"skipped: {DATA} is not there")
     encoder = Encoder(
-        EmbeddingParams(model="bundled", max_tokens=128, precision="auto"),
+        EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"),
         cache=EmbeddingCache(Path(".cache/embeddings")),
     )
     print(

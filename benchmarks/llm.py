@@ -28,7 +28,8 @@ from rich.table import Table
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.generators.prompts import render
-from sugarbush.params import OpenAiParams, load_params
+from sugarbush.generators.settings import OpenAiSettings
+from sugarbush.pipeline.settings import load_params
 from sugarbush.privacy.data_types import Released
 from tests.integration.llm.server import KEY, MODEL
 
@@ -76,14 +77,14 @@ def requests(count: int) -> Released[tuple[RandomRequest, ...]]:
     )
 
 
-def params(base_url: str, concurrency: int) -> OpenAiParams:
+def params(base_url: str, concurrency: int) -> OpenAiSettings:
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {"base_url": base_url, "model": MODEL, "concurrency": concurrency}
     fields |= {"requests_per_minute": 1e7, "tokens_per_minute": 1e10}
-    return OpenAiParams.model_validate(fields)
+    return OpenAiSettings.model_validate(fields)
 
 
-async def bare_sdk(count: int, settings: OpenAiParams) -> None:
+async def bare_sdk(count: int, settings: OpenAiSettings) -> None:
     """The same messages through the SDK alone."""
     waiting = iter(requests(count).value)
     client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=KEY, max_retries=0)
@@ -101,7 +102,7 @@ async def bare_sdk(count: int, settings: OpenAiParams) -> None:
         await asyncio.gather(*(work() for _ in range(settings.concurrency)))
 
 
-def provider(count: int, settings: OpenAiParams, state: Path) -> None:
+def provider(count: int, settings: OpenAiSettings, state: Path) -> None:
     generator = OpenAiGenerator(
         settings, seed=1, state=state, account="benchmark", stage="benchmark", say=print
     )

@@ -26,7 +26,7 @@ from scipy.stats import t as student
 from research.benchmark_dataset import METRICS, BenchmarkDataset, grounds
 from research.page import write_page
 from research.replay import Measured, Variant, replay
-from sugarbush.params import PromptContent
+from sugarbush.evolution.settings import PromptContent
 from sugarbush.paths import atomic_file
 from sugarbush.report.model import FINAL
 

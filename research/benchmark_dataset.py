@@ -20,10 +20,10 @@ from sugarbush.evaluation.features import LatentSpace, latent_space
 from sugarbush.evaluation.jensen_shannon import distance_by_attribute
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.generators.interface import Answer, Generator, Request
-from sugarbush.params import Params, parse_params
 from sugarbush.paths import Roots
 from sugarbush.pipeline.encoders import open_encoder
 from sugarbush.pipeline.generators import open_generator
+from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.pipeline.stages.initialise import load_donated
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng, seed_of
@@ -83,7 +83,7 @@ class BenchmarkDataset:
     """
 
     def __init__(
-        self, folder: Path, *, params: Params, records: int, texts: int, kept: Kept | None
+        self, folder: Path, *, params: ProjectSettings, records: int, texts: int, kept: Kept | None
     ) -> None:
         self.name, self.params, self.texts, self.calls = folder.parent.name, params, texts, 0
         self._kept = kept

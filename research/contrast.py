@@ -27,11 +27,13 @@ from numpy.typing import NDArray
 from research.generators import requests_by_arm, written
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.evolution.evolve import PrivateEmbeddings, VotingSession, Writer, evolve
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.writer import Simulator
-from sugarbush.params import EmbeddingParams, MakeExampleParams, load_params
+from sugarbush.pipeline.settings import load_params
 from sugarbush.pipeline.stages.make_example import SUBJECT, write_records
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.data_types import Private
@@ -46,7 +48,7 @@ SCHEMA = Schema(
     subject=SUBJECT, attributes=(Attribute(name="any", column="any", values=("a", "b")),)
 )
 
-ENCODER = Encoder(EmbeddingParams(model="bundled", max_tokens=128, precision="auto"), cache=None)
+ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None)
 
 
 class Memory:
@@ -112,7 +114,7 @@ def compare(
 ) -> dict[str, tuple[float, float]]:
     """MAUVE without and with contrast, by where the candidates start."""
     memory = Memory()
-    params = MakeExampleParams(records=VOTERS + HELD_OUT, donated=50, seed=seed)
+    params = MakeExampleSettings(records=VOTERS + HELD_OUT, donated=50, seed=seed)
     records = write_records(params)
     donated, corpus = list(islice(records, params.donated)), list(islice(records, params.records))
     asked = requests_by_arm(corpus, donated)

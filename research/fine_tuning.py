@@ -35,7 +35,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.evaluation.downstream import majority, predictions
-from sugarbush.params import load_params
+from sugarbush.pipeline.settings import load_params
 from sugarbush.pipeline.stages.pretrain import simulated
 from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.data_types import Private, Released

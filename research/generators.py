@@ -24,10 +24,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
 from sugarbush.generators.pool import PoolGenerator
-from sugarbush.params import EmbeddingParams, MakeExampleParams, PoolParams
+from sugarbush.generators.settings import PoolSettings
 from sugarbush.pipeline.stages.make_example import SUBJECT, Record, write_records
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
@@ -92,7 +94,7 @@ def pool_table() -> Table:
     pool = PoolGenerator(
         texts,
         vectors,
-        params=PoolParams(sources=(), temperature=0.05, neighbours=200),
+        params=PoolSettings(sources=(), temperature=0.05, neighbours=200),
         seed=1,
         embed=lambda _: np.empty((0, DIMENSION), dtype=np.float32),
     )
@@ -124,7 +126,7 @@ def told_apart(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 
 def nearness_table(arms: dict[str, list[Request]], corpus: Sequence[Record]) -> Table:
     encode = Encoder(
-        EmbeddingParams(model="bundled", max_tokens=128, precision="auto"), cache=None
+        EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None
     ).encode
     private = encode([r["text"] for r in corpus[TEXTS : 2 * TEXTS]])
     others = {name: written(requests) for name, requests in arms.items()}
@@ -141,7 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--near", action="store_true", help="embed and compare with the corpus")
     wanted = parser.parse_args()
-    params = MakeExampleParams(records=3 * TEXTS, donated=50, seed=1)
+    params = MakeExampleSettings(records=3 * TEXTS, donated=50, seed=1)
     records = write_records(params)
     donated, corpus = list(islice(records, params.donated)), list(islice(records, params.records))
     arms = requests_by_arm(corpus, donated)

@@ -34,12 +34,12 @@ from sugarbush.audits.canaries import PREFIX
 from sugarbush.audits.exposure import candidate_tokens
 from sugarbush.data.reading import is_missing, read_rows
 from sugarbush.errors import InputError
-from sugarbush.params import Purpose
 from sugarbush.paths import Roots, atomic_file, find_input, make_private, state_root
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
 from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.crt.confidentiality import agreed_gamma
 from sugarbush.training.crt.labelled import load_labelled

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from research.fine_tuning import Texts, load, schema_of
 from sugarbush.data.schema import Schema
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.generators.huggingface import HuggingFaceGenerator
 from sugarbush.generators.interface import (
     Answer,
@@ -32,13 +33,13 @@ from sugarbush.generators.interface import (
     VariationRequest,
     usage_of,
 )
-from sugarbush.params import EmbeddingParams, HuggingFaceParams
+from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Released
 
 WORDS = 60  # asked for, and the longest of texts shown
 EXAMPLES = 3
 REAL = 500
-ENCODER = Encoder(EmbeddingParams(model="bundled", max_tokens=128, precision="auto"), cache=None)
+ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--max-tokens", type=int, default=128)
     asked = parser.parse_args()
-    params = HuggingFaceParams(
+    params = HuggingFaceSettings(
         model=asked.model, device="auto", dtype=asked.dtype, temperature=0.8, top_p=0.95,
         max_tokens=asked.max_tokens, batch_tokens=16384,
     )  # fmt: skip

@@ -36,10 +36,11 @@ from sugarbush.evolution.selection import (
     select_by_sampling,
     select_within_label,
 )
+from sugarbush.evolution.settings import EvolutionSettings, PromptContent
 from sugarbush.evolution.variation import variation_requests, with_variations
 from sugarbush.evolution.voting import nearest, nearest_within_label
 from sugarbush.generators.examples import choose_examples
-from sugarbush.params import EvolutionParams, Params, PromptContent
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private
 from sugarbush.randomness import Rng, public_rng, seed_of
@@ -174,7 +175,7 @@ def snapshots(
     yield snapshot(None, _final(rounds, survivors, variant, seed))
 
 
-def _plan(params: Params, variant: Variant, epsilon: float) -> BudgetPlan | None:
+def _plan(params: ProjectSettings, variant: Variant, epsilon: float) -> BudgetPlan | None:
     """Noise as a run is charged for it: k counts that move by one are k Gaussians."""
     if math.isinf(epsilon) or variant.start == "nothing":
         return None
@@ -192,7 +193,7 @@ def _plan(params: Params, variant: Variant, epsilon: float) -> BudgetPlan | None
     return make_plan(parts, epsilon=epsilon, delta=params.privacy.delta)
 
 
-def _evolution(params: Params, variant: Variant) -> EvolutionParams:
+def _evolution(params: ProjectSettings, variant: Variant) -> EvolutionSettings:
     own = {
         "candidates": variant.candidates,
         "rounds": variant.rounds,
@@ -206,7 +207,7 @@ def _evolution(params: Params, variant: Variant) -> EvolutionParams:
 def _first(
     ground: BenchmarkDataset,
     variant: Variant,
-    params: EvolutionParams,
+    params: EvolutionSettings,
     *,
     plan: BudgetPlan | None,
     seed: int,
@@ -267,7 +268,7 @@ def _table(
 def _varied(
     ground: BenchmarkDataset,
     parents: Population,
-    params: EvolutionParams,
+    params: EvolutionSettings,
     *,
     number: int,
     next_id: int,

@@ -25,9 +25,9 @@ from typing import Any
 import yaml
 
 from research.sweep_points import Point, Sweep, kind_of, load_fields, load_sweep, points
-from sugarbush.params import FILE
 from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline.settings import FILE
 
 NAME = "sweep"
 GROUND = "ground"

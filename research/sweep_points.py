@@ -21,7 +21,9 @@ from pydantic import Field, ValidationError
 
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
-from sugarbush.params import Method, Params, Purpose, Section, parse_params
+from sugarbush.pipeline.settings import Method, ProjectSettings, parse_params
+from sugarbush.privacy.settings import Purpose
+from sugarbush.settings import Section
 
 _SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata", "pretrain", "generate")
 _Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
@@ -80,7 +82,7 @@ class Point:
     epsilon: float
     seed: int
     fields: dict[str, Any]
-    params: Params
+    params: ProjectSettings
 
     @property
     def name(self) -> str:

@@ -25,9 +25,9 @@ from research.sweep_points import Point
 from research.sweep_report import FINAL, OVER_TEXTS, REAL, SweepPage, headline, render_sweep_page
 from sugarbush.errors import MissingInputError
 from sugarbush.generators.interface import Usage
-from sugarbush.params import Method
 from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline.settings import Method
 from sugarbush.pipeline.texts import final_folder, first_folder
 
 NAME = "sweep_table"

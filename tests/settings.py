@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from sugarbush.params import Params, parse_params
+from sugarbush.pipeline.settings import ProjectSettings, parse_params
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,6 +25,6 @@ def settings(**changes: Any) -> dict[str, Any]:
     return fields
 
 
-def params(**changes: Any) -> Params:
+def params(**changes: Any) -> ProjectSettings:
     """The same, parsed."""
     return parse_params(settings(**changes))

@@ -11,8 +11,9 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from research.sweep_points import Kind, Name, load_fields
 from sugarbush.errors import ParamsError
-from sugarbush.params import Purpose, Section
 from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.settings import Purpose
+from sugarbush.settings import Section
 from sugarbush.training.crt.patterns import described
 
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import InvariantError
-from sugarbush.params import ExtractMetadataParams
 
 # Embeddings of length 1, one row a text: (n, dim) float32.
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -34,7 +34,7 @@ def extract_codes(
     *,
     embed: Embed,
     readers: Mapping[str, ZeroShotReader],
-    params: ExtractMetadataParams,
+    params: ExtractMetadataSettings,
 ) -> NDArray[np.int64]:
     """One row of codes a record, `(n, d)` int64, columns in the order of the schema.
 

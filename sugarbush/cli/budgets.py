@@ -11,8 +11,8 @@ from rich.table import Table
 
 from sugarbush.cli.checks import example_is_made
 from sugarbush.cli.staleness import would_draw
-from sugarbush.params import Params
 from sugarbush.pipeline.budget import open_ledger, plan_for
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
@@ -20,7 +20,7 @@ from sugarbush.privacy.ledger import Ledger
 _MANY = 128
 
 
-def show_budget(base: Path, params: Params, console: Console) -> None:
+def show_budget(base: Path, params: ProjectSettings, console: Console) -> None:
     """Print the ledger of `privacy.dataset`, its total, and the plan of the next run."""
     ledger, plan = open_ledger(params, base), plan_for(params)
     console.print(f"Ledger of '{ledger.dataset}' ({params.privacy.purpose}): {ledger.path}")

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
-from sugarbush.params import load_params
 from sugarbush.paths import Roots
 from sugarbush.pipeline.labeller import answers_folder
+from sugarbush.pipeline.settings import load_params
 from sugarbush.pipeline.state import state_of
 
 ANSWERS, LABELS = "generator", "labels"

@@ -11,13 +11,16 @@ from rich.console import Console
 from sugarbush.cli.staleness import would_draw
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.params import Params, PromptContent, Provider, Purpose
+from sugarbush.evolution.settings import PromptContent
+from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, find_input
 from sugarbush.pipeline.budget import open_ledger, plan_for
 from sugarbush.pipeline.labeller import open_labeller
 from sugarbush.pipeline.preflight import check_generator, check_model
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages.prepare import prepared, unmatched_attributes
 from sugarbush.pipeline.stages.synthesize_metadata import label_attribute
+from sugarbush.privacy.settings import Purpose
 
 TOY_NOTICE = (
     "           but the simulator writes customer-service texts whatever your own are.\n"
@@ -31,7 +34,7 @@ SLIP_NOTICE = (
 )
 
 
-def generator_is_a_toy(params: Params) -> bool:
+def generator_is_a_toy(params: ProjectSettings) -> bool:
     """Whether one's own data would be imitated by the example's generator."""
     own = params.privacy.purpose is not Purpose.EXAMPLE
     asked = bool(params.evolving) and params.generator.provider is Provider.SIMULATOR
@@ -49,7 +52,7 @@ def goes_in_the_clear(base_url: str) -> bool:
         return True
 
 
-def check(base: Path, params: Params, console: Console) -> None:
+def check(base: Path, params: ProjectSettings, console: Console) -> None:
     """Print one line a thing that is in order. Raises the first error of each that is not."""
     console.print("settings   ok")
     schema = schema_of(base, params)
@@ -93,12 +96,12 @@ def check(base: Path, params: Params, console: Console) -> None:
     )
 
 
-def example_is_made(base: Path, params: Params) -> bool:
+def example_is_made(base: Path, params: ProjectSettings) -> bool:
     """False on a fresh checkout that is set to the example: its first stage makes the corpus."""
     return params.privacy.purpose is not Purpose.EXAMPLE or (base / params.prepare.file).exists()
 
 
-def schema_of(base: Path, params: Params) -> Schema:
+def schema_of(base: Path, params: ProjectSettings) -> Schema:
     """The schema. Raises InputError where it is the example's, which is not made yet."""
     path = find_input(base, params.prepare.schema_)
     if not example_is_made(base, params):
@@ -106,7 +109,7 @@ def schema_of(base: Path, params: Params) -> Schema:
     return load_schema(path)
 
 
-def _prompts(params: Params) -> None:
+def _prompts(params: ProjectSettings) -> None:
     for method in params.evolving:
         prompt = params.evolve.of(method).prompt
         if prompt in {PromptContent.EXAMPLES, PromptContent.BOTH} and not params.prepare.donated:

@@ -9,15 +9,15 @@ from rich.console import Console
 from sugarbush.attributes.draft import draft_schema, schema_yaml
 from sugarbush.data.reading import is_missing, read_rows
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.params import Params
 from sugarbush.paths import Roots, atomic_file, find_input
 from sugarbush.pipeline.encoders import open_encoder
+from sugarbush.pipeline.settings import ProjectSettings
 
 SETTING = "prepare.donated"
 
 
 def draft(
-    base: Path, params: Params, *, subject: str, output: Path, seed: int, console: Console
+    base: Path, params: ProjectSettings, *, subject: str, output: Path, seed: int, console: Console
 ) -> None:
     """Write a drafted schema to `output`, which must not be there yet, and say what is in it.
 
@@ -43,7 +43,7 @@ def draft(
 
 
 def donated_examples(
-    base: Path, params: Params
+    base: Path, params: ProjectSettings
 ) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
     """The donated texts, and the file's other columns but for the id, one entry a text."""
     settings = params.prepare

@@ -14,14 +14,15 @@ from rich.table import Table
 
 from sugarbush.cli.checks import schema_of
 from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
-from sugarbush.params import Method, OpenAiParams, Params, Provider
+from sugarbush.generators.settings import OpenAiSettings, Provider
 from sugarbush.paths import Roots
 from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels, planned_calls
+from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.stages.prepare import prepared, read_donated
 from sugarbush.pipeline.state import state_of
 
 
-def show_estimate(base: Path, params: Params, console: Console) -> None:
+def show_estimate(base: Path, params: ProjectSettings, console: Console) -> None:
     """Print calls and tokens by stage, their cost where the model has a price, and the time that
     the endpoint's rate limits make it take."""
     schema = schema_of(base, params)
@@ -64,7 +65,7 @@ def _dp_record_count(base: Path) -> float | None:
     return float(json.loads(path.read_text())["record_count"]) if path.exists() else None
 
 
-def _candidates(params: Params, method: Method, count: float | None) -> int | None:
+def _candidates(params: ProjectSettings, method: Method, count: float | None) -> int | None:
     evolution = params.evolve.of(method)
     if evolution.candidates is not None or count is None:
         return evolution.candidates
@@ -72,7 +73,7 @@ def _candidates(params: Params, method: Method, count: float | None) -> int | No
     return max(min(wanted, evolution.max_candidates), evolution.variations)
 
 
-def _print(found: Estimate, endpoint: OpenAiParams | None, console: Console) -> None:
+def _print(found: Estimate, endpoint: OpenAiSettings | None, console: Console) -> None:
     """A table of calls; with an endpoint also of tokens, their cost and the least time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
@@ -103,7 +104,7 @@ def _print(found: Estimate, endpoint: OpenAiParams | None, console: Console) -> 
         console.print(f"{endpoint.setting}.{cap} is less: a run would stop there")
 
 
-def _caps_in_the_way(found: Estimate, endpoint: OpenAiParams) -> list[str]:
+def _caps_in_the_way(found: Estimate, endpoint: OpenAiSettings) -> list[str]:
     """The caps that the planned calls alone would pass, whatever is paid already."""
     caps = []
     if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
@@ -113,7 +114,7 @@ def _caps_in_the_way(found: Estimate, endpoint: OpenAiParams) -> list[str]:
     return caps
 
 
-def _print_paid(base: Path, params: Params, console: Console) -> None:
+def _print_paid(base: Path, params: ProjectSettings, console: Console) -> None:
     """What all runs on this dataset have paid; kept answers are not asked for again."""
     paid = read_journal(journal_path(state_of(params, base), params.privacy.dataset))
     for spent in spending_by_batch(paid):

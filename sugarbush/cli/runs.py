@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from sugarbush.errors import ParamsError
-from sugarbush.params import Params, Purpose, load_params
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.settings import ProjectSettings, load_params
 from sugarbush.pipeline.texts import final_folder
+from sugarbush.privacy.settings import Purpose
 
 _DVC_SAYS = (
     "> ",
@@ -88,7 +89,7 @@ def _in_short(line: str) -> str | None:
     return None if not line or line.startswith(_DVC_SAYS) else line
 
 
-def summarise(base: Path, params: Params, console: Console) -> None:
+def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     """Where the results are, and the main figures."""
     roots = Roots(base)
     card = json.loads((roots.published / "release_card.json").read_text())

@@ -13,15 +13,15 @@ from ruamel.yaml.error import YAMLError
 
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
-from sugarbush.params import FILE, Params, parse_params
 from sugarbush.paths import atomic_file
+from sugarbush.pipeline.settings import FILE, ProjectSettings, parse_params
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
     """Settings with their changes: `names` of what is new, `text` for params.yaml."""
 
-    params: Params
+    params: ProjectSettings
     names: tuple[str, ...]
     text: str
 

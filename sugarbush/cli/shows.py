@@ -14,8 +14,8 @@ from rich.text import Text
 from sugarbush.data.schema import load_schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE
-from sugarbush.params import Method, Params, load_params
 from sugarbush.paths import Roots, find_input, require
+from sugarbush.pipeline.settings import Method, ProjectSettings, load_params
 from sugarbush.pipeline.texts import final_folder
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
@@ -69,7 +69,7 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
 
 
-def _metadata(base: Path, params: Params, rows: int, console: Console) -> None:
+def _metadata(base: Path, params: ProjectSettings, rows: int, console: Console) -> None:
     folder = require(Roots(base).released / "metadata", left_by="synthesize_metadata")
     schema = load_schema(find_input(base, params.prepare.schema_))
     path = folder / "rows.parquet"

@@ -7,13 +7,13 @@ from pathlib import Path
 import networkx as nx
 
 from sugarbush.errors import FailureError
-from sugarbush.params import FILE, Params, load_params
+from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 from sugarbush.pipeline.stages import fingerprint
 
 _SPENDING = ("synthesize_metadata", "evolve@", "finetune")
 
 
-def would_draw(base: Path, params: Params) -> bool:
+def would_draw(base: Path, params: ProjectSettings) -> bool:
     """Whether a run would start a stage that spends. It may still find its draws finished.
 
     Stamps the user's files first, as every run does, so that a changed corpus is noticed. Settings

@@ -13,8 +13,8 @@ import pandas as pd
 from sugarbush.data.private_store import RAW
 from sugarbush.data.reading import Row, is_missing
 from sugarbush.data.schema import Schema
+from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.errors import InputError
-from sugarbush.params import BadRows, PrepareParams
 
 _SHOWN_ROWS = 5
 
@@ -39,7 +39,7 @@ def columns_of(schema: Schema) -> dict[str, str]:
 
 
 def usable(
-    rows: Sequence[Row], params: PrepareParams, schema: Schema, *, source: str, setting: str
+    rows: Sequence[Row], params: PrepareSettings, schema: Schema, *, source: str, setting: str
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
     """The rows that hold a text, and an id and a person where they are asked for, in order; and a
     tally of those that do not. Whether a row is used depends on that row alone.
@@ -72,7 +72,7 @@ def usable(
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _problem(row: Row, params: PrepareParams) -> str | None:
+def _problem(row: Row, params: PrepareSettings) -> str | None:
     cell = row.fields.get(params.text_column)
     if is_missing(cell):
         return f"has no text in column '{params.text_column}'"
@@ -85,7 +85,7 @@ def _problem(row: Row, params: PrepareParams) -> str | None:
     return _problem_of_text(cell, params)
 
 
-def _problem_of_text(text: str, params: PrepareParams) -> str | None:
+def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
     if not text.strip():
         return "the text is empty"
     if "\0" in text:
@@ -105,7 +105,7 @@ def _rows(numbers: Sequence[int]) -> str:
     return f"row{'s' if len(numbers) > 1 else ''} {shown}{more}"
 
 
-def _id_of(row: Row, params: PrepareParams, text: str) -> str:
+def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
     if params.id_column is None:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
     return str(row.fields[params.id_column])

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.embedding.cache import EmbeddingCache
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.params import EmbeddingParams
 
 BUNDLED = "bundled"
 
@@ -36,7 +36,7 @@ _TEXTS_PER_WRITE = 512
 class Encoder:
     """The encoder that the settings name; loads its model when it first has to embed."""
 
-    def __init__(self, params: EmbeddingParams, *, cache: EmbeddingCache | None) -> None:
+    def __init__(self, params: EmbeddingSettings, *, cache: EmbeddingCache | None) -> None:
         self._params = params
         self._cache = cache
 

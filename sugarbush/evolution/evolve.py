@@ -31,10 +31,10 @@ from sugarbush.evolution.selection import (
     select_within_label,
     threshold,
 )
+from sugarbush.evolution.settings import EvolutionSettings, FinalSet, Selection
 from sugarbush.evolution.variation import variation_requests, with_variations
 from sugarbush.evolution.voting import nearest, nearest_within_label
 from sugarbush.generators.interface import Answer, Generator, Problem, Request, Usage, usage_of
-from sugarbush.params import EvolutionParams, FinalSet, Selection
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import DiscreteGaussian, Event, NonPrivate
 from sugarbush.privacy.ledger import Ledger
@@ -139,7 +139,7 @@ def evolve(
     first: Population,
     *,
     ledger_ids: tuple[str, ...],
-    params: EvolutionParams,
+    params: EvolutionSettings,
     schema: Schema,
     writer: Writer,
     encode: Encode,
@@ -215,7 +215,7 @@ def evolve(
     return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=ids)
 
 
-def _refuse_early(voting: VotingSession, params: EvolutionParams, draws: ResultStore) -> None:
+def _refuse_early(voting: VotingSession, params: EvolutionSettings, draws: ResultStore) -> None:
     """Refuse a run that could not be finished before it pays for anything."""
     numbers = range(1, params.rounds + 1)
     missing = sum(draws.finished(f"votes-{number:03d}") is None for number in numbers)
@@ -234,7 +234,7 @@ def _varied(
     name: str,
     *,
     ids: tuple[str, ...],
-    params: EvolutionParams,
+    params: EvolutionSettings,
     schema: Schema,
     writer: Writer,
     draws: ResultStore,
@@ -266,7 +266,7 @@ def _voted(
     population: Population,
     number: int,
     *,
-    params: EvolutionParams,
+    params: EvolutionSettings,
     encode: Encode,
     voting: VotingSession,
     draws: ResultStore,
@@ -371,7 +371,7 @@ def _selected(
     population: Population,
     quota: dict[int, int],
     *,
-    params: EvolutionParams,
+    params: EvolutionSettings,
     encode: Encode,
     stddev: float,
     rng: Rng,
@@ -389,7 +389,7 @@ def _final_set(
     survivors: Population,
     rounds: Sequence[Round],
     *,
-    params: EvolutionParams,
+    params: EvolutionSettings,
     encode: Encode,
     seed: int,
 ) -> Population:
@@ -411,7 +411,7 @@ def _expanded(
     survivors: Population,
     *,
     ids: tuple[str, ...],
-    params: EvolutionParams,
+    params: EvolutionSettings,
     schema: Schema,
     writer: Writer,
     draws: ResultStore,

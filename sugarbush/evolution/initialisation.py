@@ -17,8 +17,8 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
 from sugarbush.evolution.selection import apportion
+from sugarbush.evolution.settings import EvolutionSettings, FirstLength, PromptContent
 from sugarbush.generators.interface import Answer, RandomRequest
-from sugarbush.params import EvolutionParams, FirstLength, PromptContent
 from sugarbush.randomness import Rng, public_rng, seed_of
 
 ChooseExamples = Callable[[NDArray[np.int64], int], NDArray[np.int64]]
@@ -40,7 +40,7 @@ class Targets:
     labels: NDArray[np.int64]
 
 
-def candidate_count(params: EvolutionParams, *, record_count: float | None) -> int:
+def candidate_count(params: EvolutionSettings, *, record_count: float | None) -> int:
     """How many candidates each vote is taken on, from a setting or the *DP* record count.
 
     Raises ParamsError when the count must come from the data and no mechanism has released it.
@@ -91,7 +91,7 @@ def first_requests(
     targets: Targets,
     *,
     schema: Schema,
-    params: EvolutionParams,
+    params: EvolutionSettings,
     length: FirstLength,
     donated: Donated | None,
     choose: ChooseExamples,
@@ -139,7 +139,7 @@ def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Populatio
     )
 
 
-def _shows_metadata(params: EvolutionParams) -> bool:
+def _shows_metadata(params: EvolutionSettings) -> bool:
     return params.by_label or params.prompt in {PromptContent.METADATA, PromptContent.BOTH}
 
 

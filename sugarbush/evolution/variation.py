@@ -9,8 +9,8 @@ import numpy as np
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.contrast import NO_CONTRAST, Contrast
 from sugarbush.evolution.population import Population
+from sugarbush.evolution.settings import EvolutionSettings
 from sugarbush.generators.interface import Answer, VariationRequest
-from sugarbush.params import EvolutionParams
 from sugarbush.randomness import public_rng, seed_of
 
 
@@ -18,7 +18,7 @@ def variation_requests(
     parents: Population,
     *,
     schema: Schema,
-    params: EvolutionParams,
+    params: EvolutionSettings,
     round_: int,
     seed: int,
     contrast: Mapping[int, Contrast] | None = None,
@@ -55,7 +55,7 @@ def with_variations(
     parents: Population,
     answers: tuple[Answer, ...],
     *,
-    params: EvolutionParams,
+    params: EvolutionSettings,
     round_: int,
     next_id: int,
 ) -> Population:

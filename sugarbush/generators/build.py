@@ -7,10 +7,12 @@ from pathlib import Path
 
 from sugarbush.errors import InvariantError
 from sugarbush.generators.interface import Generator
-from sugarbush.params import GeneratorParams, Provider
+from sugarbush.generators.settings import GeneratorSettings, Provider
 
 
-def build_generator(params: GeneratorParams, *, state: Path, account: str, stage: str) -> Generator:
+def build_generator(
+    params: GeneratorSettings, *, state: Path, account: str, stage: str
+) -> Generator:
     """The generator of `params.provider`, ready to be asked; `pool` needs texts and is not built.
 
     `state` is the folder that holds the answers of `openai` and `huggingface`; `account` is whose

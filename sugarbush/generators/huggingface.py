@@ -33,7 +33,7 @@ from sugarbush.generators.local_batch import Row, pack, write_batch
 from sugarbush.generators.local_model import LocalModel, load_model
 from sugarbush.generators.progress import progress
 from sugarbush.generators.prompts import SEPARATOR, continuation, render
-from sugarbush.params import HuggingFaceParams
+from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
 
@@ -63,7 +63,7 @@ class HuggingFaceGenerator:
     """The `huggingface` provider. Answers are kept in the folder `state`."""
 
     def __init__(
-        self, params: HuggingFaceParams, *, seed: int, state: Path, say: Callable[[str], None]
+        self, params: HuggingFaceSettings, *, seed: int, state: Path, say: Callable[[str], None]
     ) -> None:
         self._params, self._seed, self._state, self._say = params, seed, state, say
 

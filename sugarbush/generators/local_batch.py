@@ -27,7 +27,7 @@ from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.local_model import LocalModel
 from sugarbush.generators.prompts import SEPARATOR
 from sugarbush.generators.sampling import pick_tokens
-from sugarbush.params import HuggingFaceParams
+from sugarbush.generators.settings import HuggingFaceSettings
 
 # The separator is looked for in the text of so many last tokens; it has at most five.
 _TAIL_TOKENS = 6
@@ -42,7 +42,7 @@ class Row:
 
 
 def write_batch(
-    local: LocalModel, rows: Sequence[Row], params: HuggingFaceParams
+    local: LocalModel, rows: Sequence[Row], params: HuggingFaceSettings
 ) -> list[Completion]:
     """What the model writes after each of the prompts, as it comes.
 
@@ -106,7 +106,7 @@ def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tens
 class _Sampler(LogitsProcessor):
     """Leaves each row one token, drawn with the row's own uniform for this step."""
 
-    def __init__(self, width: int, uniforms: Tensor, params: HuggingFaceParams) -> None:
+    def __init__(self, width: int, uniforms: Tensor, params: HuggingFaceSettings) -> None:
         self._width, self._uniforms, self._params = width, uniforms, params
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import GeneratorError, InvariantError
 from sugarbush.generators.interface import Answer, Problem, Request, VariationRequest
-from sugarbush.params import PoolParams
+from sugarbush.generators.settings import PoolSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
@@ -61,7 +61,7 @@ class PoolGenerator:
         texts: Sequence[str],
         embeddings: NDArray[np.float32],
         *,
-        params: PoolParams,
+        params: PoolSettings,
         seed: int,
         embed: Embed,
     ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sugarbush.data.reading import read_rows
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.params import PoolSource
+from sugarbush.generators.settings import PoolSource
 from sugarbush.paths import find_input
 from sugarbush.randomness import hash_share
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.evolution.population import NO_CODE, Population, load_population
 from sugarbush.generators.interface import Usage
-from sugarbush.params import FILE, Params, load_params
 from sugarbush.paths import Roots, find_input, require
+from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class Project:
     base: Path
 
     @cached_property
-    def params(self) -> Params:
+    def params(self) -> ProjectSettings:
         return load_params(self.base / FILE)
 
     @cached_property

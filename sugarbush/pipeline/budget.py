@@ -8,7 +8,8 @@ from pathlib import Path
 
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.params import Method, Params, Selection
+from sugarbush.evolution.settings import Selection
+from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.ledger import Ledger
@@ -27,7 +28,7 @@ def votes_of(method: Method) -> str:
     return _VOTES + method.value
 
 
-def record_l2_sensitivity(params: Params, method: Method) -> int:
+def record_l2_sensitivity(params: ProjectSettings, method: Method) -> int:
     """By how much a record moves what a round of the method counts, in L2: the unit of its votes.
 
     One vote is 1; scores are whole numbers of that norm (`sugarbush.evolution.kernel_scores`).
@@ -36,7 +37,7 @@ def record_l2_sensitivity(params: Params, method: Method) -> int:
     return RESOLUTION if herded else 1
 
 
-def plan_for(params: Params) -> BudgetPlan:
+def plan_for(params: ProjectSettings) -> BudgetPlan:
     """Every mechanism of the run with its share, fixed before the first draw.
 
     The metadata share goes to AIM, to augpe's label counts, or in equal parts to both; the
@@ -69,7 +70,7 @@ def plan_for(params: Params) -> BudgetPlan:
     )
 
 
-def _refuse_hopeless(params: Params, parts: Sequence[BudgetRequest]) -> None:
+def _refuse_hopeless(params: ProjectSettings, parts: Sequence[BudgetRequest]) -> None:
     """Before any distribution is computed: for very many rounds that alone would take minutes."""
     mu = mu_of(epsilon=params.privacy.epsilon, delta=params.privacy.delta)
     for part in parts:
@@ -82,7 +83,7 @@ def _refuse_hopeless(params: Params, parts: Sequence[BudgetRequest]) -> None:
             )
 
 
-def _settings_of(part: BudgetRequest, params: Params) -> str:
+def _settings_of(part: BudgetRequest, params: ProjectSettings) -> str:
     """The settings that the noise of a part of several counts follows from."""
     privacy, method = params.privacy, part.name.removeprefix(_VOTES)
     rounds = [] if part.name == LABELS else [f"evolve.{method}.rounds={part.draws}"]
@@ -91,7 +92,7 @@ def _settings_of(part: BudgetRequest, params: Params) -> str:
     return " with ".join([*rounds, *person, f"privacy.epsilon={privacy.epsilon:g}"])
 
 
-def open_ledger(params: Params, base: Path) -> Ledger:
+def open_ledger(params: ProjectSettings, base: Path) -> Ledger:
     """The ledger of `privacy.dataset`. A benchmark's is its own."""
     return Ledger(
         state_of(params, base),
@@ -105,7 +106,11 @@ def open_ledger(params: Params, base: Path) -> Ledger:
 
 
 def refuse_beyond_cap(
-    params: Params, base: Path, *, finished: Collection[str], dataset_fingerprint: tuple[str, ...]
+    params: ProjectSettings,
+    base: Path,
+    *,
+    finished: Collection[str],
+    dataset_fingerprint: tuple[str, ...],
 ) -> None:
     """Raise BudgetExceededError unless the cap carries the whole plan but for the parts `finished`.
 
@@ -116,7 +121,7 @@ def refuse_beyond_cap(
     open_ledger(params, base).check(waiting, dataset_fingerprint=dataset_fingerprint)
 
 
-def open_uncapped_ledger(params: Params, base: Path, *, kind: str) -> Ledger:
+def open_uncapped_ledger(params: ProjectSettings, base: Path, *, kind: str) -> Ledger:
     """Where what has no DP epsilon is noted: beside the DP ledgers, and never added to them."""
     return Ledger(
         state_of(params, base),
@@ -128,6 +133,6 @@ def open_uncapped_ledger(params: Params, base: Path, *, kind: str) -> Ledger:
     )
 
 
-def result_store_name(params: Params) -> str:
+def result_store_name(params: ProjectSettings) -> str:
     """The folder of a dataset's finished draws: a benchmark's and a release's are not the same."""
     return f"{params.privacy.purpose}-{params.privacy.dataset}"

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TextIO
 
 from sugarbush.errors import StorageError, SugarbushError
-from sugarbush.params import Method, Params, load_params
 from sugarbush.paths import Roots, checkout_root, make_private
 from sugarbush.pipeline.forced import runs_from_queue
+from sugarbush.pipeline.settings import Method, ProjectSettings, load_params
 
 QUIET_VARIABLE = "SUGARBUSH_QUIET_ERRORS"
 LOG = "errors.log"
@@ -36,13 +36,13 @@ _INTERRUPTED = 130
 _DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-def main(name: str, run: Callable[[Path, Params], None]) -> None:
+def main(name: str, run: Callable[[Path, ProjectSettings], None]) -> None:
     """Run a stage in the current folder; exit 1 or 2 with one message when it fails."""
     argparse.ArgumentParser(prog=f"python -m tasks.{name}").parse_args()
     run_with_error_report(name, lambda base: run(base, load_params()))
 
 
-def main_of_method(name: str, run: Callable[[Path, Params, Method], None]) -> None:
+def main_of_method(name: str, run: Callable[[Path, ProjectSettings, Method], None]) -> None:
     """Run one method's part of a stage in the current folder."""
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
     parser.add_argument("--method", required=True, type=Method, choices=list(Method))

@@ -12,18 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sugarbush.attributes.label_prompts import label_prompt
+from sugarbush.attributes.settings import LabelsSettings
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.evolution.settings import EvolutionSettings, PromptContent
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
 from sugarbush.generators.openai.cost import cost_of, likely_prompt_tokens, most_prompt_tokens
 from sugarbush.generators.prompts import render
-from sugarbush.params import (
-    EvolutionParams,
-    LabelsParams,
-    Method,
-    OpenAiParams,
-    Params,
-    PromptContent,
-)
+from sugarbush.generators.settings import OpenAiSettings
+from sugarbush.pipeline.settings import Method, ProjectSettings
 
 # English prose in the vocabularies of current models takes 1.2 to 1.4 tokens a word.
 _TOKENS_PER_WORD = 1.35
@@ -68,7 +64,7 @@ class Estimate:
 
 
 def planned_calls(
-    params: Params,
+    params: ProjectSettings,
     method: Method,
     *,
     schema: Schema,
@@ -113,12 +109,12 @@ def planned_calls(
     )
 
 
-def estimate(planned: Iterable[Planned], params: OpenAiParams) -> Estimate:
+def estimate(planned: Iterable[Planned], params: OpenAiSettings) -> Estimate:
     """What the planned calls would take at the endpoint, the model and the prices of `params`."""
     return _total(tuple(_line(batch, params) for batch in planned), params)
 
 
-def _total(lines: tuple[Line, ...], params: OpenAiParams) -> Estimate:
+def _total(lines: tuple[Line, ...], params: OpenAiSettings) -> Estimate:
     price = params.prices.get(params.model)
     calls = sum(line.calls for line in lines)
     prompt = sum(line.prompt_tokens for line in lines)
@@ -140,7 +136,7 @@ def _total(lines: tuple[Line, ...], params: OpenAiParams) -> Estimate:
 
 
 def estimate_labels(
-    texts: Iterable[str], attributes: Sequence[Attribute], params: LabelsParams
+    texts: Iterable[str], attributes: Sequence[Attribute], params: LabelsSettings
 ) -> Estimate:
     """What one question a text would take; the number of texts is private, and so is this."""
     room = params.context_tokens - params.max_tokens
@@ -159,7 +155,7 @@ def estimate_labels(
     return _total((line,), params)
 
 
-def _line(batch: Planned, params: OpenAiParams) -> Line:
+def _line(batch: Planned, params: OpenAiSettings) -> Line:
     messages = render(
         batch.request, context_tokens=params.context_tokens, max_tokens=params.max_tokens
     )
@@ -177,14 +173,14 @@ def _line(batch: Planned, params: OpenAiParams) -> Line:
     )
 
 
-def _attributes(evolution: EvolutionParams, schema: Schema) -> tuple[tuple[str, str], ...]:
+def _attributes(evolution: EvolutionSettings, schema: Schema) -> tuple[tuple[str, str], ...]:
     shown = evolution.by_label or evolution.prompt in {PromptContent.METADATA, PromptContent.BOTH}
     if not shown:
         return ()
     return tuple((a.name, max(a.domain, key=len)) for a in schema.attributes)
 
 
-def _examples(evolution: EvolutionParams, donated: Sequence[str]) -> tuple[str, ...]:
+def _examples(evolution: EvolutionSettings, donated: Sequence[str]) -> tuple[str, ...]:
     if evolution.prompt not in {PromptContent.EXAMPLES, PromptContent.BOTH}:
         return ()
     return tuple(sorted(donated, key=len, reverse=True)[: evolution.examples])

@@ -27,9 +27,9 @@ from sugarbush.evaluation.evaluate import (
     evaluate_texts,
 )
 from sugarbush.evaluation.features import LatentSpace, latent_space
-from sugarbush.params import Params
 from sugarbush.paths import Roots
 from sugarbush.pipeline.encoders import open_encoder
+from sugarbush.pipeline.settings import ProjectSettings
 
 ENCODER, LATENT, SECOND = "encoder", "tf-idf", "second encoder"
 
@@ -45,7 +45,7 @@ class Encoders:
 
 
 @contextmanager
-def open_encoders(params: Params, roots: Roots, *, private: bool) -> Iterator[Encoders]:
+def open_encoders(params: ProjectSettings, roots: Roots, *, private: bool) -> Iterator[Encoders]:
     """Both encoders, with the caches that belong to what they encode."""
     name = params.evaluate.second_encoder
     with open_encoder(params, roots, private=private) as main:
@@ -66,7 +66,7 @@ class Reader:
     attributes: Mapping[str, AttributeReader]
     zero_shot: Mapping[str, ZeroShotReader]
     schema: Schema
-    params: Params
+    params: ProjectSettings
 
     def read(self, texts: Sequence[str], *, by: Encoders) -> Sample:
         """Codes by the same extractor for real and synthetic texts: a given column, and what an
@@ -92,7 +92,7 @@ def train_readers(
     schema: Schema,
     embed: Embed,
     zero_shot: Mapping[str, ZeroShotReader],
-    params: Params,
+    params: ProjectSettings,
 ) -> Reader:
     """The second feature space and a classifier for each attribute that the schema cannot read.
 

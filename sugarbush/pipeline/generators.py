@@ -8,11 +8,14 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.evolve import Writer
 from sugarbush.generators.build import build_generator
 from sugarbush.generators.interface import Generator
-from sugarbush.params import Params, Provider
+from sugarbush.generators.settings import Provider
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.state import state_of
 
 
-def open_generator(params: Params, base: Path, encoder: Encoder, *, stage: str) -> Generator:
+def open_generator(
+    params: ProjectSettings, base: Path, encoder: Encoder, *, stage: str
+) -> Generator:
     """The generator of `generator.provider`. `encoder` is for public text alone; `stage` is what
     the journal of paid calls files them under."""
     settings = params.generator
@@ -33,7 +36,7 @@ def open_generator(params: Params, base: Path, encoder: Encoder, *, stage: str) 
     )
 
 
-def open_writer(params: Params, base: Path, encoder: Encoder, *, stage: str) -> Writer:
+def open_writer(params: ProjectSettings, base: Path, encoder: Encoder, *, stage: str) -> Writer:
     """The generator with what is borne of unusable answers."""
     return Writer(
         generator=open_generator(params, base, encoder, stage=stage),

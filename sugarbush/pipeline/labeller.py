@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sugarbush.data.schema import Schema
-from sugarbush.params import Params
 from sugarbush.paths import Roots, checkout_root, make_private
+from sugarbush.pipeline.settings import ProjectSettings
 
 if TYPE_CHECKING:
     from sugarbush.attributes.llm_labels import Labeller
@@ -21,7 +21,7 @@ def answers_folder(roots: Roots) -> Path:
     return Roots(checkout_root(roots.base)).private / "labels"
 
 
-def open_labeller(params: Params, roots: Roots, schema: Schema) -> Labeller | None:
+def open_labeller(params: ProjectSettings, roots: Roots, schema: Schema) -> Labeller | None:
     """The endpoint of `extract_metadata.llm`, None where no attribute is asked of it.
 
     Its answers are kept under data/private. Raises ParamsError unless it is trusted.

@@ -9,17 +9,19 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.generators.build import build_generator
 from sugarbush.generators.interface import Request
-from sugarbush.params import TINY, GeneratorParams, Params, Provider
+from sugarbush.generators.settings import GeneratorSettings, Provider
 from sugarbush.pipeline.estimate import planned_calls
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages.prepare import read_donated
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.data_types import Released
+from sugarbush.training.dpsgd.settings import TINY
 
 # Of English prose, in the largest vocabularies; other languages and smaller ones take more.
 _LEAST_TOKENS_PER_WORD = 1.2
 
 
-def preflight(params: Params, base: Path, schema: Schema) -> None:
+def preflight(params: ProjectSettings, base: Path, schema: Schema) -> None:
     """See that whatever will write the texts is there."""
     if params.evolving:
         check_generator(params, base, schema)
@@ -31,7 +33,7 @@ def preflight(params: Params, base: Path, schema: Schema) -> None:
         check_start(params.crt)
 
 
-def check_generator(params: Params, base: Path, schema: Schema) -> None:
+def check_generator(params: ProjectSettings, base: Path, schema: Schema) -> None:
     """See that the generator can write with these settings; an endpoint is paid one call at most.
 
     Raises ParamsError, InputError or GeneratorError saying what to change.
@@ -53,7 +55,7 @@ def check_generator(params: Params, base: Path, schema: Schema) -> None:
         probe(Released(planned))
 
 
-def _refuse_cut_answers(settings: GeneratorParams, planned: tuple[Request, ...]) -> None:
+def _refuse_cut_answers(settings: GeneratorSettings, planned: tuple[Request, ...]) -> None:
     """Raises ParamsError where every answer of the asked length would be cut off, and paid for."""
     limits = {
         Provider.OPENAI: settings.openai.max_tokens,
@@ -71,7 +73,7 @@ def _refuse_cut_answers(settings: GeneratorParams, planned: tuple[Request, ...])
 
 
 def _longest_requests(
-    params: Params, schema: Schema, donated: tuple[str, ...]
+    params: ProjectSettings, schema: Schema, donated: tuple[str, ...]
 ) -> tuple[Request, ...]:
     """One of each batch, as long as settings, schema and donated examples can make it."""
     return tuple(
@@ -81,7 +83,7 @@ def _longest_requests(
     )
 
 
-def check_model(params: Params, schema: Schema) -> None:
+def check_model(params: ProjectSettings, schema: Schema) -> None:
     """See that what fine-tuning starts from can be loaded and has a clipping rule for all of it,
     and that there is room for a text after the codes.
 

@@ -7,13 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from sugarbush.params import Params, Purpose
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.settings import Purpose
 
 FILE = "release.json"
 
 
 def write_release(
-    folder: Path, *, stage: str, params: Params, ledger_ids: tuple[str, ...], run: str
+    folder: Path, *, stage: str, params: ProjectSettings, ledger_ids: tuple[str, ...], run: str
 ) -> None:
     """Write release.json: who drew it, under which promise, and what paid for it."""
     fields = {

@@ -10,9 +10,9 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-from sugarbush.params import Method, Params, load_params
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline.settings import Method, ProjectSettings, load_params
 
 FOLDERS = {
     "pretrain": Path("public", "pretrained"),
@@ -23,7 +23,7 @@ FOLDERS = {
 }
 
 
-def run(base: Path, params: Params, name: str) -> None:
+def run(base: Path, params: ProjectSettings, name: str) -> None:
     """Run a stage, or leave a note in its folder."""
     if is_needed(params, name):
         import_module(f"sugarbush.pipeline.stages.{name}").run(base, params)
@@ -31,7 +31,7 @@ def run(base: Path, params: Params, name: str) -> None:
         write_skip_marker(base / "data" / FOLDERS[name])
 
 
-def is_needed(params: Params, name: str) -> bool:
+def is_needed(params: ProjectSettings, name: str) -> bool:
     """Whether a chosen method needs the stage."""
     match name:
         case "pretrain":

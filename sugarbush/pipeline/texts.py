@@ -9,8 +9,8 @@ import pandas as pd
 
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.population import NO_CODE, Population, save_population
-from sugarbush.params import Method
 from sugarbush.paths import Roots, require
+from sugarbush.pipeline.settings import Method
 
 
 def final_folder(roots: Roots, method: Method) -> Path:

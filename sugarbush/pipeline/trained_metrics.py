@@ -11,13 +11,13 @@ from sugarbush.evaluation.evaluate import FINAL, Figure, Sample
 from sugarbush.evaluation.fine_tuned import PUBLISHED as FINE_TUNING
 from sugarbush.evaluation.next_token import PUBLISHED as DECODING
 from sugarbush.evaluation.next_token import Decoder
+from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evaluation.trained import fine_tuned_figures, next_token_figures
-from sugarbush.params import EvaluateParams
 from sugarbush.pipeline.evaluator import Evaluator
 
 
 def trained_figures(
-    evaluator: Evaluator, sample: Sample, *, method: str, params: EvaluateParams
+    evaluator: Evaluator, sample: Sample, *, method: str, params: EvaluateSettings
 ) -> tuple[Figure, ...]:
     """What models learn from `sample`, whose codes are those that its texts came with."""
     figures: tuple[Figure, ...] = ()
@@ -29,7 +29,7 @@ def trained_figures(
 
 
 def _next_token(
-    evaluator: Evaluator, sample: Sample, *, method: str, params: EvaluateParams
+    evaluator: Evaluator, sample: Sample, *, method: str, params: EvaluateSettings
 ) -> tuple[Figure, ...]:
     own = params.next_token
     return next_token_figures(
@@ -42,7 +42,7 @@ def _next_token(
 
 
 def _fine_tuned(
-    evaluator: Evaluator, sample: Sample, *, method: str, params: EvaluateParams
+    evaluator: Evaluator, sample: Sample, *, method: str, params: EvaluateSettings
 ) -> tuple[Figure, ...]:
     own, names = params.fine_tuned, list(evaluator.domain)
     chosen = [names.index(name) for name in own.attributes or names]

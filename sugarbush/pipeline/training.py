@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 
-from sugarbush.params import Params
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.budget import TRAINING, plan_for
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, Subsampling, with_subsampling
 from sugarbush.training.dpsgd.sampling import Schedule, make_schedule
 
 
-def schedule_of(params: Params, roots: Roots) -> Schedule:
+def schedule_of(params: ProjectSettings, roots: Roots) -> Schedule:
     """Rate and steps, from `finetune.<preset>.records` or else the DP record count.
 
     Units are reckoned as few as they can be: the count over `privacy.records_per_user`. Where most
@@ -30,7 +30,7 @@ def schedule_of(params: Params, roots: Roots) -> Schedule:
     return make_schedule(batch_size=settings.batch_size, epochs=settings.epochs, unit_count=count)
 
 
-def full_plan(params: Params, roots: Roots) -> BudgetPlan:
+def full_plan(params: ProjectSettings, roots: Roots) -> BudgetPlan:
     """The plan of the run with its training's noise; repeatable steps are paid for like others."""
     plan = plan_for(params)
     if not plan.holds(TRAINING):

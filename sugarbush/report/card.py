@@ -13,7 +13,6 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
-from sugarbush.params import Purpose
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import (
     DiscreteGaussian,
@@ -23,6 +22,7 @@ from sugarbush.privacy.events import (
     PoissonGaussian,
 )
 from sugarbush.privacy.ledger import Entry
+from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import ADJACENCY, Unit
 from sugarbush.report.model import Release
 

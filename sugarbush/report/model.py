@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.generators.interface import Usage
-from sugarbush.params import Purpose
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.ledger import Entry
+from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 
 FINAL = -1  # the round of the final set

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import assert_never
 
-from sugarbush.params import Engine, SynthesizeMetadataParams
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.ledger import Ledger
@@ -15,6 +14,7 @@ from sugarbush.tables.aim import aim
 from sugarbush.tables.baselines import independent, mst
 from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
 from sugarbush.tables.synthesis import Synthesis, draw_rows
 
@@ -28,7 +28,7 @@ def synthesize(
     schema_domain: Mapping[str, int],
     *,
     mu: float,
-    params: SynthesizeMetadataParams,
+    params: SynthesizeMetadataSettings,
     ledger: Ledger,
     stage: str,
     run: str,
@@ -63,7 +63,7 @@ def synthesize(
     )
 
 
-def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataParams) -> Synthesis:
+def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataSettings) -> Synthesis:
     """What the engine of the settings makes of the curator's answers."""
     match params.engine:
         case Engine.SUGARBUSH:

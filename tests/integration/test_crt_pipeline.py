@@ -17,10 +17,10 @@ import pandas as pd
 import pytest
 
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.params import Method, Params, load_params
 from sugarbush.paths import Roots
 from sugarbush.pipeline import skipping as where_needed
 from sugarbush.pipeline.budget import open_uncapped_ledger
+from sugarbush.pipeline.settings import Method, ProjectSettings, load_params
 from sugarbush.pipeline.stages.crt import known_sentences, measured_recall, mechanism_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
@@ -129,7 +129,7 @@ def test_it_starts_from_an_lstm_or_from_a_model_that_is_named(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     given = load_params(checkout / "params.yaml")
 
-    def starting_from(model: str, **changes: Any) -> Params:
+    def starting_from(model: str, **changes: Any) -> ProjectSettings:
         return given.model_copy(
             update={"crt": given.crt.model_copy(update={"model": model, **changes})}
         )

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 from sugarbush.errors import ParamsError
-from sugarbush.params import Method, load_params
 from sugarbush.pipeline import skipping as where_needed
 from sugarbush.pipeline.budget import open_uncapped_ledger
+from sugarbush.pipeline.settings import Method, load_params
 from sugarbush.privacy.events import NonPrivate
 from tests.integration.project import SMALL_EVOLUTION, Project, make_project
 from tests.settings import params

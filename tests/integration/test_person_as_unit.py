@@ -15,9 +15,9 @@ import torch
 
 from sugarbush.data.schema import load_schema
 from sugarbush.errors import LedgerError
-from sugarbush.params import Method, load_params
 from sugarbush.paths import Roots
 from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.settings import Method, load_params
 from sugarbush.pipeline.stages.finetune import load_start, units_of
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian

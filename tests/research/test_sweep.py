@@ -11,7 +11,7 @@ import yaml
 from research.sweep_points import Kind, Sweep, kind_of, load_fields, load_sweep, points
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
-from sugarbush.params import parse_params
+from sugarbush.pipeline.settings import parse_params
 from tests.settings import ROOT, settings
 
 PUBLIC: dict[str, Any] = {

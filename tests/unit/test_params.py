@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sugarbush.errors import ParamsError
-from sugarbush.params import load_params, parse_params
+from sugarbush.pipeline.settings import load_params, parse_params
 from tests.settings import settings
 
 ROOT = Path(__file__).parents[2]

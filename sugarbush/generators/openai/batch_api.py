@@ -36,7 +36,7 @@ from sugarbush.generators.openai.failures import (
     wait_s,
     worth_retrying,
 )
-from sugarbush.params import OpenAiParams
+from sugarbush.generators.settings import OpenAiSettings
 from sugarbush.paths import atomic_file, make_owner_only
 
 FOLDER = "batches"
@@ -71,7 +71,7 @@ async def ask_in_batches(
     calls: Sequence[Call],
     *,
     client: openai.AsyncOpenAI,
-    params: OpenAiParams,
+    params: OpenAiSettings,
     meter: Meter,
     known: Callable[[str], bool],
     receive: Receive,
@@ -110,7 +110,7 @@ class _Desk:
         self,
         client: openai.AsyncOpenAI,
         *,
-        params: OpenAiParams,
+        params: OpenAiSettings,
         meter: Meter,
         receive: Receive,
         folder: Path,
@@ -289,7 +289,7 @@ def _of_another_run(key: str) -> Call:
     return Call(key=key, messages=(), seed=0, worst_cost=0.0)
 
 
-def _line(call: Call, params: OpenAiParams) -> bytes:
+def _line(call: Call, params: OpenAiSettings) -> bytes:
     fields = {
         "custom_id": call.key,
         "method": "POST",

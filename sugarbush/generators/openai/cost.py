@@ -20,7 +20,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import GeneratorError, StorageError
-from sugarbush.params import CallMode, OpenAiParams, Price
+from sugarbush.generators.settings import CallMode, OpenAiSettings, Price
 from sugarbush.paths import make_owner_only
 
 FOLDER = "usage"
@@ -119,7 +119,7 @@ class Meter:
     endpoint bills for an answer that never arrived is not known here.
     """
 
-    def __init__(self, state: Path, *, account: str, stage: str, params: OpenAiParams) -> None:
+    def __init__(self, state: Path, *, account: str, stage: str, params: OpenAiSettings) -> None:
         self.account = account
         self._stage = stage
         self._params = params

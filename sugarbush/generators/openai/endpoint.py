@@ -22,6 +22,7 @@ from aiolimiter import AsyncLimiter
 from openai.types.chat import ChatCompletion
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
+from sugarbush.attributes.settings import LabelsSettings
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.cost import likely_prompt_tokens
@@ -35,7 +36,7 @@ from sugarbush.generators.openai.failures import (
     worth_retrying,
 )
 from sugarbush.generators.prompts import Message
-from sugarbush.params import LabelsParams, OpenAiParams
+from sugarbush.generators.settings import OpenAiSettings
 
 # A bucket of this length lets no burst through that a per-minute limit of the endpoint would see.
 _BURST_S = 2.0
@@ -60,7 +61,7 @@ class Call:
     response_format: dict[str, Any] | None = None
 
 
-def read_key(params: OpenAiParams) -> str:
+def read_key(params: OpenAiSettings) -> str:
     """The key from the environment. Raises ParamsError naming the variable, never its value."""
     if params.key_variable is None:
         return "none"
@@ -77,13 +78,13 @@ def read_key(params: OpenAiParams) -> str:
 
 
 @asynccontextmanager
-async def open_client(params: OpenAiParams) -> AsyncIterator[openai.AsyncOpenAI]:
+async def open_client(params: OpenAiSettings) -> AsyncIterator[openai.AsyncOpenAI]:
     """The official client, without its own retries.
 
     A proxy that the environment names can read what goes to an http address. Nobody has declared
     it trusted, so that private texts are not sent by way of it.
     """
-    reads_along = params.base_url.startswith("http:") and isinstance(params, LabelsParams)
+    reads_along = params.base_url.startswith("http:") and isinstance(params, LabelsSettings)
     http_client = openai.DefaultAsyncHttpxClient(
         follow_redirects=False, timeout=params.timeout_s, trust_env=not reads_along
     )
@@ -97,7 +98,7 @@ async def open_client(params: OpenAiParams) -> AsyncIterator[openai.AsyncOpenAI]
         yield client
 
 
-def call_body(params: OpenAiParams, call: Call) -> dict[str, Any]:
+def call_body(params: OpenAiSettings, call: Call) -> dict[str, Any]:
     """The fields of one call. One choice a call: some servers quietly ignore n > 1."""
     body: dict[str, Any] = {
         "model": params.model,
@@ -146,7 +147,7 @@ class _Clock:
 class Endpoint:
     """An open connection to an endpoint, shared by all calls of one event loop."""
 
-    def __init__(self, client: openai.AsyncOpenAI, params: OpenAiParams) -> None:
+    def __init__(self, client: openai.AsyncOpenAI, params: OpenAiSettings) -> None:
         self._client, self._params = client, params
         self._requests = _limiter(params.requests_per_minute, largest=1)
         largest = params.context_tokens + params.max_tokens

@@ -33,7 +33,7 @@ from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import Probed, longest_question, probe
 from sugarbush.generators.progress import progress
 from sugarbush.generators.prompts import Message, estimate_tokens, render, shown_texts
-from sugarbush.params import CallMode, OpenAiParams
+from sugarbush.generators.settings import CallMode, OpenAiSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import seed_of
 
@@ -56,7 +56,7 @@ class OpenAiGenerator:
 
     def __init__(
         self,
-        params: OpenAiParams,
+        params: OpenAiSettings,
         *,
         seed: int,
         state: Path,

@@ -22,10 +22,10 @@ import pandas as pd
 from sugarbush.data.private_store import load_records, read_keyed_digest
 from sugarbush.data.reading import read_rows
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.params import Params
 from sugarbush.paths import Roots, atomic_directory, atomic_file, find_input, make_private
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import open_uncapped_ledger
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.accounting import Relation
 from sugarbush.privacy.data_types import Private, Released
@@ -56,7 +56,7 @@ LEDGER = "confidentiality"
 METHOD_VERSION = 3  # to be raised when a trained model comes to mean something else
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Measure the policy, screen, train, write texts, and say what is promised."""
     roots, settings = Roots(base), params.crt
     policy = make_policy(settings.detectors, threshold=settings.threshold)
@@ -93,7 +93,7 @@ def run(base: Path, params: Params) -> None:
 
 
 def measured_recall(
-    base: Path, params: Params, policy: Policy, conservative: PublicPolicy | None
+    base: Path, params: ProjectSettings, policy: Policy, conservative: PublicPolicy | None
 ) -> Measurement | None:
     """What the policies miss on the labelled sample, where there is one.
 
@@ -111,7 +111,7 @@ def measured_recall(
     return measure(sample, policy, name=Path(name).name, conservative=conservative)
 
 
-def known_sentences(base: Path, params: Params) -> frozenset[str]:
+def known_sentences(base: Path, params: ProjectSettings) -> frozenset[str]:
     """The sentences of `crt.known`, which are public word for word."""
     if params.crt.known is None:
         return frozenset()
@@ -122,7 +122,7 @@ def known_sentences(base: Path, params: Params) -> frozenset[str]:
 
 
 def mechanism_of(
-    params: Params, screened: Screened, *, gamma: float, delta_2: float = 0.0
+    params: ProjectSettings, screened: Screened, *, gamma: float, delta_2: float = 0.0
 ) -> Mechanism:
     """DP-SGD over the private part, with the noise that the Bayesian epsilon asks for.
 
@@ -146,18 +146,22 @@ def mechanism_of(
         steps=schedule.steps,
         repeatable_steps=settings.repeatable_steps,
         noise_multiplier=noise_for(
-            settings.epsilon, gamma=gamma, delta=params.privacy.delta, rate=schedule.rate,
-            steps=draws, delta_2=delta_2,
+            settings.epsilon,
+            gamma=gamma,
+            delta=params.privacy.delta,
+            rate=schedule.rate,
+            steps=draws,
+            delta_2=delta_2,
         ),
         clip_norm=settings.clip_norm,
         expected_batch_size=schedule.expected_batch_size,
         relation=Relation.REPLACE_ONE,
-    )  # fmt: skip
+    )
 
 
 def _trained(
     base: Path,
-    params: Params,
+    params: ProjectSettings,
     screened: Screened,
     mechanism: Mechanism,
     checkpoints: Checkpoints,
@@ -167,9 +171,11 @@ def _trained(
     settings = params.crt
     model, tokenizer = load_start(Roots(base), settings)
     learning = Learning(
-        learning_rate=settings.learning_rate, decay=Decay.CONSTANT, warmup_steps=0,
+        learning_rate=settings.learning_rate,
+        decay=Decay.CONSTANT,
+        warmup_steps=0,
         weight_decay=0.0,
-    )  # fmt: skip
+    )
 
     def units(texts: Private[str]) -> Private[Any]:
         return texts.map_batch(
@@ -199,7 +205,9 @@ def _trained(
     return trained, tokenizer
 
 
-def _write_texts(trained: Released[Any], tokenizer: Any, params: Params, folder: Path) -> None:
+def _write_texts(
+    trained: Released[Any], tokenizer: Any, params: ProjectSettings, folder: Path
+) -> None:
     how, settings = params.generate, params.crt
     texts = generate(
         trained,
@@ -216,7 +224,7 @@ def _write_texts(trained: Released[Any], tokenizer: Any, params: Params, folder:
 
 def _write_card(
     roots: Roots,
-    params: Params,
+    params: ProjectSettings,
     mechanism: Mechanism,
     *,
     gamma: float,

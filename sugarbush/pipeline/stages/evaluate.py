@@ -28,7 +28,7 @@ from sugarbush.errors import InputError, ParamsError
 from sugarbush.evaluation.evaluate import ATTRIBUTE, FINAL, Figure, Sample, Settings
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.pool_files import load_pool
-from sugarbush.params import Method, Params, Provider
+from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, atomic_file, find_input, make_private, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.evaluator import (
@@ -39,6 +39,7 @@ from sugarbush.pipeline.evaluator import (
     open_encoders,
     train_readers,
 )
+from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.stages.extract_metadata import load_readers
 from sugarbush.pipeline.state import state_of
 from sugarbush.pipeline.texts import final_folder, first_folder
@@ -64,7 +65,7 @@ def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int,
     yield FINAL, load_population(final / "final.parquet", schema.names)
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Measure every method that is compared, and a real sample as the ceiling."""
     if not params.measured:
         write_figures(base, [], {}, key=state_key(state_of(params, base)))
@@ -124,7 +125,7 @@ def run(base: Path, params: Params) -> None:
     write_figures(base, figures, read, key=state_key(state_of(params, base)))
 
 
-def equal_count(base: Path, params: Params, schema: Schema) -> int:
+def equal_count(base: Path, params: ProjectSettings, schema: Schema) -> int:
     """How many texts of each arm and round are measured: as many as the smallest final set has.
 
     Most metrics depend on it. An arm without texts has no figures and limits no other.
@@ -136,7 +137,7 @@ def equal_count(base: Path, params: Params, schema: Schema) -> int:
 
 
 def real_figures(
-    evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: Params
+    evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: ProjectSettings
 ) -> tuple[Figure, ...]:
     """Real train texts measured as if they were synthetic: as near as chance draws `count`.
 
@@ -163,7 +164,7 @@ def clusters_for(texts: int, heldout: int) -> int:
 
 
 def trained(
-    evaluator: Evaluator, sample: Sample, *, method: str, params: Params
+    evaluator: Evaluator, sample: Sample, *, method: str, params: ProjectSettings
 ) -> tuple[Figure, ...]:
     """The metrics that train a model, where there are texts and the settings ask for any.
 
@@ -189,7 +190,7 @@ def donated_texts(roots: Roots) -> tuple[str, ...]:
     return tuple(pd.read_parquet(path)["text"])
 
 
-def public_texts(params: Params, base: Path) -> tuple[str, ...]:
+def public_texts(params: ProjectSettings, base: Path) -> tuple[str, ...]:
     """The public corpus that candidates are drawn from, where there is one."""
     if params.generator.provider is not Provider.POOL:
         return ()

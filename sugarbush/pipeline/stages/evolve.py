@@ -38,7 +38,7 @@ from sugarbush.evolution.population import (
     load_population,
     save_population,
 )
-from sugarbush.params import EvolutionParams, FinalSet, Method, Params, Selection
+from sugarbush.evolution.settings import EvolutionSettings, FinalSet, Selection
 from sugarbush.paths import Roots, atomic_directory, find_input, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import open_ledger, plan_for, result_store_name, votes_of
@@ -46,6 +46,7 @@ from sugarbush.pipeline.encoders import open_encoder
 from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.generators import open_writer
 from sugarbush.pipeline.release import read_release, write_release
+from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.skipping import write_skip_marker
 from sugarbush.pipeline.stages.synthesize_metadata import label_attribute
 from sugarbush.pipeline.state import state_of
@@ -59,7 +60,7 @@ NAME = "evolve"
 
 def voting_session(
     base: Path,
-    params: Params,
+    params: ProjectSettings,
     method: Method,
     schema: Schema,
     encode: Callable[[tuple[str, ...]], NDArray[np.float32]],
@@ -82,7 +83,7 @@ def voting_session(
 
 def voters_of(
     base: Path,
-    params: Params,
+    params: ProjectSettings,
     method: Method,
     schema: Schema,
     encode: Callable[[tuple[str, ...]], NDArray[np.float32]],
@@ -101,7 +102,7 @@ def voters_of(
     )
 
 
-def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> str:
+def digest_for(base: Path, params: ProjectSettings, method: Method, schema: Schema) -> str:
     """What a round's result depends on: nothing else makes it be drawn again."""
     plan, part, stamps = plan_for(params), votes_of(method), Roots(base).stamps
     initial = Roots(base).released / "initial" / method.value
@@ -125,7 +126,7 @@ def digest_for(base: Path, params: Params, method: Method, schema: Schema) -> st
     )
 
 
-def _in_use(params: EvolutionParams) -> dict[str, Any]:
+def _in_use(params: EvolutionSettings) -> dict[str, Any]:
     """The settings without those that ask for nothing: rounds drawn before they existed still
     count, and the width of scores that nobody gives makes no round another."""
     fields = params.model_dump(mode="json")
@@ -136,7 +137,7 @@ def _in_use(params: EvolutionParams) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k not in new or v != new[k]}
 
 
-def run(base: Path, params: Params, method: Method) -> None:
+def run(base: Path, params: ProjectSettings, method: Method) -> None:
     """Evolve, restoring every round that was finished before, and release the result."""
     if method.trains or method.stays_private:
         write_skip_marker(Roots(base).released / NAME / method.value)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from sugarbush.attributes.agreement import agreements
 from sugarbush.attributes.extract import extract_codes
+from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import (
     Calibration,
     ZeroShotReader,
@@ -41,11 +42,11 @@ from sugarbush.data.private_store import (
     write_keyed_digest,
 )
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.params import ExtractMetadataParams, Params
 from sugarbush.paths import Roots, atomic_directory, find_input, make_private, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.encoders import open_encoder
 from sugarbush.pipeline.labeller import open_labeller
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages.prepare import read_donated
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.data_types import Private
@@ -67,7 +68,7 @@ def codes_of(
     embed: Embed,
     readers: Mapping[str, ZeroShotReader],
     labeller: Labeller | None,
-    params: ExtractMetadataParams,
+    params: ExtractMetadataSettings,
 ) -> NDArray[np.int64]:
     """Codes `(n, d)` of every record, from its text and its own raw columns."""
     asked = labeller.values(records.texts) if labeller is not None else {}
@@ -77,7 +78,7 @@ def codes_of(
     )
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Extract from the donated examples, which calibrate, and then from the private parts."""
     roots = Roots(base)
     schema = load_schema(find_input(base, params.prepare.schema_))
@@ -104,7 +105,7 @@ def run(base: Path, params: Params) -> None:
 
 
 def write_donated(
-    base: Path, params: Params, schema: Schema, embed: Embed, labeller: Labeller | None
+    base: Path, params: ProjectSettings, schema: Schema, embed: Embed, labeller: Labeller | None
 ) -> dict[str, ZeroShotReader]:
     """Leave the donated examples with their codes, as every later stage reads them, what their
     labels calibrate, and how often codes are what labels say; the calibrated readers.

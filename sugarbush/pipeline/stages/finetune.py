@@ -30,12 +30,12 @@ from sugarbush.data.private_store import (
     read_keyed_digest,
 )
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.params import TINY, DpSgdParams, Params
 from sugarbush.paths import Roots, atomic_directory, atomic_file, find_input, make_private, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import METADATA, TRAINING, open_ledger, result_store_name
 from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.release import copy_release, read_release, write_release
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.state import state_of
 from sugarbush.pipeline.training import full_plan, schedule_of
 from sugarbush.privacy.budget import BudgetPlan
@@ -48,6 +48,7 @@ from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import examples_of, probe_examples, truncated
 from sugarbush.training.dpsgd.language_modelling import Example
 from sugarbush.training.dpsgd.model_card import model_card
+from sugarbush.training.dpsgd.settings import TINY, DpSgdSettings
 from sugarbush.training.dpsgd.train import (
     METHOD_VERSION,
     Clipping,
@@ -65,19 +66,22 @@ MODEL = "model"
 TAKEN = "steps.json"  # how many steps the weights have taken
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Train, or restore a model that was trained before, and release it."""
     with processes(params.finetune.processes, stage=NAME) as rank:
         (_lead if rank == 0 else _follow)(base, params)
 
 
-def _lead(base: Path, params: Params) -> None:
+def _lead(base: Path, params: ProjectSettings) -> None:
     roots, plan = Roots(base), full_plan(params, Roots(base))
     mechanism = mechanism_of(params, roots, plan)
     with open_result_store(
-        state_of(params, base), dataset=result_store_name(params), stage=NAME,
-        digest=digest_for(base, params, mechanism), forced=was_forced(),
-    ) as draws:  # fmt: skip
+        state_of(params, base),
+        dataset=result_store_name(params),
+        stage=NAME,
+        digest=digest_for(base, params, mechanism),
+        forced=was_forced(),
+    ) as draws:
         if broadcast_from_first(draws.run if draws.finished(MODEL) is None else None):
             checkpoints = Checkpoints(roots.private / NAME / draws.run, counts=draws.folder)
             trained, ids = _trained(base, params, mechanism, checkpoints, run_id=draws.run)
@@ -103,7 +107,7 @@ def _lead(base: Path, params: Params) -> None:
             write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=draws.run)
 
 
-def _follow(base: Path, params: Params) -> None:
+def _follow(base: Path, params: ProjectSettings) -> None:
     """Train along in another process than the first, if there is anything to train."""
     run_id = broadcast_from_first(None)
     if run_id is not None:
@@ -113,7 +117,7 @@ def _follow(base: Path, params: Params) -> None:
         _trained(base, params, mechanism, checkpoints, run_id=run_id)
 
 
-def mechanism_of(params: Params, roots: Roots, plan: BudgetPlan) -> Mechanism:
+def mechanism_of(params: ProjectSettings, roots: Roots, plan: BudgetPlan) -> Mechanism:
     """What the training draws, with the noise of its share of the plan."""
     settings, schedule = params.finetune.chosen, schedule_of(params, roots)
     event = plan.of(TRAINING).subsampled
@@ -128,7 +132,7 @@ def mechanism_of(params: Params, roots: Roots, plan: BudgetPlan) -> Mechanism:
     )
 
 
-def digest_for(base: Path, params: Params, mechanism: Mechanism) -> str:
+def digest_for(base: Path, params: ProjectSettings, mechanism: Mechanism) -> str:
     """What the trained weights depend on: nothing else makes them be drawn again."""
     roots, settings = Roots(base), params.finetune.chosen
     schema = load_schema(find_input(base, params.prepare.schema_))
@@ -144,7 +148,7 @@ def digest_for(base: Path, params: Params, mechanism: Mechanism) -> str:
     )
 
 
-def load_start(settings: DpSgdParams, roots: Roots, device: torch.device) -> tuple[Any, Any]:
+def load_start(settings: DpSgdSettings, roots: Roots, device: torch.device) -> tuple[Any, Any]:
     """The model that training starts from, and its tokenizer."""
     name = settings.model
     if name == TINY:
@@ -155,7 +159,7 @@ def load_start(settings: DpSgdParams, roots: Roots, device: torch.device) -> tup
 
 
 def units_of(
-    base: Path, params: Params, schema: Schema, *, tokenizer: Any
+    base: Path, params: ProjectSettings, schema: Schema, *, tokenizer: Any
 ) -> Private[tuple[Example, ...]]:
     """Every record of the train part as one training example; a person's make one unit."""
     private = Roots(base).private
@@ -175,7 +179,7 @@ def units_of(
     return units if params.privacy.unit is Unit.RECORD else units.joined_by(load_users(file))
 
 
-def learning_of(settings: DpSgdParams) -> Learning:
+def learning_of(settings: DpSgdSettings) -> Learning:
     """AdamW's settings."""
     return Learning(
         learning_rate=settings.learning_rate,
@@ -186,7 +190,12 @@ def learning_of(settings: DpSgdParams) -> Learning:
 
 
 def _trained(
-    base: Path, params: Params, mechanism: Mechanism, checkpoints: Checkpoints, *, run_id: str
+    base: Path,
+    params: ProjectSettings,
+    mechanism: Mechanism,
+    checkpoints: Checkpoints,
+    *,
+    run_id: str,
 ) -> tuple[tuple[Any, Any], tuple[str, ...]]:
     """The model without LoRA factors and its tokenizer, and what paid for them."""
     roots, settings, how = Roots(base), params.finetune.chosen, params.finetune

@@ -18,16 +18,17 @@ from pathlib import Path
 
 from sugarbush.data.file_digests import digest_of_files
 from sugarbush.data.schema import load_schema
-from sugarbush.params import Params, Provider
+from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, atomic_file, find_input
 from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.key import state_key
 
 NAME = "fingerprint"
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Write the five stamps."""
     settings, pool = params.prepare, params.generator.pool
     schema = load_schema(find_input(base, settings.schema_))
@@ -52,7 +53,7 @@ def run(base: Path, params: Params) -> None:
     forget_stamps_without_files(base)
 
 
-def _uses_pool(params: Params) -> bool:
+def _uses_pool(params: ProjectSettings) -> bool:
     return params.generator.provider is Provider.POOL
 
 

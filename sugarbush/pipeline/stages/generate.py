@@ -18,10 +18,10 @@ from sugarbush.data.schema import Schema, load_schema
 from sugarbush.evolution.initialisation import targets_by_rows
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.generators.interface import Usage
-from sugarbush.params import Params
 from sugarbush.paths import Roots, atomic_directory, find_input, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.release import read_release, write_release
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.texts import write_texts
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.results import digest_of
@@ -34,7 +34,7 @@ from sugarbush.training.dpsgd.generate import Decoding, Generation, generate
 NAME = "generate"
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Draw codes and write a text for each."""
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     settings = params.generate
@@ -58,7 +58,7 @@ def run(base: Path, params: Params) -> None:
         )  # fmt: skip
 
 
-def codes_of(params: Params, roots: Roots) -> Released[np.ndarray]:
+def codes_of(params: ProjectSettings, roots: Roots) -> Released[np.ndarray]:
     """Codes (n, d) of the texts to come: rows of the DP table, each once before any again."""
     folder = require(roots.released / "metadata", left_by="synthesize_metadata")
     rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)

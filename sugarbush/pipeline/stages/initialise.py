@@ -28,14 +28,15 @@ from sugarbush.evolution.initialisation import (
     targets_by_rows,
 )
 from sugarbush.evolution.population import Population, save_population
+from sugarbush.evolution.settings import EvolutionSettings
 from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import Usage, usage_of
-from sugarbush.params import EvolutionParams, Method, Params
 from sugarbush.paths import Roots, atomic_directory, find_input, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.encoders import open_encoder
 from sugarbush.pipeline.generators import open_writer
 from sugarbush.pipeline.release import read_release, write_release
+from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.skipping import write_skip_marker
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.results import digest_of
@@ -56,7 +57,7 @@ def load_donated(base: Path, schema: Schema) -> Donated | None:
 
 
 def targets_of(
-    method: Method, params: EvolutionParams, schema: Schema, metadata: Path, *, seed: int
+    method: Method, params: EvolutionSettings, schema: Schema, metadata: Path, *, seed: int
 ) -> Released[Targets]:
     """What the method's first candidates should be, and what paid for it."""
     if not method.votes:
@@ -76,12 +77,12 @@ def targets_of(
     return Released(targets, ids)
 
 
-def _survivors(params: EvolutionParams, record_count: float | None) -> int:
+def _survivors(params: EvolutionSettings, record_count: float | None) -> int:
     """A round votes on `variations` texts a survivor, so it starts from that part of them."""
     return max(1, candidate_count(params, record_count=record_count) // params.variations)
 
 
-def run(base: Path, params: Params, method: Method) -> None:
+def run(base: Path, params: ProjectSettings, method: Method) -> None:
     """Ask the generator for the first candidates and keep the usable answers."""
     if method.trains or method.stays_private:
         write_skip_marker(Roots(base).released / "initial" / method.value)
@@ -102,7 +103,7 @@ def run(base: Path, params: Params, method: Method) -> None:
 
 
 def write_first(
-    base: Path, params: Params, method: Method, schema: Schema, targets: Released[Targets]
+    base: Path, params: ProjectSettings, method: Method, schema: Schema, targets: Released[Targets]
 ) -> tuple[Population, Usage]:
     """The texts that the generator writes for `targets`, and what they took.
 

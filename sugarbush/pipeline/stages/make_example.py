@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.dice import Dice
 from sugarbush.examples.simulator.shop import write_case
 from sugarbush.examples.simulator.shop_mix import (
@@ -26,9 +27,9 @@ from sugarbush.examples.simulator.shop_mix import (
     TENURE_EDGES,
     draw_case,
 )
-from sugarbush.params import MakeExampleParams, Params
 from sugarbush.paths import Roots, atomic_directory
 from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline.settings import ProjectSettings
 
 Record = dict[str, Any]
 
@@ -63,7 +64,7 @@ _SCHEMA_HEAD = """\
 """
 
 
-def write_records(params: MakeExampleParams) -> Iterator[Record]:
+def write_records(params: MakeExampleSettings) -> Iterator[Record]:
     """Endless records, no two with the same text. Record i depends on the seed and i alone,
     but for the rare one whose text was written before and which is left out."""
     seen: set[str] = set()
@@ -120,7 +121,7 @@ def example_schema() -> dict[str, Any]:
     }
 
 
-def write_example(folder: Path, params: MakeExampleParams) -> None:
+def write_example(folder: Path, params: MakeExampleSettings) -> None:
     """The three files. Donated examples are drawn as the corpus is, and are none of it."""
     records = write_records(params)
     _write_lines(folder / "donated.jsonl", records, params.donated)
@@ -129,7 +130,7 @@ def write_example(folder: Path, params: MakeExampleParams) -> None:
     (folder / "schema.yaml").write_text(_SCHEMA_HEAD + schema, encoding="utf-8")
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Write the example."""
     with atomic_directory(Roots(base).public / "example") as folder:
         write_example(folder, params.make_example)

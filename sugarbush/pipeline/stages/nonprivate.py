@@ -21,7 +21,6 @@ from sugarbush.data.schema import Schema, load_schema
 from sugarbush.evolution.evolve import METHOD_VERSION, VotingSession, evolve
 from sugarbush.evolution.initialisation import Targets, candidate_count, targets_by_rows
 from sugarbush.evolution.population import save_population
-from sugarbush.params import Method, Params
 from sugarbush.paths import Roots, atomic_directory, find_input
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import open_uncapped_ledger
@@ -30,6 +29,7 @@ from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.generators import open_writer
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.release import write_release
+from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.stages.evolve import voters_of, write_evolution
 from sugarbush.pipeline.stages.initialise import write_first
 from sugarbush.pipeline.state import state_of
@@ -45,7 +45,7 @@ METHOD = Method.NONPRIVATE
 _ALL = 2**62
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Start from real metadata, evolve by exact votes, and keep the result in the private root."""
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     ledger = open_uncapped_ledger(params, base, kind=NAME)
@@ -93,7 +93,7 @@ def run(base: Path, params: Params) -> None:
         (folder / "stamp.json").write_text(json.dumps({"stamp": stamp}) + "\n")
 
 
-def digest_for(base: Path, params: Params, schema: Schema) -> str:
+def digest_for(base: Path, params: ProjectSettings, schema: Schema) -> str:
     """What the result depends on."""
     stamps = Roots(base).stamps
     return digest_of(
@@ -110,7 +110,7 @@ def digest_for(base: Path, params: Params, schema: Schema) -> str:
 
 
 def real_targets(
-    base: Path, params: Params, schema: Schema, *, ledger: Ledger, run_id: str
+    base: Path, params: ProjectSettings, schema: Schema, *, ledger: Ledger, run_id: str
 ) -> Released[Targets]:
     """First candidates after real rows of metadata, noted before they are looked at."""
     charge = ledger.charge(NonPrivate(), stage=NAME, run=run_id)

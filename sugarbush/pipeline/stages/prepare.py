@@ -24,11 +24,13 @@ from sugarbush.data.private_store import LABEL, USER, write_keyed_digest
 from sugarbush.data.reading import read_rows
 from sugarbush.data.records import Record, as_text, columns_of, frame_of, usable
 from sugarbush.data.schema import Schema, load_schema
+from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
 from sugarbush.generators.pool_files import load_pool
-from sugarbush.params import Params, PrepareParams, Provider
+from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, atomic_directory, find_input, make_private
 from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import make_dataset_fingerprint
@@ -86,7 +88,7 @@ def normalised(text: str) -> str:
 
 def split(
     records: Sequence[Record],
-    params: PrepareParams,
+    params: PrepareSettings,
     *,
     public: Collection[str],
     source: str,
@@ -131,7 +133,7 @@ def split(
     )
 
 
-def _refuse_repeated(records: Sequence[Record], params: PrepareParams, source: str) -> None:
+def _refuse_repeated(records: Sequence[Record], params: PrepareSettings, source: str) -> None:
     if params.id_column is None:
         return
     first: dict[str, int] = {}
@@ -154,7 +156,7 @@ def _private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> 
     return frame
 
 
-def _wanted(params: PrepareParams, schema: Schema, *, private: bool) -> Mapping[str, str]:
+def _wanted(params: PrepareSettings, schema: Schema, *, private: bool) -> Mapping[str, str]:
     """Every column that must be there, and what asks for it. Donated texts need no id."""
     columns = {params.text_column: "prepare.text_column"}
     if private and params.id_column is not None:
@@ -172,7 +174,7 @@ def _wanted(params: PrepareParams, schema: Schema, *, private: bool) -> Mapping[
     return columns
 
 
-def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
+def read_donated(base: Path, params: ProjectSettings, schema: Schema) -> pd.DataFrame:
     """The donated examples, in the same columns; an empty frame where there are none.
 
     An attribute that is read off the text has its true value in column `label_<attribute>`, where
@@ -197,7 +199,7 @@ def read_donated(base: Path, params: Params, schema: Schema) -> pd.DataFrame:
     return frame
 
 
-def public_texts(base: Path, params: Params, schema: Schema) -> tuple[str, ...]:
+def public_texts(base: Path, params: ProjectSettings, schema: Schema) -> tuple[str, ...]:
     """Texts that are public already: donated ones, and those of the generator's pool."""
     donated = tuple(read_donated(base, params, schema)["text"])
     if params.generator.provider is not Provider.POOL:
@@ -205,7 +207,7 @@ def public_texts(base: Path, params: Params, schema: Schema) -> tuple[str, ...]:
     return donated + load_pool(params.generator.pool.sources, base=base)
 
 
-def prepared(base: Path, params: Params, schema: Schema) -> Prepared:
+def prepared(base: Path, params: ProjectSettings, schema: Schema) -> Prepared:
     """Read, check and split, and write nothing."""
     settings = params.prepare
     path = find_input(base, settings.file)
@@ -236,7 +238,7 @@ def unmatched_attributes(parts: Prepared, schema: Schema) -> list[str]:
     return [attribute.name for place, attribute in enumerate(given) if place not in told]
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Leave both parts, the corpus's keyed sketch and the stamp that DVC sees."""
     roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
     parts = prepared(base, params, schema)

@@ -29,13 +29,14 @@ from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.pool_files import load_pool
-from sugarbush.params import LSTM, TINY, Params, PretrainParams
 from sugarbush.paths import Roots, atomic_directory, find_input, require
 from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.skipping import write_skip_marker
 from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
 from sugarbush.training.crt.lstm import LstmModel
+from sugarbush.training.crt.settings import LSTM
 from sugarbush.training.crt.start import save
 from sugarbush.training.crt.units import add_mask_token
 from sugarbush.training.device import open_device
@@ -43,13 +44,14 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.data import examples_of, plain_examples
 from sugarbush.training.dpsgd.language_modelling import Example, perplexity
 from sugarbush.training.dpsgd.ordinary import train_on_public
+from sugarbush.training.dpsgd.settings import TINY, PretrainSettings
 from sugarbush.training.dpsgd.train import Decay, Learning
 
 NAME = "pretrain"
 _CHECKED = 200  # texts that the model is tried on, and not trained on
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Write public texts, train a tokenizer and a model on them, and say how well it went."""
     roots, settings = Roots(base), params.pretrain
     wanted = asked_for(params)
@@ -99,7 +101,7 @@ def run(base: Path, params: Params) -> None:
             (own / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
 
 
-def asked_for(params: Params) -> list[str]:
+def asked_for(params: ProjectSettings) -> list[str]:
     """TINY and LSTM: which of the two a chosen method starts from."""
     named = [params.finetune.chosen.model] if params.trains else []
     named += [params.crt.model] if params.redacts else []
@@ -107,7 +109,7 @@ def asked_for(params: Params) -> list[str]:
 
 
 def _trained(
-    kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainParams
+    kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainSettings
 ) -> Any:
     """A new model of a kind, trained. The tokenizer gets a mask where the model is an LSTM."""
     device = open_device(settings.device)
@@ -140,7 +142,7 @@ def _trained(
     return model
 
 
-def _others(base: Path, settings: PretrainParams) -> tuple[str, ...]:
+def _others(base: Path, settings: PretrainSettings) -> tuple[str, ...]:
     if not settings.sources:
         return ()
     return load_pool(settings.sources, base=base, setting="pretrain.sources")
@@ -148,7 +150,7 @@ def _others(base: Path, settings: PretrainParams) -> tuple[str, ...]:
 
 def simulated(
     schema: Schema,
-    settings: PretrainParams,
+    settings: PretrainSettings,
     examples: Sequence[str] = (),
     example_codes: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:

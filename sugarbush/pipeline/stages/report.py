@@ -24,13 +24,14 @@ from sugarbush.data.schema import Schema, load_schema
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.generators.openai.cost import cost_of
-from sugarbush.params import Method, Params, Provider
+from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, atomic_directory, atomic_file, find_input, make_private, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import open_ledger, plan_for, record_l2_sensitivity, votes_of
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
 from sugarbush.pipeline.encoders import open_encoder
 from sugarbush.pipeline.release import read_release
+from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.skipping import write_skip_marker
 from sugarbush.pipeline.texts import final_folder
 from sugarbush.privacy.budget import BudgetPlan
@@ -61,7 +62,7 @@ ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
-def release_of(base: Path, params: Params, schema: Schema) -> Release:
+def release_of(base: Path, params: ProjectSettings, schema: Schema) -> Release:
     """What is promised, from the ledger entries that the released folders name."""
     roots = Roots(base)
     ledger = open_ledger(params, base)
@@ -104,7 +105,7 @@ def release_of(base: Path, params: Params, schema: Schema) -> Release:
     )
 
 
-def _plan(params: Params, roots: Roots) -> BudgetPlan:
+def _plan(params: ProjectSettings, roots: Roots) -> BudgetPlan:
     """The plan with everybody's noise."""
     if not params.trains:
         return plan_for(params)
@@ -113,7 +114,7 @@ def _plan(params: Params, roots: Roots) -> BudgetPlan:
     return full_plan(params, roots)
 
 
-def _training_settings(params: Params) -> dict[str, Any]:
+def _training_settings(params: ProjectSettings) -> dict[str, Any]:
     """What the card says of fine-tuning. Of a model's path only its name."""
     if not params.trains:
         return {}
@@ -122,7 +123,7 @@ def _training_settings(params: Params) -> dict[str, Any]:
     return {"finetune": finetune, "generate": params.generate.model_dump(mode="json")}
 
 
-def generator_facts(params: Params) -> GeneratorFacts | None:
+def generator_facts(params: ProjectSettings) -> GeneratorFacts | None:
     """Who wrote the candidates, if anybody. Of a pool's files only the names."""
     settings = params.generator
     if all(m.trains for m in params.released):
@@ -153,7 +154,7 @@ def agreements_of(base: Path, schema: Schema) -> tuple[Agreement, ...]:
 
 
 def method_of(
-    base: Path, params: Params, method: Method, schema: Schema, *, encode: Encode
+    base: Path, params: ProjectSettings, method: Method, schema: Schema, *, encode: Encode
 ) -> MethodData:
     """A method's rounds, its final texts with their lineage, and what they cost."""
     folder = final_folder(Roots(base), method)
@@ -184,7 +185,7 @@ def _map(final: Population, encode: Encode) -> EmbeddingMap:
 
 
 def _rounds(
-    folder: Path, params: Params, method: Method, schema: Schema, ids: tuple[str, ...]
+    folder: Path, params: ProjectSettings, method: Method, schema: Schema, ids: tuple[str, ...]
 ) -> Iterator[RoundData]:
     plan, part, unit = plan_for(params), votes_of(method), record_l2_sensitivity(params, method)
     for own in sorted(folder.glob("round_*")):
@@ -236,7 +237,7 @@ def _last_votes(folder: Path, schema: Schema, unit: int) -> dict[int, int]:
     return {int(i): round(v / unit) for i, v in zip(population.ids, counts, strict=True)}
 
 
-def _spends(base: Path, params: Params, method: Method) -> Iterator[Spend]:
+def _spends(base: Path, params: ProjectSettings, method: Method) -> Iterator[Spend]:
     roots = Roots(base)
     steps = json.loads((final_folder(roots, method) / "usage.json").read_text())
     if not method.trains:
@@ -248,7 +249,7 @@ def _spends(base: Path, params: Params, method: Method) -> Iterator[Spend]:
         yield Spend(step=name.replace("_", " "), usage=usage, cost=cost)
 
 
-def _cost_of(usage: Usage, params: Params) -> float | None:
+def _cost_of(usage: Usage, params: ProjectSettings) -> float | None:
     endpoint = params.generator.openai
     if params.generator.provider is not Provider.OPENAI:
         return None
@@ -278,7 +279,7 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
     return found
 
 
-def internal_of(base: Path, params: Params, schema: Schema) -> InternalData:
+def internal_of(base: Path, params: ProjectSettings, schema: Schema) -> InternalData:
     """What was computed on real texts, for the internal page alone."""
     roots, settings = Roots(base), params.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
@@ -304,7 +305,7 @@ def internal_of(base: Path, params: Params, schema: Schema) -> InternalData:
 
 
 def maps_of(
-    base: Path, params: Params, schema: Schema, real: Sequence[str]
+    base: Path, params: ProjectSettings, schema: Schema, real: Sequence[str]
 ) -> dict[str, NDArray[np.float64]]:
     """Real texts on each method's map: (n, 2), on the axes of its synthetic texts."""
     roots, found = Roots(base), {}
@@ -320,7 +321,7 @@ def maps_of(
     return found
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Write the card and both pages, if there is a method whose texts are released."""
     if not params.released:
         write_skip_marker(Roots(base).published)

@@ -18,7 +18,6 @@ import pandas as pd
 from sugarbush.data.private_store import load_codes, load_dataset_fingerprint, read_keyed_digest
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.evolution.population import NO_CODE
-from sugarbush.params import Params
 from sugarbush.paths import Roots, atomic_directory, find_input
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import (
@@ -32,6 +31,7 @@ from sugarbush.pipeline.budget import (
 from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.release import copy_release, write_release
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.mechanisms import noisy_histogram
@@ -42,20 +42,20 @@ from sugarbush.tables.engines import METHOD_VERSION, synthesize
 NAME = "synthesize_metadata"
 
 
-def label_attribute(params: Params, schema: Schema) -> str:
+def label_attribute(params: ProjectSettings, schema: Schema) -> str:
     """The attribute whose counts `augpe` starts from: the first one unless named."""
     named = params.synthesize_metadata.label
     return schema.attribute(named).name if named is not None else schema.names[0]
 
 
-def table_attributes(params: Params, schema: Schema) -> list[str]:
+def table_attributes(params: ProjectSettings, schema: Schema) -> list[str]:
     """The attributes of the DP table, in schema order: all of them unless some are named."""
     named = params.synthesize_metadata.attributes
     wanted = schema.names if named is None else [schema.attribute(name).name for name in named]
     return [name for name in schema.names if name in wanted]
 
 
-def run(base: Path, params: Params) -> None:
+def run(base: Path, params: ProjectSettings) -> None:
     """Draw what the plan holds for metadata, or restore what was drawn before.
 
     A cap that cannot carry the whole run, and a generator that cannot write, are told before the
@@ -73,9 +73,12 @@ def run(base: Path, params: Params) -> None:
         plan=parts,
     )
     with open_result_store(
-        state_of(params, base), dataset=result_store_name(params), stage=NAME, digest=digest,
+        state_of(params, base),
+        dataset=result_store_name(params),
+        stage=NAME,
+        digest=digest,
         forced=was_forced(),
-    ) as draws:  # fmt: skip
+    ) as draws:
         results = {
             METADATA: lambda folder: _draw_table(folder, base, params, schema, run_id=draws.run),
             LABELS: lambda folder: _draw_labels(folder, base, params, schema, run_id=draws.run),
@@ -104,7 +107,9 @@ def run(base: Path, params: Params) -> None:
             write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=draws.run)
 
 
-def _draw_table(folder: Path, base: Path, params: Params, schema: Schema, *, run_id: str) -> None:
+def _draw_table(
+    folder: Path, base: Path, params: ProjectSettings, schema: Schema, *, run_id: str
+) -> None:
     roots, plan = Roots(base), plan_for(params)
     names = table_attributes(params, schema)
     places = [schema.names.index(name) for name in names]
@@ -129,7 +134,9 @@ def _draw_table(folder: Path, base: Path, params: Params, schema: Schema, *, run
     (folder / "ledger_ids.json").write_text(json.dumps(table.rows.ledger_ids))
 
 
-def _draw_labels(folder: Path, base: Path, params: Params, schema: Schema, *, run_id: str) -> None:
+def _draw_labels(
+    folder: Path, base: Path, params: ProjectSettings, schema: Schema, *, run_id: str
+) -> None:
     plan = plan_for(params)
     roots, name = Roots(base), label_attribute(params, schema)
     place = schema.names.index(name)
@@ -148,7 +155,7 @@ def _draw_labels(folder: Path, base: Path, params: Params, schema: Schema, *, ru
     (folder / "ledger_ids.json").write_text(json.dumps(counts.ledger_ids))
 
 
-def _describe(folder: Path, params: Params, schema: Schema, plan: BudgetPlan) -> None:
+def _describe(folder: Path, params: ProjectSettings, schema: Schema, plan: BudgetPlan) -> None:
     described: dict[str, Any] = {
         "engine": params.synthesize_metadata.engine.value if plan.holds(METADATA) else None,
         "label": label_attribute(params, schema) if plan.holds(LABELS) else None,

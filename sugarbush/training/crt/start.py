@@ -8,16 +8,17 @@ from typing import Any
 
 import torch
 
-from sugarbush.params import LSTM, TINY, CrtParams
 from sugarbush.paths import Roots, require
 from sugarbush.training.crt import lstm_files
 from sugarbush.training.crt.lstm import LstmModel
+from sugarbush.training.crt.settings import LSTM, CrtSettings
 from sugarbush.training.crt.units import add_mask_token, give_room_for_mask
 from sugarbush.training.device import open_device
 from sugarbush.training.dpsgd import models
+from sugarbush.training.dpsgd.settings import TINY
 
 
-def load_start(roots: Roots, settings: CrtParams) -> tuple[Any, Any]:
+def load_start(roots: Roots, settings: CrtSettings) -> tuple[Any, Any]:
     """The model of `crt.model` and its tokenizer. Raises ParamsError and MissingInputError."""
     device = open_device(settings.device)
     if settings.model == LSTM:
@@ -26,7 +27,7 @@ def load_start(roots: Roots, settings: CrtParams) -> tuple[Any, Any]:
     return _with_mask(start, settings, device)
 
 
-def check_start(settings: CrtParams) -> None:
+def check_start(settings: CrtSettings) -> None:
     """See that a model that `crt.model` names can be loaded and reads texts of `crt.max_length`.
 
     What stage pretrain makes is not looked at. Raises ParamsError.
@@ -35,7 +36,7 @@ def check_start(settings: CrtParams) -> None:
         _with_mask(settings.model, settings, torch.device("cpu"))
 
 
-def digest_of_start(roots: Roots, settings: CrtParams) -> str:
+def digest_of_start(roots: Roots, settings: CrtSettings) -> str:
     """What the start is: a name, or of what pretrain made it."""
     if settings.model not in (TINY, LSTM):
         return settings.model
@@ -48,7 +49,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
     writer.save(model, tokenizer, folder)
 
 
-def _with_mask(start: str, settings: CrtParams, device: torch.device) -> tuple[Any, Any]:
+def _with_mask(start: str, settings: CrtSettings, device: torch.device) -> tuple[Any, Any]:
     model, tokenizer = models.load(start, device=device, section="crt")
     models.refuse_beyond_context(model, settings.max_length, section="crt")
     add_mask_token(tokenizer)
@@ -56,7 +57,7 @@ def _with_mask(start: str, settings: CrtParams, device: torch.device) -> tuple[A
     return model, tokenizer
 
 
-def _made(roots: Roots, settings: CrtParams) -> Path:
+def _made(roots: Roots, settings: CrtSettings) -> Path:
     """The folder of what stage pretrain made."""
     folder = roots.public / "pretrained"
     folder = folder / LSTM if settings.model == LSTM else folder

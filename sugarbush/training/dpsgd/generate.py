@@ -14,10 +14,10 @@ import torch
 from transformers import GenerationConfig
 
 from sugarbush.errors import GeneratorError
-from sugarbush.params import GenerateParams
 from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.data import token_ids
+from sugarbush.training.dpsgd.settings import GenerateSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Decoding:
     attempts: int
 
     @classmethod
-    def by(cls, params: GenerateParams, *, max_length: int) -> Decoding:
+    def by(cls, params: GenerateSettings, *, max_length: int) -> Decoding:
         """As the settings have it."""
         return cls(
             top_k=params.top_k,

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sugarbush.params import DpSgdParams
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import Event, NonPrivate
 from sugarbush.privacy.unit import ADJACENCY, Unit
+from sugarbush.training.dpsgd.settings import DpSgdSettings
 from sugarbush.training.dpsgd.train import Mechanism
 
 
@@ -25,7 +25,7 @@ def model_card(
     unit: Unit,
     records_per_unit: int,
     delta: float,
-    settings: DpSgdParams,
+    settings: DpSgdSettings,
 ) -> dict[str, Any]:
     """The card as plain values for JSON; an infinite epsilon is the text "infinity".
 

@@ -22,15 +22,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from rich.console import Console
+
 from sugarbush.cli.budgets import show_budget
 from sugarbush.cli.checks import check
 from sugarbush.cli.estimates import show_estimate
 from sugarbush.cli.shows import show
-from rich.console import Console
-
 from sugarbush.errors import ParamsError
-from sugarbush.params import Method, Params, load_params
 from sugarbush.pipeline import skipping as where_needed
+from sugarbush.pipeline.settings import Method, ProjectSettings, load_params
 from sugarbush.privacy.events import GaussianDp, PoissonGaussian
 from tests.integration.project import Project, letters, make_project
 
@@ -148,7 +148,7 @@ def test_equal_seeds_give_equal_texts_and_another_costs_nothing(project: Project
 @pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # DVC's own
 @pytest.mark.parametrize("ask", [check, show_budget, show_estimate])
 def test_the_command_knows_the_method(
-    project: Project, ask: Callable[[Path, Params, Console], None]
+    project: Project, ask: Callable[[Path, ProjectSettings, Console], None]
 ) -> None:
     told = Console(record=True, width=200, quiet=True)
     ask(project.path, load_params(project.path / "params.yaml"), told)

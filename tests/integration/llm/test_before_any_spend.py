@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from sugarbush.cli.main import app
 from typer.testing import CliRunner
 
+from sugarbush.cli.main import app
 from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError
 from sugarbush.generators.openai.cost import journal_path, read_journal
-from sugarbush.params import load_params
 from sugarbush.pipeline.budget import METADATA, open_ledger, plan_for
+from sugarbush.pipeline.settings import load_params
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, failure

@@ -17,11 +17,11 @@ from sugarbush.attributes.label_prompts import answer_schema, label_prompt, read
 from sugarbush.attributes.llm_labels import (
     Labeller,
 )
+from sugarbush.attributes.settings import LabelsSettings
 from sugarbush.data.schema import Attribute
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.generators.answer_cache import open_cache
 from sugarbush.generators.prompts import estimate_tokens
-from sugarbush.params import LabelsParams
 from sugarbush.privacy.data_types import Private
 from tests.integration.llm.conftest import Bench, endpoint_params
 from tests.integration.llm.server import Body, Reply, completion, dropped, failure
@@ -58,7 +58,7 @@ def good(number: int, body: Body) -> Reply:
 
 def labeller(bench: Bench, **changes: Any) -> Labeller:
     shared = endpoint_params(bench.server.base_url).model_dump()
-    params = LabelsParams.model_validate(shared | {"trusted": True} | changes)
+    params = LabelsSettings.model_validate(shared | {"trusted": True} | changes)
     return Labeller(params, ATTRIBUTES, folder=bench.state, account="tickets")
 
 

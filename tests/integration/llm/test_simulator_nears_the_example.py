@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
-from sugarbush.params import EmbeddingParams, MakeExampleParams
 from sugarbush.pipeline.stages.make_example import SUBJECT, write_records
 from sugarbush.privacy.data_types import Released
 
@@ -22,7 +23,7 @@ def _written(*requests: Request) -> list[str]:
 
 @pytest.mark.slow
 def test_examples_bring_the_simulator_near_the_corpus_and_nothing_else_does() -> None:
-    records = list(islice(write_records(MakeExampleParams(records=100, donated=1, seed=1)), 170))
+    records = list(islice(write_records(MakeExampleSettings(records=100, donated=1, seed=1)), 170))
     corpus = [r["text"] for r in records[:TEXTS]]
     examples = [r["text"] for r in records[TEXTS : TEXTS + 50]]
     unasked = _written(*(RandomRequest(subject=SUBJECT, sample=i) for i in range(TEXTS)))
@@ -36,7 +37,7 @@ def test_examples_bring_the_simulator_near_the_corpus_and_nothing_else_does() ->
         *(VariationRequest(subject=SUBJECT, parent=text, mask_share=0.5) for text in corpus)
     )
     encode = Encoder(
-        EmbeddingParams(model="bundled", max_tokens=128, precision="auto"), cache=None
+        EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None
     ).encode
     private, generic, near, children = map(encode, (corpus, unasked, shown, varied))
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from sugarbush.generators.interface import RandomRequest, Request
 from sugarbush.attributes.llm_labels import Labeller
 from sugarbush.generators.openai.generator import OpenAiGenerator
-from sugarbush.params import LabelsParams, OpenAiParams
+from sugarbush.attributes.settings import LabelsSettings as LabelsParams
+from sugarbush.generators.settings import OpenAiSettings as OpenAiParams
 from sugarbush.privacy.data_types import Private, Released
 
 

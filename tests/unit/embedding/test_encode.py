@@ -17,8 +17,8 @@ from sentence_transformers import SentenceTransformer
 from sugarbush.embedding import encoder as encode
 from sugarbush.embedding.cache import EmbeddingCache
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError, StorageError
-from sugarbush.params import EmbeddingParams
 from sugarbush.randomness import public_rng
 
 WORDS = ["parcel", "refund", "invoice", "lamp", "late", "broken", "clerk", "sofa", "thanks"]
@@ -37,7 +37,7 @@ def an_encoder(
     model: str = "bundled",
     precision: Literal["auto", "float32", "bfloat16"] = "auto",
 ) -> Encoder:
-    params = EmbeddingParams(model=model, max_tokens=max_tokens, precision=precision)
+    params = EmbeddingSettings(model=model, max_tokens=max_tokens, precision=precision)
     return Encoder(params, cache=cache)
 
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from sugarbush.data.schema import Schema, load_schema
+from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.shop_mix import TENURE_EDGES, tenure_label
-from sugarbush.params import MakeExampleParams
 from sugarbush.pipeline.stages.make_example import Record, write_example, write_records
 
-PARAMS = MakeExampleParams(records=5600, donated=50, seed=1)
+PARAMS = MakeExampleSettings(records=5600, donated=50, seed=1)
 LABELS = {"NAME", "ADDRESS", "PHONE", "ORDER_NUMBER", "TRACKING_NUMBER"}
 ATTRIBUTES = (
     "product", "issue", "channel", "sentiment", "resolution", "region", "priority", "tenure_months",
@@ -176,5 +176,5 @@ def test_the_schema_file_says_what_it_is(folder: Path) -> None:
 def test_a_record_does_not_depend_on_how_many_are_asked() -> None:
     few = list(islice(write_records(PARAMS), 20))
     assert few == list(islice(write_records(PARAMS), 40))[:20]
-    other = MakeExampleParams(records=5600, donated=50, seed=2)
+    other = MakeExampleSettings(records=5600, donated=50, seed=2)
     assert few != list(islice(write_records(other), 20))

@@ -10,7 +10,8 @@ import pytest
 
 from sugarbush.errors import InvariantError
 from sugarbush.generators.build import build_generator
-from sugarbush.params import Provider, load_params
+from sugarbush.generators.settings import Provider
+from sugarbush.pipeline.settings import load_params
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,7 +44,7 @@ def test_a_pool_is_not_built_without_its_texts(tmp_path: Path) -> None:
 
 def test_the_simulator_loads_neither_torch_nor_the_sdk() -> None:
     program = (
-        "import sys; from pathlib import Path; from sugarbush.params import load_params;"
+        "import sys; from pathlib import Path; from sugarbush.pipeline.settings import load_params;"
         "from sugarbush.generators.build import build_generator;"
         "build_generator(load_params().generator, state=Path('x'), account='a', stage='b');"
         "assert not {'torch', 'transformers', 'openai', 'diskcache'} & set(sys.modules)"

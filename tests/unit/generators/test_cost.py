@@ -21,16 +21,17 @@ from sugarbush.generators.openai.cost import (
     read_journal,
     spending_by_batch,
 )
-from sugarbush.params import OpenAiParams, Price, load_params
+from sugarbush.generators.settings import OpenAiSettings, Price
+from sugarbush.pipeline.settings import load_params
 
 PRICE = Price(input=0.5, output=2.0, date="2026-11-01")
 ROOT = Path(__file__).parents[3]
 
 
-def params(**changes: Any) -> OpenAiParams:
+def params(**changes: Any) -> OpenAiSettings:
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {"model": "m", "prices": {"m": PRICE}, "max_tokens": 100} | changes
-    return OpenAiParams.model_validate(fields)
+    return OpenAiSettings.model_validate(fields)
 
 
 def meter(state: Path, stage: str = "evolve", **changes: Any) -> Meter:

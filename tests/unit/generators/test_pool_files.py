@@ -6,7 +6,7 @@ import pytest
 
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.generators.pool_files import load_pool
-from sugarbush.params import PoolSource
+from sugarbush.generators.settings import PoolSource
 from sugarbush.randomness import hash_share
 
 TEXTS = [f"letter {i}, on the loss of parcel {7 * i}" for i in range(300)]

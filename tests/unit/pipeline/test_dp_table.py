@@ -11,13 +11,13 @@ import pytest
 
 from sugarbush.attributes.extract import extract_codes
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.params import Engine
 from sugarbush.pipeline.dp_table import dp_counts_of, dp_table_of, engine_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.randomness import public_rng
 from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.engines import synthesize
+from sugarbush.tables.settings import Engine
 from tests.settings import params
 
 SCHEMA = Schema(

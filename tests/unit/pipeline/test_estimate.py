@@ -13,8 +13,8 @@ from sugarbush.data.schema import Schema
 from sugarbush.evolution.initialisation import first_population, first_requests, open_targets
 from sugarbush.evolution.variation import variation_requests
 from sugarbush.generators.interface import Answer
-from sugarbush.params import Method, Params, load_params, parse_params
 from sugarbush.pipeline.estimate import Planned, estimate, planned_calls
+from sugarbush.pipeline.settings import Method, ProjectSettings, load_params, parse_params
 from tests.settings import settings
 
 ROOT = Path(__file__).parents[3]
@@ -27,7 +27,7 @@ SCHEMA = Schema.model_validate(
 DONATED = tuple(f"A donated ticket, number {i}, about a parcel. " * (i + 1) for i in range(20))
 
 
-def params(**openai: Any) -> Params:
+def params(**openai: Any) -> ProjectSettings:
     fields = load_params(ROOT / "params.yaml").model_dump(mode="json", by_alias=True)
     fields["generator"]["openai"] |= openai
     return parse_params(fields)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sugarbush.errors import InputError
-from sugarbush.params import Params
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
 from tests.integration.project import SCHEMA, as_lines, letters
 from tests.settings import params
@@ -25,7 +25,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def own(**changes: Any) -> Params:
+def own(**changes: Any) -> ProjectSettings:
     return params(
         privacy__purpose="release",
         prepare__file="letters.jsonl",
@@ -35,7 +35,7 @@ def own(**changes: Any) -> Params:
     )
 
 
-def stamps(base: Path, settings: Params) -> dict[str, str]:
+def stamps(base: Path, settings: ProjectSettings) -> dict[str, str]:
     fingerprint.run(base, settings)
     return {name: (base / "data/stamps" / f"{name}.json").read_text() for name in STAMPS}
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sugarbush.data.private_store import load_dataset_fingerprint
 from sugarbush.data.records import Record
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, UsageError
-from sugarbush.params import PrepareParams
 from sugarbush.pipeline.stages import prepare
 from sugarbush.pipeline.stages.prepare import split
 from tests.settings import params
@@ -293,7 +293,7 @@ def test_a_person_is_no_attribute_and_no_text(tmp_path: Path, column: str) -> No
     assert (f"no column '{column}'" if column == "writer" else "written into prompts") in said
 
 
-def split_params(**changes: Any) -> PrepareParams:
+def split_params(**changes: Any) -> PrepareSettings:
     return params(prepare__min_records=2, prepare__heldout_share=0.3, **changes).prepare
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.evaluate import Sample, Settings
-from sugarbush.params import Params
 from sugarbush.pipeline.evaluator import Evaluator
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages.evaluate import trained
 from tests.settings import params
 
@@ -30,7 +30,7 @@ def evaluator() -> Evaluator:
     )  # fmt: skip
 
 
-def asked(**changes: Any) -> Params:
+def asked(**changes: Any) -> ProjectSettings:
     small = {
         "evaluate__next_token__layers": 1, "evaluate__next_token__width": 64,
         "evaluate__next_token__epochs": 1, "evaluate__next_token__max_tokens": 16,

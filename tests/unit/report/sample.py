@@ -9,11 +9,11 @@ import numpy as np
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Usage
-from sugarbush.params import Purpose
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp
 from sugarbush.privacy.ledger import Entry
+from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import (
     FINAL,

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from sugarbush.params import Purpose
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import NonPrivate, PoissonGaussian, event_from_dict
+from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.card import card_json, card_markdown, release_card
 from sugarbush.report.model import GeneratorFacts

@@ -9,8 +9,8 @@ import pytest
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import InvariantError
 from sugarbush.generators.interface import Usage
-from sugarbush.params import Purpose
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.settings import Purpose
 from sugarbush.report.model import (
     FINAL,
     REAL,

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from sugarbush.errors import BudgetExceededError, InvariantError
-from sugarbush.params import Engine, SynthesizeMetadataParams
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.ledger import Ledger
@@ -23,6 +22,7 @@ from sugarbush.tables.baselines import independent, mst
 from sugarbush.tables.dp_table import DpTable, Measurement
 from sugarbush.tables.engines import synthesize
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.synthesis import RareValues, draw_rows, with_all_counts
 
 OWN = [Engine.SUGARBUSH, Engine.MST, Engine.INDEPENDENT]
@@ -39,7 +39,7 @@ def settings_of(engine=Engine.SUGARBUSH, **changes):
         "label": None,
         "seed": 1,
     }
-    return SynthesizeMetadataParams(**{**fields, **changes})
+    return SynthesizeMetadataSettings(**{**fields, **changes})
 
 
 def ledger_in(folder: Path, *, cap: float = 1e6) -> Ledger:
