@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.settings import Section
 
 
@@ -33,6 +34,11 @@ class Selection(StrEnum):
     RANK = "rank"
     SAMPLE = "sample"
     HERDED = "herded"
+
+    @property
+    def record_l2_sensitivity(self) -> int:
+        """L2 sensitivity of one round to one record: 1 for votes, RESOLUTION for kernel scores."""
+        return RESOLUTION if self is Selection.HERDED else 1
 
 
 class FinalSet(StrEnum):

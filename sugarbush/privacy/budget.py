@@ -33,15 +33,15 @@ _NOISE_TOLERANCE = 5e-4  # relative, of the noise multipliers of subsampled part
 class BudgetRequest:
     """A mechanism's claim on the budget.
 
-    `draws` discrete Gaussians; 0 means one mechanism that is proved to be mu-GDP
-    and divides its own mu (AIM), or DP-SGD, whose steps are not known yet. A record moves the
-    counts of a draw by `norm` in L2.
+    `count` is its number of discrete Gaussians. 0 means one mechanism that divides its own mu:
+    AIM, or DP-SGD, whose steps are not known yet. `record_l2_sensitivity` is the L2 sensitivity
+    of one Gaussian to one record.
     """
 
     name: str
     share: float
-    draws: int
-    norm: int = 1
+    count: int
+    record_l2_sensitivity: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,33 +54,33 @@ class Subsampling:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetAllocation:
-    """What a part may spend: `mu` in all, and `stddev` in counts for each of its draws.
+    """What a mechanism may spend: `mu` in all, and `stddev` for each of its `count` Gaussians.
 
-    `sensitivity` is by how much a unit moves the counts in L2; `subsampled` is what DP-SGD costs
-    once its steps are known; its mu then only states its share.
+    `sensitivity` is the L2 sensitivity of one of them to one unit. `subsampled` is what DP-SGD
+    costs once its steps are known; its mu then only states its share.
     """
 
     name: str
     mu: float
-    draws: int
+    count: int
     sensitivity: int = 1
     subsampled: PoissonGaussian | None = None
 
     @property
     def stddev(self) -> float:
-        """Sigma of each draw: mu = sensitivity sqrt(draws) / sigma."""
-        if self.draws == 0:
+        """Sigma of each Gaussian: mu = sensitivity sqrt(count) / sigma."""
+        if self.count == 0:
             raise InvariantError(f"{self.name} divides its own mu")
-        return self.sensitivity * math.sqrt(self.draws) / self.mu
+        return self.sensitivity * math.sqrt(self.count) / self.mu
 
     @property
     def event(self) -> Event:
         """What the whole part will have cost."""
         if self.subsampled is not None:
             return self.subsampled
-        if self.draws == 0:
+        if self.count == 0:
             return GaussianDp(mu=self.mu)
-        return DiscreteGaussian(stddev=self.stddev, sensitivity=self.sensitivity, count=self.draws)
+        return DiscreteGaussian(stddev=self.stddev, sensitivity=self.sensitivity, count=self.count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ def with_subsampling(
     from scipy.optimize import brentq
 
     for name, part in parts.items():
-        if plan.of(name).draws or not (0 < part.rate <= 1 and part.steps > 0):
+        if plan.of(name).count or not (0 < part.rate <= 1 and part.steps > 0):
             raise InvariantError(f"{name}: no Poisson subsampling with {part}")
 
     def at(log_scale: float) -> BudgetPlan:
@@ -206,8 +206,8 @@ def _at(
         BudgetAllocation(
             name=p.name,
             mu=mu * math.sqrt(p.share),
-            draws=p.draws,
-            sensitivity=records_per_unit * p.norm,
+            count=p.count,
+            sensitivity=records_per_unit * p.record_l2_sensitivity,
         )
         for p in parts
     )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import os
 import re
 import secrets
@@ -166,6 +167,12 @@ class Ledger:
 
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
         entries = tuple(entries)
+        self._refuse_other_units(entries)
+        # A larger delta makes epsilon smaller: asking for one must not make room under the cap.
+        delta = min([self.delta, *(entry.delta for entry in entries)])
+        return epsilon([*(entry.event for entry in entries), *more], delta=delta)
+
+    def _refuse_other_units(self, entries: tuple[Entry, ...]) -> None:
         own = _per(self.unit, self.user_column)
         others = {_per(entry.unit, entry.user_column) for entry in entries} - {own}
         if others:
@@ -174,9 +181,6 @@ class Ledger:
                 f"to charges per {own}: neither promise follows from the other. Set privacy.unit "
                 "and prepare.user_column back; a dataset has one unit."
             )
-        # A larger delta makes epsilon smaller: asking for one must not make room under the cap.
-        delta = min([self.delta, *(entry.delta for entry in entries)])
-        return epsilon([*(entry.event for entry in entries), *more], delta=delta)
 
     def _admit(
         self,
@@ -187,6 +191,9 @@ class Ledger:
     ) -> None:
         if dataset_fingerprint:
             self._refuse_other_names(dataset_fingerprint)
+        self._refuse_other_units(entries)
+        if self.cap == math.inf:
+            return  # nothing can exceed it, and the total takes seconds to compute
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import GaussianDp
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import Rng
 from sugarbush.tables.aim import aim
 from sugarbush.tables.baselines import independent, mst
@@ -29,18 +29,14 @@ def synthesize(
     *,
     mu: float,
     params: SynthesizeMetadataSettings,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...],
+    session: PrivacySession,
     rng: Rng,
-    records_per_unit: int = 1,
 ) -> DpTable:
     """A synthetic table like the private one, over the schema's public domain.
 
-    Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most `records_per_unit`
-    records, charged to the ledger as one event before the table is opened; the curator's filter
-    keeps every engine within it.
+    Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most
+    `session.records_per_unit` records, charged as one event before the table is opened. The
+    measurer's filter keeps every engine within it.
     Shapes: `table` holds one row of codes a record, columns in the order of `schema_domain`.
     Raises ParamsError where the engine is not installed and BudgetExceededError, both before
     anything is charged or looked at.
@@ -48,10 +44,10 @@ def synthesize(
     """
     if params.engine is Engine.SMARTNOISE:
         require_smartnoise()
-    charge = ledger.charge(
-        GaussianDp(mu=mu), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
+    charge = session.charge(GaussianDp(mu=mu))
+    measurer = MarginalMeasurer(
+        table, schema_domain, mu=mu, records_per_unit=session.records_per_unit
     )
-    measurer = MarginalMeasurer(table, schema_domain, mu=mu, records_per_unit=records_per_unit)
     synthesis = run_engine(measurer, params)
     return DpTable(
         rows=as_released_array(draw_rows(synthesis, rng), (charge,)),

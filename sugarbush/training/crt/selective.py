@@ -27,8 +27,8 @@ from torch.nn import functional as F
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import GaussianDp, NonPrivate
-from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.noise import add_gaussian
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.crt.confidentiality import Guarantee
 from sugarbush.training.crt.lstm import LstmModel, State
 from sugarbush.training.dpsgd.clipping import PerRecordClipper
@@ -81,15 +81,10 @@ def train_selectively(
     *,
     mechanism: SelectiveMechanism,
     learning: Learning,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
+    session: PrivacySession,
 ) -> Released[LstmModel]:
     """Train `model` in place. Charged as `NonPrivate`, before the first sample: never a release."""
-    charge = ledger.charge(
-        NonPrivate(), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
-    )
+    charge = session.charge(NonPrivate())
     optimizer = learning.optimizer(model)
     sampler = PoissonSampler(units, rate=mechanism.rate)
     model.train()

@@ -9,7 +9,7 @@ from torch import nn
 
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import NonPrivate
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, token_losses
 from sugarbush.training.dpsgd.sampling import micro_batches
@@ -67,18 +67,13 @@ def train_without_privacy(
     micro_batch_tokens: int,
     bfloat16: bool,
     seed: int,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
+    session: PrivacySession,
 ) -> Released[nn.Module]:
     """The same on private records, charged as `NonPrivate`: the ceiling, never a release.
 
     Reports nothing, since a loss here is private.
     """
-    charge = ledger.charge(
-        NonPrivate(), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
-    )
+    charge = session.charge(NonPrivate())
     train_on_public(
         model,
         [example for unit in units._per_unit for example in unit],

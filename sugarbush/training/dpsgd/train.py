@@ -26,7 +26,7 @@ from sugarbush.errors import FailureError, PrivacyError
 from sugarbush.privacy.accounting import Relation, epsilon
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, PoissonGaussian
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.dpsgd import exactness
 from sugarbush.training.dpsgd.checkpoints import Checkpoints, Start
 from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
@@ -152,10 +152,7 @@ def train(
     performance: Performance,
     probe: Sequence[Example],
     checkpoints: Checkpoints,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
+    session: PrivacySession,
     report: Callable[[Progress], None] = lambda progress: None,
     before_step: Callable[[int], None] = lambda step: None,
 ) -> Released[nn.Module]:
@@ -191,19 +188,12 @@ def train(
         )
         charge = ""
         if rank == 0:
-            charge = _charged(
-                mechanism,
-                checkpoints,
-                ledger,
-                stage=stage,
-                run=run,
-                dataset_fingerprint=dataset_fingerprint,
-            )
+            charge = _charged(mechanism, checkpoints, session)
         first, last = _agreed(_span(mechanism, checkpoints) if rank == 0 else None)
         if first:
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
-        clock = _Clock(mechanism, first, last, ledger.delta)
+        clock = _Clock(mechanism, first, last, session.ledger.delta)
         for done in range(first, last):
             for group in optimizer.param_groups:
                 group["lr"] = learning.rate_at(done, steps=mechanism.steps)
@@ -292,24 +282,14 @@ class _Clock:
         )
 
 
-def _charged(
-    mechanism: Mechanism,
-    checkpoints: Checkpoints,
-    ledger: Ledger,
-    *,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...],
-) -> str:
+def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
     """The id of the entry that pays for the run: the one it began on, or a new one."""
     begun = checkpoints.start()
     if begun is None:
-        charge = ledger.charge(
-            mechanism.event, stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
-        )
+        charge = session.charge(mechanism.event)
         checkpoints.begin(Start(ledger_id=charge, event=mechanism.event))
         return charge
-    (entry,) = ledger.of([begun.ledger_id])
+    (entry,) = session.ledger.of([begun.ledger_id])
     if not entry.event == begun.event == mechanism.event:
         raise PrivacyError(
             f"{checkpoints.folder}: holds a run with other settings of its mechanism. Put them "

@@ -159,9 +159,7 @@ def test_training_is_charged_as_not_private_and_learns(tmp_path, model):
         Private([[one]] * 4),
         mechanism=replace(MECHANISM, steps=60),
         learning=learning,
-        ledger=ledger,
-        stage="finetune",
-        run="r",
+        session=session_of(ledger),
     )
     assert [e.event for e in ledger.of(released.ledger_ids)] == [NonPrivate()]
     assert loss() < before - 0.5

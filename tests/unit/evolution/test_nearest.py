@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
 from sugarbush.evolution import voting as votes
-from sugarbush.evolution.voting import nearest, nearest_within_label
+from sugarbush.evolution.nearest import nearest, nearest_within_label
 from sugarbush.randomness import public_rng
 
 Vectors = NDArray[np.float32]
