@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sugarbush.generators.interface import Request, Usage
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
-    from sugarbush.training.dpsgd.train import Progress
 
 METADATA, LABELS = "metadata", "labels"  # parts of the budget plan that methods share
 TRAINING = "training"
@@ -80,12 +79,17 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """A trained model in a folder, with the card that lies beside its weights."""
+    """A trained model: `save` writes it into a folder, then `clean_up` removes its checkpoints.
 
-    folder: Path
+    `card` is what lies beside the weights; `internal` holds figures that are not DP, by file name.
+    """
+
+    save: Callable[[Path], None]
     ledger_ids: tuple[str, ...]
     run: str
     card: Mapping[str, Any] | None = None
+    internal: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    clean_up: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +116,9 @@ class MethodInputs:
 
     `writer(stage)` asks the generator; `encode` embeds public text and `encode_private` private
     text; `open_store(stage, key, dataset)` opens the finished draws of a stage; `scratch(name)` is
-    a private folder; `pretrained` a folder of small public models; `labelled(name)` reads a public
-    file that the settings name. `digests` are keyed digests of the private data, for cache keys.
+    a private folder; `pretrained` a folder of small public models; `find(name)` is a public file that
+    the settings name; `restart` is the command of this stage, for
+    torchrun. `digests` are keyed digests of the private data, for cache keys.
     """
 
     schema: Schema
@@ -139,6 +144,7 @@ class MethodInputs:
     scratch: Callable[[str], Path]
     find: Callable[[str], Path]
     pretrained: Path
+    restart: tuple[str, ...] = ()
     report: Callable[[str], None] = field(default=lambda line: None)
 
     def cache_key_of_private_data(self) -> dict[str, str]:
@@ -214,7 +220,9 @@ class Method(Section):
         """The model that it fine-tunes, as the card names it."""
         return None
 
-    def final_plan(self, plan: BudgetPlan, metadata: MetadataRelease, epsilon: float) -> BudgetPlan:
+    def final_plan(
+        self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
+    ) -> BudgetPlan:
         """`plan` with the noise that is known only once the metadata is released."""
         return plan
 
@@ -228,10 +236,10 @@ class Method(Section):
         """The final set, from the first candidates where the method has any."""
         raise InvariantError(f"method {self.name} has no stage evolve")
 
-    def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel:
-        """A model trained on the private texts."""
+    def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
+        """A model trained on the private texts; None in a process that only trains along."""
         raise InvariantError(f"method {self.name} has no stage finetune")
 
-    def generate(self, inputs: MethodInputs, model: TrainedModel) -> FinalSet:
-        """Texts from the trained model."""
+    def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
+        """Texts from the trained model in the folder `model`."""
         raise InvariantError(f"method {self.name} has no stage generate")
