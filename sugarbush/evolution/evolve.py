@@ -222,7 +222,7 @@ def _refuse_early(voting: VotingSession, params: EvolutionSettings, draws: Resul
     if missing:
         event: Event = NonPrivate()
         if voting.stddev is not None:
-            norm = RESOLUTION if params.selection is Selection.HERDED else 1
+            norm = RESOLUTION if params.selection is Selection.KERNEL_HERDING else 1
             event = DiscreteGaussian(
                 stddev=voting.stddev, sensitivity=norm * voting.records_per_unit, count=missing
             )
@@ -278,7 +278,7 @@ def _voted(
         ids = tuple(json.loads((done / "ledger_ids.json").read_text()))
         return Released(np.load(done / "votes.npy"), ids)
     embeddings = encode(population.texts)
-    if params.selection is Selection.HERDED:
+    if params.selection is Selection.KERNEL_HERDING:
         votes = sum_scores(voting, embeddings, width=params.score_width, run=draws.run)
     else:
         votes = count_votes(
@@ -377,7 +377,7 @@ def _selected(
     rng: Rng,
 ) -> NDArray[np.int64]:
     """The places of the survivors: each label keeps the number it started with."""
-    if params.selection is Selection.HERDED:
+    if params.selection is Selection.KERNEL_HERDING:
         count = min(sum(quota.values()), len(population))
         return herd(votes, encode(population.texts), width=params.score_width, count=count)
     kept = threshold(votes, stddev=stddev, multiple=params.threshold)

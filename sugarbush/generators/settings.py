@@ -36,9 +36,9 @@ class PoolSource(Section):
 class PoolSettings(Section):
     """A public corpus as generator."""
 
-    sources: tuple[PoolSource, ...]
-    temperature: Annotated[float, Field(gt=0)]
-    neighbours: Annotated[int, Field(ge=1)]
+    sources: tuple[PoolSource, ...] = ()
+    temperature: Annotated[float, Field(gt=0)] = 0.05
+    neighbours: Annotated[int, Field(ge=1)] = 200
 
 
 class CallMode(StrEnum):
@@ -76,27 +76,27 @@ class OpenAiSettings(Section):
 
     setting: ClassVar[str] = "generator.openai"  # the section, as messages name it
 
-    base_url: str
-    model: Annotated[str, Field(min_length=1)]
-    key_variable: str | None
-    mode: CallMode
-    temperature: Annotated[float, Field(ge=0, le=2)] | None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None
-    max_tokens: Annotated[int, Field(ge=1)]
-    token_limit: Literal["max_tokens", "max_completion_tokens"]
-    send_seed: bool
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
-    concurrency: Annotated[int, Field(ge=1)]
-    requests_per_minute: Annotated[float, Field(gt=0)]
-    tokens_per_minute: Annotated[float, Field(gt=0)]
-    timeout_s: Annotated[float, Field(gt=0)]
-    deadline_s: Annotated[float, Field(gt=0)]
-    max_retries: Annotated[int, Field(ge=0)]
-    batch_poll_s: Annotated[float, Field(gt=0)]
-    context_tokens: Annotated[int, Field(ge=64)]
-    max_calls: Annotated[int, Field(ge=1)] | None
-    max_cost: Annotated[float, Field(gt=0)] | None
-    prices: dict[str, Price]
+    base_url: str = "http://localhost:8000/v1"
+    model: Annotated[str, Field(min_length=1)] = "my-model"
+    key_variable: str | None = "OPENAI_API_KEY"
+    mode: CallMode = CallMode.DIRECT
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
+    max_tokens: Annotated[int, Field(ge=1)] = 512
+    token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    send_seed: bool = True
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    concurrency: Annotated[int, Field(ge=1)] = 32
+    requests_per_minute: Annotated[float, Field(gt=0)] = 3000
+    tokens_per_minute: Annotated[float, Field(gt=0)] = 2_000_000
+    timeout_s: Annotated[float, Field(gt=0)] = 120
+    deadline_s: Annotated[float, Field(gt=0)] = 600
+    max_retries: Annotated[int, Field(ge=0)] = 8
+    batch_poll_s: Annotated[float, Field(gt=0)] = 30
+    context_tokens: Annotated[int, Field(ge=64)] = 8192
+    max_calls: Annotated[int, Field(ge=1)] | None = None
+    max_cost: Annotated[float, Field(gt=0)] | None = None
+    prices: dict[str, Price] = {}
 
     @field_validator("base_url")
     @classmethod
@@ -127,13 +127,13 @@ class OpenAiSettings(Section):
 class HuggingFaceSettings(Section):
     """A local causal language model by name or path."""
 
-    model: str
-    device: str
-    dtype: Literal["auto", "float32", "bfloat16", "float16"]
-    temperature: Annotated[float, Field(gt=0)]
-    top_p: Annotated[float, Field(gt=0, le=1)]
-    max_tokens: Annotated[int, Field(ge=1)]
-    batch_tokens: Annotated[int, Field(ge=64)]
+    model: str = "gpt2"
+    device: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
+    max_tokens: Annotated[int, Field(ge=1)] = 256
+    batch_tokens: Annotated[int, Field(ge=64)] = 16_384
 
 
 # What the endpoint for labels shares with the generator's, unless it is given.
@@ -178,12 +178,12 @@ NOT_IN_OUTPUT = frozenset(
 class GeneratorSettings(Section):
     """The provider in use, and each provider's own settings."""
 
-    provider: Provider
-    seed: int
-    max_dropped_share: Annotated[float, Field(ge=0, lt=1)]
-    pool: PoolSettings
-    openai: OpenAiSettings
-    huggingface: HuggingFaceSettings
+    provider: Provider = Provider.SIMULATOR
+    seed: int = 1
+    max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    pool: PoolSettings = PoolSettings()
+    openai: OpenAiSettings = OpenAiSettings()
+    huggingface: HuggingFaceSettings = HuggingFaceSettings()
 
     def identity(self) -> dict[str, Any]:
         """What decides which texts come: not how fast, how often retried, or under which cap."""
