@@ -15,24 +15,26 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, l
 from sugarbush.settings import meanings
 
 _SHARED = "as generator.openai"  # a limit of extract_metadata.llm
+_WIDTH = 120  # of a table that goes to a file
 
 
 def show_settings(base: Path, section: str | None, console: Console) -> None:
     """Print all settings, or those of one section. Raises ParamsError for an unknown section.
 
-    The column `here` shows the values of the project in `base` that differ from the default.
+    A value of the project in `base` is added where it differs from the default.
     """
     defaults = default_fields()
     params = load_params(base / FILE) if (base / FILE).exists() else ProjectSettings()
     values = params.model_dump(mode="json", by_alias=True)
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("setting", "default", "here", "meaning"):
-        table.add_column(column, overflow="fold", ratio=3 if column == "meaning" else None)
+    table.add_column("setting", no_wrap=True)
+    table.add_column("default", overflow="fold", max_width=36)
+    table.add_column("meaning", ratio=1)
     for name, meaning, is_section in meanings(params):
-        if section is not None and f"{name}.".find(f"{section}.") != 0:
+        if section is not None and not f"{name}.".startswith(f"{section}."):
             continue
         if is_section:
-            table.add_row(Text(name, style="bold"), "", "", Text(meaning, style="bold"))
+            table.add_row(Text(name, style="bold"), "", Text(meaning, style="bold"))
             continue
         try:
             default = _at(defaults, name)
@@ -40,12 +42,14 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
         except KeyError:
             default, shown = _at(values, f"generator.openai.{name.rpartition('.')[2]}"), _SHARED
         value = _at(values, name)
-        here = "" if value == default else _shown(value)
-        table.add_row(*map(Text, (name, shown, here, meaning)))
+        here = "" if value == default else f" (here: {_shown(value)})"
+        table.add_row(Text(name), Text(shown + here), Text(meaning))
     if not table.rows:
         raise ParamsError(
             f"'{section}' is not a section or a setting. `sugarbush settings` prints all of them"
         )
+    if not console.is_terminal:
+        console.width = _WIDTH
     console.print(table)
 
 

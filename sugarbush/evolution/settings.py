@@ -78,15 +78,15 @@ class EvolutionSettings(Section):
     score_width: Annotated[float, Field(ge=0.005)] = 0.2
     """Width of the kernel in cosine distance, with kernel_herding."""
     threshold: NotNegative = 0.0
-    """Votes below this many standard deviations of the noise count as 0."""
+    """Standard deviations of the noise that are subtracted from each vote count, down to 0."""
     mask_share: Share = 0.5
     """Share of a parent's words that a variation replaces; below 0.05: it is rephrased."""
     tones: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Tones that variations ask for in turn, such as [formal, angry]; []: none."""
     contrast: Count = 0
-    """Texts with the most and with the fewest votes that a variation's prompt shows."""
+    """Texts with the most votes, and with the fewest, that a variation's prompt shows."""
     word_scale: NotNegative = 0.0
-    """Standard deviation of the change in length, in words, that a variation asks for."""
+    """Spread of the length of variations, in words, before it is multiplied by mask_share."""
     min_words: AtLeastOne = 25
     """Words that a variation asks for, at least."""
     final: FinalSet = FinalSet.SURVIVORS
