@@ -37,8 +37,11 @@ class PoolSettings(Section):
     """A public corpus as generator."""
 
     sources: tuple[PoolSource, ...] = ()
+    """Public files to draw texts from, such as [{file: reviews.csv, text_column: text}]."""
     temperature: Annotated[float, Field(gt=0)] = 0.05
+    """Randomness of the choice among similar texts."""
     neighbours: Annotated[int, Field(ge=1)] = 200
+    """Most similar texts that a choice is made among."""
 
 
 class CallMode(StrEnum):
@@ -77,26 +80,47 @@ class OpenAiSettings(Section):
     setting: ClassVar[str] = "generator.openai"  # the section, as messages name it
 
     base_url: str = "http://localhost:8000/v1"
+    """Address of the endpoint."""
     model: Annotated[str, Field(min_length=1)] = "my-model"
+    """Name of the model at the endpoint."""
     key_variable: str | None = "OPENAI_API_KEY"
+    """Environment variable with the API key; null: no key."""
     mode: CallMode = CallMode.DIRECT
+    """direct: one request for each text; batch: files of requests, cheaper and slower."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
+    """Temperature of sampling; null: not sent."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
+    """Probability mass to choose from; null: not sent."""
     max_tokens: Annotated[int, Field(ge=1)] = 512
+    """Tokens of an answer, at most."""
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """Field that carries max_tokens: max_tokens or max_completion_tokens."""
     send_seed: bool = True
+    """Whether requests carry a seed; some endpoints refuse it."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    """none, minimal, low, medium or high, for reasoning models; null: not sent."""
     concurrency: Annotated[int, Field(ge=1)] = 32
+    """Requests at the same time, at most."""
     requests_per_minute: Annotated[float, Field(gt=0)] = 3000
+    """Rate limit of requests."""
     tokens_per_minute: Annotated[float, Field(gt=0)] = 2_000_000
+    """Rate limit of tokens."""
     timeout_s: Annotated[float, Field(gt=0)] = 120
+    """Seconds for one attempt."""
     deadline_s: Annotated[float, Field(gt=0)] = 600
+    """Seconds for a request with all its retries."""
     max_retries: Annotated[int, Field(ge=0)] = 8
+    """Retries of a failed request."""
     batch_poll_s: Annotated[float, Field(gt=0)] = 30
+    """Seconds between two looks at a batch."""
     context_tokens: Annotated[int, Field(ge=64)] = 8192
+    """Tokens of prompt and answer that the model can read."""
     max_calls: Annotated[int, Field(ge=1)] | None = None
+    """Calls of all runs on privacy.dataset together, at most; null: no limit."""
     max_cost: Annotated[float, Field(gt=0)] | None = None
+    """Cost of all runs on privacy.dataset together, at most; needs prices; null: no limit."""
     prices: dict[str, Price] = {}
+    """Price per million tokens: {my-model: {input: 0.15, output: 0.6, date: '2026-11-01'}}."""
 
     @field_validator("base_url")
     @classmethod
@@ -128,12 +152,19 @@ class HuggingFaceSettings(Section):
     """A local causal language model by name or path."""
 
     model: str = "gpt2"
+    """A causal language model by name or path."""
     device: str = "auto"
+    """auto, cpu or cuda."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """auto, float32, bfloat16 or float16."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Temperature of sampling."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """Probability mass to choose from."""
     max_tokens: Annotated[int, Field(ge=1)] = 256
+    """Tokens of an answer, at most."""
     batch_tokens: Annotated[int, Field(ge=64)] = 16_384
+    """Tokens computed at once: memory against time."""
 
 
 # What the endpoint for labels shares with the generator's, unless it is given.
@@ -179,8 +210,11 @@ class GeneratorSettings(Section):
     """The provider in use, and each provider's own settings."""
 
     provider: Provider = Provider.SIMULATOR
+    """What writes the texts: simulator, pool, openai or huggingface."""
     seed: int = 1
+    """Seed of the texts."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share of unusable answers above which the run stops."""
     pool: PoolSettings = PoolSettings()
     openai: OpenAiSettings = OpenAiSettings()
     huggingface: HuggingFaceSettings = HuggingFaceSettings()
