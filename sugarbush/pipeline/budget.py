@@ -33,7 +33,7 @@ def record_l2_sensitivity(params: ProjectSettings, method: Method) -> int:
 
     One vote is 1; scores are whole numbers of that norm (`sugarbush.evolution.kernel_scores`).
     """
-    herded = method.votes and params.evolve.of(method).selection is Selection.HERDED
+    herded = method.votes and params.evolve.of(method).selection is Selection.KERNEL_HERDING
     return RESOLUTION if herded else 1
 
 
