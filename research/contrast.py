@@ -30,8 +30,8 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.evolution.evolve import Writer, evolve
-from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.pipeline.settings import load_params

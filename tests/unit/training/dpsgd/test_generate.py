@@ -152,9 +152,7 @@ def test_training_without_privacy_is_charged_as_that_and_equals_ordinary_trainin
         settings = SETTINGS | {"epochs": 3}
         if private:
             units = Private([(example,) for example in examples(tokenizer)])
-            released = train_without_privacy(
-                model, units, **settings, session=session_of(ledger)
-            )
+            released = train_without_privacy(model, units, **settings, session=session_of(ledger))
             (entry,) = ledger.entries()
             assert entry.event == NonPrivate()
             assert released.ledger_ids == (entry.id,)
