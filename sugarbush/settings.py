@@ -20,7 +20,11 @@ class Section(BaseModel):
     """One section of params.yaml, frozen. Its errors never show the value that was given."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
 
     def output_settings(self) -> dict[str, Any]:

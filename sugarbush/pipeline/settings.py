@@ -6,7 +6,7 @@ import difflib
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -18,7 +18,8 @@ from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import EvolutionSettings, InitialiseSettings, PromptContent
 from sugarbush.examples.settings import MakeExampleSettings
-from sugarbush.generators.settings import SHARED_BY_ENDPOINTS, CallMode, GeneratorSettings
+from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS, CallMode
+from sugarbush.generators.settings import GeneratorSection, generator_class
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.settings import ReportSettings
@@ -93,7 +94,7 @@ class ProjectSettings(Section):
     prepare: PrepareSettings
     extract_metadata: ExtractMetadataSettings
     synthesize_metadata: SynthesizeMetadataSettings
-    generator: GeneratorSettings
+    generator: GeneratorSection
     embedding: EmbeddingSettings
     initialise: InitialiseSettings
     evolve: EvolveSettings
@@ -292,7 +293,10 @@ def _meant(location: tuple[str | int, ...]) -> str:
     model: Any = ProjectSettings
     for part in location[:-1]:
         field = getattr(model, "model_fields", {}).get(str(part))
-        model = field.annotation if field is not None else None
+        if field is not None:
+            model = next((t for t in get_args(field.annotation) if t), field.annotation)
+        else:
+            model = generator_class(str(part)) if model is GeneratorSection else None
     names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
     close = difflib.get_close_matches(str(location[-1]), names, n=1)
     return f"; did you mean {close[0]}?" if close else "."
