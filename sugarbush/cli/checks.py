@@ -12,7 +12,6 @@ from sugarbush.cli.staleness import would_draw
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evolution.settings import PromptContent
-from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, find_input
 from sugarbush.pipeline.budget import open_ledger, plan_for
 from sugarbush.pipeline.labeller import open_labeller
@@ -37,7 +36,7 @@ SLIP_NOTICE = (
 def generator_is_a_toy(params: ProjectSettings) -> bool:
     """Whether one's own data would be imitated by the example's generator."""
     own = params.privacy.purpose is not Purpose.EXAMPLE
-    asked = bool(params.evolving) and params.generator.provider is Provider.SIMULATOR
+    asked = bool(params.evolving) and params.generator.chosen.one_domain
     return own and asked
 
 
@@ -68,7 +67,7 @@ def check(base: Path, params: ProjectSettings, console: Console) -> None:
             console.print(SLIP_NOTICE.format(name), soft_wrap=True)
     if (labeller := open_labeller(params, Roots(base), schema)) is not None:
         labeller.check()
-        asked = params.extract_metadata.llm.base_url
+        asked = params.extract_metadata.label_endpoint.base_url
         how = ", UNENCRYPTED over the network" if goes_in_the_clear(asked) else ""
         console.print(f"labels     ok: {asked} answers, and will be sent every private text{how}")
     if params.evolving:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from sugarbush.cli.checks import schema_of
 from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
-from sugarbush.generators.settings import OpenAiSettings, Provider
+from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.paths import Roots
 from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels, planned_calls
 from sugarbush.pipeline.settings import Method, ProjectSettings
@@ -37,7 +37,7 @@ def show_estimate(base: Path, params: ProjectSettings, console: Console) -> None
         )
     ]  # fmt: skip
     if schema.asked_of_llm:
-        labels, records = params.extract_metadata.llm, prepared(base, params, schema)
+        labels, records = params.extract_metadata.label_endpoint, prepared(base, params, schema)
         texts = (record.text for record in (*records.train, *records.heldout))
         found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
         _print(found, labels, console)
@@ -45,10 +45,9 @@ def show_estimate(base: Path, params: ProjectSettings, console: Console) -> None
         console.print("dpft asks no generator: it trains a model here and draws texts from it.")
     if not params.evolving:
         return
-    counts_tokens = params.generator.provider is Provider.OPENAI
-    found = estimate(planned, params.generator.openai)
-    _print(found, params.generator.openai if counts_tokens else None, console)
-    if not counts_tokens:
+    endpoint = params.generator.chosen.endpoint
+    _print(estimate(planned, endpoint), endpoint, console)
+    if endpoint is None:
         console.print(f"Provider '{params.generator.provider}' runs here: no cost but time.")
     else:
         _print_paid(base, params, console)
@@ -73,7 +72,7 @@ def _candidates(params: ProjectSettings, method: Method, count: float | None) ->
     return max(min(wanted, evolution.max_candidates), evolution.variations)
 
 
-def _print(found: Estimate, endpoint: OpenAiSettings | None, console: Console) -> None:
+def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
     """A table of calls; with an endpoint also of tokens, their cost and the least time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
@@ -104,7 +103,7 @@ def _print(found: Estimate, endpoint: OpenAiSettings | None, console: Console) -
         console.print(f"{endpoint.setting}.{cap} is less: a run would stop there")
 
 
-def _caps_in_the_way(found: Estimate, endpoint: OpenAiSettings) -> list[str]:
+def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
     """The caps that the planned calls alone would pass, whatever is paid already."""
     caps = []
     if endpoint.max_calls is not None and found.calls > endpoint.max_calls:

@@ -1,4 +1,4 @@
-"""Who reads attributes with `source: llm` off private texts."""
+"""The endpoint that reads attributes with `source: llm` from private texts."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def answers_folder(roots: Roots) -> Path:
-    """Where answers about private texts are kept: not with the generator's, which are released.
+    """The folder of answers about private texts, apart from the generator's released ones.
 
-    A DVC experiment's temporary copy uses those of the checkout around it: they are paid for.
+    A temporary copy of a DVC experiment uses the folder of the checkout: its answers are paid for.
     """
     return Roots(checkout_root(roots.base)).private / "labels"
 
 
 def open_labeller(params: ProjectSettings, roots: Roots, schema: Schema) -> Labeller | None:
-    """The endpoint of `extract_metadata.llm`, None where no attribute is asked of it.
+    """A labeller with its answers under data/private, None where no attribute needs one.
 
-    Its answers are kept under data/private. Raises ParamsError unless it is trusted.
+    Raises ParamsError unless the endpoint is trusted.
     """
     if not schema.asked_of_llm:
         return None
     from sugarbush.attributes.llm_labels import Labeller
 
     return Labeller(
-        params.extract_metadata.llm,
+        params.extract_metadata.label_endpoint,
         schema.asked_of_llm,
         folder=make_private(answers_folder(roots)),
         account=params.privacy.dataset,

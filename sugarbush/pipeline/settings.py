@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
@@ -20,7 +20,8 @@ from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import EvolutionSettings, InitialiseSettings, PromptContent
 from sugarbush.examples.settings import MakeExampleSettings
-from sugarbush.generators.settings import SHARED_BY_ENDPOINTS, GeneratorSettings
+from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
+from sugarbush.generators.settings import GeneratorSection, generator_class
 from sugarbush.methods import method_class
 from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.interface import Method
@@ -86,7 +87,7 @@ class ProjectSettings(Section):
     prepare: PrepareSettings = PrepareSettings()
     extract_metadata: ExtractMetadataSettings = ExtractMetadataSettings()
     synthesize_metadata: SynthesizeMetadataSettings = SynthesizeMetadataSettings()
-    generator: GeneratorSettings = GeneratorSettings()
+    generator: GeneratorSection = GeneratorSection()
     embedding: EmbeddingSettings = EmbeddingSettings()
     initialise: InitialiseSettings = InitialiseSettings()
     evolve: EvolveSettings = EvolveSettings()
@@ -213,15 +214,10 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
 def default_fields() -> dict[str, Any]:
     """Every setting with its default, as a complete params.yaml has it.
 
-    What is derived from other settings is null (`privacy.dataset`, `privacy.purpose`) or left out
-    (the limits that `extract_metadata.llm` shares with `generator.openai`).
+    What is derived from other settings is null: `privacy.dataset` and `privacy.purpose`.
     """
     fields = ProjectSettings().model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
-    llm = fields["extract_metadata"]["llm"]
-    fields["extract_metadata"]["llm"] = {
-        name: value for name, value in llm.items() if name not in {*SHARED_BY_ENDPOINTS, "mode"}
-    }
     return fields
 
 
@@ -329,7 +325,10 @@ def _meant(location: tuple[str | int, ...]) -> str:
     model: Any = ProjectSettings
     for part in location[:-1]:
         field = getattr(model, "model_fields", {}).get(str(part))
-        model = field.annotation if field is not None else None
+        if field is not None:
+            model = next((t for t in get_args(field.annotation) if t), field.annotation)
+        else:
+            model = generator_class(str(part)) if model is GeneratorSection else None
     names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
     close = difflib.get_close_matches(str(location[-1]), names, n=1)
     return f"; did you mean {close[0]}?" if close else "."

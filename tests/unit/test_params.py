@@ -160,7 +160,7 @@ def test_the_endpoint_for_labels_shares_limits_and_nothing_else() -> None:
     ("setting", "value", "said"),
     [
         ("trustd", True, "did you mean trusted"),
-        ("mode", "batch", "call by call"),
+        ("mode", "batch", "one call a text"),
         ("base_url", "localhost", "http(s) address"),
         ("max_cost", 2.0, "prices has none for model 'my-model'"),
     ],

@@ -27,8 +27,6 @@ from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.evaluation.evaluate import ATTRIBUTE, FINAL, Figure, Sample, Settings
 from sugarbush.evolution.population import Population, load_population
-from sugarbush.generators.pool_files import load_pool
-from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, atomic_file, find_input, make_private, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.evaluator import (
@@ -192,9 +190,7 @@ def donated_texts(roots: Roots) -> tuple[str, ...]:
 
 def public_texts(params: ProjectSettings, base: Path) -> tuple[str, ...]:
     """The public corpus that candidates are drawn from, where there is one."""
-    if params.generator.provider is not Provider.POOL:
-        return ()
-    return load_pool(params.generator.pool.sources, base=base)
+    return params.generator.chosen.public_texts(base)
 
 
 def _chosen(count: int, most: int, seed: int, *names: str | int) -> NDArray[np.int64]:

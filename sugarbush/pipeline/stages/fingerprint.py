@@ -18,7 +18,6 @@ from pathlib import Path
 
 from sugarbush.data.file_digests import digest_of_files
 from sugarbush.data.schema import load_schema
-from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, atomic_file, find_input
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.settings import ProjectSettings
@@ -30,10 +29,10 @@ NAME = "fingerprint"
 
 def run(base: Path, params: ProjectSettings) -> None:
     """Write the five stamps."""
-    settings, pool = params.prepare, params.generator.pool
+    settings = params.prepare
     schema = load_schema(find_input(base, settings.schema_))
     donated = [settings.donated] if settings.donated is not None else []
-    sources = [s.file for s in pool.sources] if _uses_pool(params) else []
+    sources = list(params.generator.chosen.public_files())
     sources += [s.file for s in params.pretrain.sources] if params.trains or params.redacts else []
     told = [params.crt.labelled, params.crt.known] if params.redacts else []
     digests = {
@@ -51,10 +50,6 @@ def run(base: Path, params: ProjectSettings) -> None:
         with atomic_file(Roots(base).stamps / f"{name}.json") as temporary:
             temporary.write_text(json.dumps({"stamp": stamp}) + "\n")
     forget_stamps_without_files(base)
-
-
-def _uses_pool(params: ProjectSettings) -> bool:
-    return params.generator.provider is Provider.POOL
 
 
 def forget_stamps_without_files(base: Path) -> None:

@@ -26,8 +26,6 @@ from sugarbush.data.records import Record, as_text, columns_of, frame_of, usable
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
-from sugarbush.generators.pool_files import load_pool
-from sugarbush.generators.settings import Provider
 from sugarbush.paths import Roots, atomic_directory, find_input, make_private
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.settings import ProjectSettings
@@ -202,9 +200,7 @@ def read_donated(base: Path, params: ProjectSettings, schema: Schema) -> pd.Data
 def public_texts(base: Path, params: ProjectSettings, schema: Schema) -> tuple[str, ...]:
     """Texts that are public already: donated ones, and those of the generator's pool."""
     donated = tuple(read_donated(base, params, schema)["text"])
-    if params.generator.provider is not Provider.POOL:
-        return donated
-    return donated + load_pool(params.generator.pool.sources, base=base)
+    return donated + params.generator.chosen.public_texts(base)
 
 
 def prepared(base: Path, params: ProjectSettings, schema: Schema) -> Prepared:

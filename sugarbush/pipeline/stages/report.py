@@ -22,9 +22,7 @@ from numpy.typing import NDArray
 from sugarbush.data.private_store import load_real_texts
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
-from sugarbush.generators.interface import Usage
-from sugarbush.generators.openai.cost import cost_of
-from sugarbush.generators.settings import Provider
+from sugarbush.generators.interface import GeneratorFacts, Usage, cost_of
 from sugarbush.paths import Roots, atomic_directory, atomic_file, find_input, make_private, require
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import open_ledger, plan_for, record_l2_sensitivity, votes_of
@@ -42,7 +40,6 @@ from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
     Agreement,
     EmbeddingMap,
-    GeneratorFacts,
     InternalData,
     MethodData,
     PublicData,
@@ -90,7 +87,9 @@ def release_of(base: Path, params: ProjectSettings, schema: Schema) -> Release:
         software=software_versions(),
         created=datetime.now(UTC).date().isoformat(),
         engine=engine_of(base),
-        labels_endpoint=params.extract_metadata.llm.base_url if schema.asked_of_llm else None,
+        labels_endpoint=params.extract_metadata.label_endpoint.base_url
+        if schema.asked_of_llm
+        else None,
         settings={
             "epsilon": params.privacy.epsilon,
             "shares": params.privacy.shares.model_dump(),
@@ -124,26 +123,10 @@ def _training_settings(params: ProjectSettings) -> dict[str, Any]:
 
 
 def generator_facts(params: ProjectSettings) -> GeneratorFacts | None:
-    """Who wrote the candidates, if anybody. Of a pool's files only the names."""
-    settings = params.generator
+    """What the card says about the generator, None where no method asks one."""
     if all(m.trains for m in params.released):
         return None
-    match settings.provider:
-        case Provider.POOL:
-            return GeneratorFacts(
-                provider="pool", sources=tuple(Path(s.file).name for s in settings.pool.sources)
-            )
-        case Provider.OPENAI:
-            return GeneratorFacts(
-                provider="openai", model=settings.openai.model,
-                endpoint=settings.openai.base_url,
-            )  # fmt: skip
-        case Provider.HUGGINGFACE:
-            return GeneratorFacts(
-                provider="huggingface", model=Path(settings.huggingface.model).name
-            )
-        case _:
-            return GeneratorFacts(provider=settings.provider.value)
+    return params.generator.chosen.facts()
 
 
 def agreements_of(base: Path, schema: Schema) -> tuple[Agreement, ...]:
@@ -245,19 +228,12 @@ def _spends(base: Path, params: ProjectSettings, method: Method) -> Iterator[Spe
         steps = {"first candidates": json.loads(first), **steps}
     for name, fields in steps.items():
         usage = Usage(**fields)
-        cost = None if method.trains else _cost_of(usage, params)
+        cost = cost_of(
+            None if method.trains else params.generator.chosen.price,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+        )
         yield Spend(step=name.replace("_", " "), usage=usage, cost=cost)
-
-
-def _cost_of(usage: Usage, params: ProjectSettings) -> float | None:
-    endpoint = params.generator.openai
-    if params.generator.provider is not Provider.OPENAI:
-        return None
-    return cost_of(
-        endpoint.prices.get(endpoint.model),
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-    )
 
 
 def public_metrics(data: PublicData) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from sugarbush.errors import ParamsError
-from sugarbush.generators.settings import HuggingFaceSettings
+from sugarbush.generators.huggingface.settings import HuggingFace
 
 # What transformers meets in a folder that is incomplete, damaged or of another kind.
 _CANNOT_LOAD = (
@@ -69,7 +69,7 @@ class LocalModel:
         return written
 
 
-def load_model(params: HuggingFaceSettings) -> LocalModel:
+def load_model(params: HuggingFace) -> LocalModel:
     """The model of the settings, loaded once a process.
 
     Raises ParamsError naming the setting that cannot be used.

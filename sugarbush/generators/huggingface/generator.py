@@ -28,12 +28,12 @@ from pathlib import Path
 
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.answers import Asked, answer_all, those_that_fit
+from sugarbush.generators.huggingface.batch import Row, pack, write_batch
+from sugarbush.generators.huggingface.model import LocalModel, load_model
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import NO_REQUESTS, Answer, Request, released_requests
-from sugarbush.generators.local_batch import Row, pack, write_batch
-from sugarbush.generators.local_model import LocalModel, load_model
 from sugarbush.generators.progress import progress
 from sugarbush.generators.prompts import SEPARATOR, continuation, render
-from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
 
@@ -63,7 +63,7 @@ class HuggingFaceGenerator:
     """The `huggingface` provider. Answers are kept in the folder `state`."""
 
     def __init__(
-        self, params: HuggingFaceSettings, *, seed: int, state: Path, say: Callable[[str], None]
+        self, params: HuggingFace, *, seed: int, state: Path, say: Callable[[str], None]
     ) -> None:
         self._params, self._seed, self._state, self._say = params, seed, state, say
 

@@ -24,10 +24,10 @@ from transformers import (
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.local_model import LocalModel
+from sugarbush.generators.huggingface.model import LocalModel
+from sugarbush.generators.huggingface.sampling import pick_tokens
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.prompts import SEPARATOR
-from sugarbush.generators.sampling import pick_tokens
-from sugarbush.generators.settings import HuggingFaceSettings
 
 # The separator is looked for in the text of so many last tokens; it has at most five.
 _TAIL_TOKENS = 6
@@ -41,9 +41,7 @@ class Row:
     uniforms: NDArray[np.float64]
 
 
-def write_batch(
-    local: LocalModel, rows: Sequence[Row], params: HuggingFaceSettings
-) -> list[Completion]:
+def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> list[Completion]:
     """What the model writes after each of the prompts, as it comes.
 
     Raises GeneratorError naming the setting where the device has no memory for the batch.
@@ -106,7 +104,7 @@ def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tens
 class _Sampler(LogitsProcessor):
     """Leaves each row one token, drawn with the row's own uniform for this step."""
 
-    def __init__(self, width: int, uniforms: Tensor, params: HuggingFaceSettings) -> None:
+    def __init__(self, width: int, uniforms: Tensor, params: HuggingFace) -> None:
         self._width, self._uniforms, self._params = width, uniforms, params
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
