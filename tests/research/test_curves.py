@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from sugarbush.report.curves import CurveFigure, CurvePage, render_curve_page
+from research.report.curves import CurveFigure, CurvePage, render_curve_page
 
 ROWS = pd.DataFrame(
     [

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from research.report.templating import TEMPLATES
 from sugarbush.report.svg import (
     Scale,
     axis_bottom,
@@ -21,7 +22,7 @@ from sugarbush.report.svg import (
     short,
     text,
 )
-from sugarbush.report.templating import TEMPLATES, inlined
+from sugarbush.report.templating import inlined
 
 _WIDTH, _HEIGHT = 440, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 40
