@@ -6,13 +6,14 @@ import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from sugarbush.data.private_store import load_dataset_fingerprint
 from sugarbush.errors import ParamsError
-from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.evolution.settings import Selection
+from sugarbush.paths import Roots
 from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 
 METADATA = "metadata"
 LABELS = "labels"
@@ -33,8 +34,7 @@ def record_l2_sensitivity(params: ProjectSettings, method: Method) -> int:
 
     One vote is 1; scores are whole numbers of that norm (`sugarbush.evolution.kernel_scores`).
     """
-    herded = method.votes and params.evolve.of(method).selection is Selection.HERDED
-    return RESOLUTION if herded else 1
+    return params.evolve.of(method).selection.record_l2_sensitivity if method.votes else 1
 
 
 def plan_for(params: ProjectSettings) -> BudgetPlan:
@@ -54,11 +54,16 @@ def plan_for(params: ProjectSettings) -> BudgetPlan:
     weights = dict.fromkeys(metadata, params.privacy.shares.metadata / max(len(metadata), 1))
     weights |= {name: params.privacy.shares.synthesis / len(synthesis) for name in synthesis}
     claimed = sum(weights.values())
-    draws = {METADATA: 0, LABELS: 1, TRAINING: 0}
-    draws |= {votes_of(m): params.evolve.of(m).rounds for m in voting}
+    counts = {METADATA: 0, LABELS: 1, TRAINING: 0}
+    counts |= {votes_of(m): params.evolve.of(m).rounds for m in voting}
     norms = {votes_of(m): record_l2_sensitivity(params, m) for m in voting}
     parts = [
-        BudgetRequest(name=name, share=weight / claimed, draws=draws[name], norm=norms.get(name, 1))
+        BudgetRequest(
+            name=name,
+            share=weight / claimed,
+            count=counts[name],
+            record_l2_sensitivity=norms.get(name, 1),
+        )
         for name, weight in weights.items()
     ]
     _refuse_hopeless(params, parts)
@@ -74,7 +79,7 @@ def _refuse_hopeless(params: ProjectSettings, parts: Sequence[BudgetRequest]) ->
     """Before any distribution is computed: for very many rounds that alone would take minutes."""
     mu = mu_of(epsilon=params.privacy.epsilon, delta=params.privacy.delta)
     for part in parts:
-        stddev = params.privacy.records_per_user * math.sqrt(part.draws / part.share) / mu
+        stddev = params.privacy.records_per_user * math.sqrt(part.count / part.share) / mu
         if stddev > _HOPELESS_STDDEV:
             raise ParamsError(
                 f"params.yaml: {_settings_of(part, params)} leaves every count a noise of "
@@ -86,7 +91,7 @@ def _refuse_hopeless(params: ProjectSettings, parts: Sequence[BudgetRequest]) ->
 def _settings_of(part: BudgetRequest, params: ProjectSettings) -> str:
     """The settings that the noise of a part of several counts follows from."""
     privacy, method = params.privacy, part.name.removeprefix(_VOTES)
-    rounds = [] if part.name == LABELS else [f"evolve.{method}.rounds={part.draws}"]
+    rounds = [] if part.name == LABELS else [f"evolve.{method}.rounds={part.count}"]
     several = privacy.records_per_user > 1
     person = [f"privacy.records_per_user={privacy.records_per_user}"] if several else []
     return " with ".join([*rounds, *person, f"privacy.epsilon={privacy.epsilon:g}"])
@@ -102,6 +107,19 @@ def open_ledger(params: ProjectSettings, base: Path) -> Ledger:
         user_column=params.prepare.user_column,
         cap=params.privacy.cap,
         delta=params.privacy.delta,
+    )
+
+
+def open_session(params: ProjectSettings, base: Path, *, stage: str, run: str) -> PrivacySession:
+    """A stage's session on the ledger of `privacy.dataset`."""
+    return PrivacySession(
+        ledger=open_ledger(params, base),
+        stage=stage,
+        run=run,
+        dataset_fingerprint=load_dataset_fingerprint(
+            Roots(base).private / "prepared" / "sketch.json"
+        ),
+        records_per_unit=params.privacy.records_per_user,
     )
 
 

@@ -22,26 +22,20 @@ from numpy.typing import NDArray
 from sugarbush.data.private_store import (
     Records,
     load_codes,
-    load_dataset_fingerprint,
     load_records,
     read_keyed_digest,
 )
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.evolution.evolve import (
-    METHOD_VERSION,
-    Evolution,
-    PrivateEmbeddings,
-    VotingSession,
-    evolve,
-)
+from sugarbush.evolution.evolve import METHOD_VERSION, Evolution, evolve
 from sugarbush.evolution.population import (
     load_population,
     save_population,
 )
 from sugarbush.evolution.settings import EvolutionSettings, FinalSet, Selection
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.paths import Roots, atomic_directory, find_input, require
 from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.budget import open_ledger, plan_for, result_store_name, votes_of
+from sugarbush.pipeline.budget import open_session, plan_for, result_store_name, votes_of
 from sugarbush.pipeline.encoders import open_encoder
 from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.generators import open_writer
@@ -51,7 +45,7 @@ from sugarbush.pipeline.skipping import write_skip_marker
 from sugarbush.pipeline.stages.synthesize_metadata import label_attribute
 from sugarbush.pipeline.state import state_of
 from sugarbush.pipeline.texts import write_texts
-from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import digest_of, open_result_store
 from sugarbush.randomness import seed_of
 
@@ -64,31 +58,28 @@ def voting_session(
     method: Method,
     schema: Schema,
     encode: Callable[[tuple[str, ...]], NDArray[np.float32]],
+    *,
+    run_id: str,
 ) -> VotingSession | None:
-    """The private records as voters, and what each vote may spend; None without votes."""
+    """The embedded private records, and what each vote may spend; None without votes."""
     plan, part = plan_for(params), votes_of(method)
     if not plan.holds(part):
         return None
     return VotingSession(
-        voters=voters_of(base, params, method, schema, encode),
+        embeddings=embeddings_of(base, params, method, schema, encode),
         stddev=plan.of(part).stddev,
-        ledger=open_ledger(params, base),
-        stage=f"{NAME}@{method}",
-        dataset_fingerprint=load_dataset_fingerprint(
-            Roots(base).private / "prepared" / "sketch.json"
-        ),
-        records_per_unit=params.privacy.records_per_user,
+        session=open_session(params, base, stage=f"{NAME}@{method}", run=run_id),
     )
 
 
-def voters_of(
+def embeddings_of(
     base: Path,
     params: ProjectSettings,
     method: Method,
     schema: Schema,
     encode: Callable[[tuple[str, ...]], NDArray[np.float32]],
 ) -> Private[PrivateEmbeddings]:
-    """The private records as they vote: embedded, and labelled where votes are by label."""
+    """The embedded private records, with labels where votes are by label."""
     private = Roots(base).private
     records: Private[Records] = load_records(private / "prepared" / "train.parquet")
     if params.evolve.of(method).by_label:
@@ -151,19 +142,20 @@ def run(base: Path, params: ProjectSettings, method: Method) -> None:
         open_result_store(
             state_of(params, base), dataset=result_store_name(params), stage=name, digest=digest,
             forced=was_forced(),
-        ) as draws,
+        ) as store,
         open_encoder(params, roots, private=True) as private_encoder,
         open_encoder(params, roots, private=False) as encoder,
     ):  # fmt: skip
         evolution = evolve(
-            first,
-            ledger_ids=tuple(read_release(initial)["ledger_ids"]),
+            Released(first, tuple(read_release(initial)["ledger_ids"])),
             params=params.evolve.of(method),
             schema=schema,
             writer=open_writer(params, base, encoder, stage=f"{NAME}@{method}"),
             encode=encoder.encode,
-            voting=voting_session(base, params, method, schema, private_encoder.encode),
-            draws=draws,
+            voting=voting_session(
+                base, params, method, schema, private_encoder.encode, run_id=store.run
+            ),
+            store=store,
             seed=seed_of(params.evolve.seed, method.value),
             say=lambda line: print(f"{NAME}@{method}: {line}", flush=True),
         )
@@ -171,7 +163,7 @@ def run(base: Path, params: ProjectSettings, method: Method) -> None:
             write_evolution(evolution, schema, folder)
             write_release(
                 folder, stage=f"{NAME}@{method}", params=params,
-                ledger_ids=evolution.ledger_ids, run=draws.run,
+                ledger_ids=evolution.ledger_ids, run=store.run,
             )  # fmt: skip
 
 

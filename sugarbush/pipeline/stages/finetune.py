@@ -24,7 +24,6 @@ import torch
 
 from sugarbush.data.private_store import (
     load_codes,
-    load_dataset_fingerprint,
     load_records,
     load_users,
     read_keyed_digest,
@@ -32,7 +31,7 @@ from sugarbush.data.private_store import (
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.paths import Roots, atomic_directory, atomic_file, find_input, make_private, require
 from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.budget import METADATA, TRAINING, open_ledger, result_store_name
+from sugarbush.pipeline.budget import METADATA, TRAINING, open_session, result_store_name
 from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.release import copy_release, read_release, write_release
 from sugarbush.pipeline.settings import ProjectSettings
@@ -81,16 +80,16 @@ def _lead(base: Path, params: ProjectSettings) -> None:
         stage=NAME,
         digest=digest_for(base, params, mechanism),
         forced=was_forced(),
-    ) as draws:
-        if broadcast_from_first(draws.run if draws.finished(MODEL) is None else None):
-            checkpoints = Checkpoints(roots.private / NAME / draws.run, counts=draws.folder)
-            trained, ids = _trained(base, params, mechanism, checkpoints, run_id=draws.run)
-            with draws.writing(MODEL) as folder:
+    ) as store:
+        if broadcast_from_first(store.run if store.finished(MODEL) is None else None):
+            checkpoints = Checkpoints(roots.private / NAME / store.run, counts=store.folder)
+            trained, ids = _trained(base, params, mechanism, checkpoints, run_id=store.run)
+            with store.writing(MODEL) as folder:
                 models.save(*trained, folder)
                 (folder / "ledger_ids.json").write_text(json.dumps(ids))
                 (folder / TAKEN).write_text(json.dumps({"steps_taken": checkpoints.step()}))
             shutil.rmtree(checkpoints.folder, ignore_errors=True)
-        finished = draws.finished(MODEL)
+        finished = store.finished(MODEL)
         assert finished is not None
         with atomic_directory(roots.released / "finetuned") as folder:
             ids = [*_metadata_ids(roots), *copy_release(finished, folder)]
@@ -104,7 +103,7 @@ def _lead(base: Path, params: ProjectSettings) -> None:
                 settings=params.finetune.chosen,
             )
             (folder / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
-            write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=draws.run)
+            write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=store.run)
 
 
 def _follow(base: Path, params: ProjectSettings) -> None:
@@ -222,10 +221,7 @@ def _trained(
         ),
         probe=probe_examples(len(tokenizer), max_length=settings.max_length),
         checkpoints=checkpoints,
-        ledger=open_ledger(params, base),
-        stage=NAME,
-        run=run_id,
-        dataset_fingerprint=load_dataset_fingerprint(roots.private / "prepared" / "sketch.json"),
+        session=open_session(params, base, stage=NAME, run=run_id),
         report=_say,
     )
     plain = models.merged(trained.value).to(torch.device("cpu"))
