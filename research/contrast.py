@@ -30,14 +30,14 @@ from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.evolution.evolve import Writer, evolve
-from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.pipeline.settings import load_params
 from sugarbush.pipeline.stages.make_example import SUBJECT, write_records
 from sugarbush.privacy.budget import mu_of
-from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.session import PrivacySession

@@ -39,7 +39,7 @@ class Records:
 
 def load_records(path: Path) -> Private[Records]:
     """What `prepare` left. Raises MissingInputError when it has not run here."""
-    return Private(records_of(pd.read_parquet(require(path, left_by="prepare"))))  # type: ignore[arg-type]
+    return Private(records_of(pd.read_parquet(require(path, left_by="prepare"))))
 
 
 def load_users(path: Path) -> Private[str]:

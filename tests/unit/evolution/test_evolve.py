@@ -80,12 +80,15 @@ def first(count: int = 12, labels: Sequence[int] | None = None) -> Population:
 
 
 def voting(
-    state: Path, *, cap: float = 100.0, stddev: float = 8.0, records: int = 400,
-    records_per_unit: int = 1, run: str = "r",
+    state: Path,
+    *,
+    cap: float = 100.0,
+    stddev: float = 8.0,
+    records: int = 400,
+    records_per_unit: int = 1,
+    run: str = "r",
 ) -> VotingSession:
-    ledger = Ledger(
-        state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6
-    )
+    ledger = Ledger(state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6)
     places = encode([str(float(TARGET))] * records)
     return VotingSession(
         embeddings=Private(PrivateEmbeddings(places, np.zeros(records, dtype=np.int64))),
@@ -97,8 +100,15 @@ def voting(
 
 
 def run(
-    state: Path, *, generator: Any = None, forced: bool = False, start: Population | None = None,
-    own: VotingSession | None = None, dropped: float = 0.2, encode: Any = encode, **changes: Any,
+    state: Path,
+    *,
+    generator: Any = None,
+    forced: bool = False,
+    start: Population | None = None,
+    own: VotingSession | None = None,
+    dropped: float = 0.2,
+    encode: Any = encode,
+    **changes: Any,
 ) -> Evolution:
     settings = params(**{f"evolve__maple__{k}": v for k, v in changes.items()}).evolve.maple
     with open_result_store(
@@ -340,9 +350,7 @@ def test_one_record_moves_one_vote_by_one_over_all_labels_together(
     candidates, labels = encode(["1", "1", "5", "9"]), np.array([0, 1, 1, 0])
 
     def votes(records: list[str], of: list[int]) -> NDArray[np.int64]:
-        embeddings = PrivateEmbeddings(
-            encode(records).reshape(-1, 2), np.array(of, dtype=np.int64)
-        )
+        embeddings = PrivateEmbeddings(encode(records).reshape(-1, 2), np.array(of, dtype=np.int64))
         own = replace(voting(tmp_path), embeddings=Private(embeddings))
         counted = count_votes(own, candidates, labels, by_label=by_label)
         return counted.value

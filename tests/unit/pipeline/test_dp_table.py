@@ -49,8 +49,12 @@ def made(folder: Path, engine: Engine) -> DpTable:
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     table = synthesize(
-        Private(codes), SCHEMA.domain, mu=1.0, params=settings.synthesize_metadata,
-        session=PrivacySession(ledger=ledger, stage="s", run="r"), rng=public_rng(1),
+        Private(codes),
+        SCHEMA.domain,
+        mu=1.0,
+        params=settings.synthesize_metadata,
+        session=PrivacySession(ledger=ledger, stage="s", run="r"),
+        rng=public_rng(1),
     )
     released = folder / "data" / "released" / "metadata"
     released.mkdir(parents=True)
