@@ -9,16 +9,14 @@ from typing import Any
 import pandas as pd
 
 from sugarbush.errors import InputError
-from sugarbush.paths import find_input
 from sugarbush.training.crt.recall import Labelled
 
 
-def load_labelled(base: Path, name: str, *, text_column: str) -> list[Labelled]:
+def load_labelled(path: Path, *, text_column: str) -> list[Labelled]:
     """The records of a jsonl or parquet file with a column `spans`: start, end, label of each.
 
     In parquet a row's spans are a JSON string. Raises InputError naming file and row.
     """
-    path = find_input(base, name)
     try:
         if path.suffix == ".parquet":
             rows: list[Any] = pd.read_parquet(path).to_dict("records")

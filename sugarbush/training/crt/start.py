@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sugarbush.paths import Roots, require
+from sugarbush.paths import require
 from sugarbush.training.crt import lstm_files
 from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.settings import LSTM, CrtSettings
@@ -18,12 +18,12 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.settings import TINY
 
 
-def load_start(roots: Roots, settings: CrtSettings) -> tuple[Any, Any]:
+def load_start(pretrained: Path, settings: CrtSettings) -> tuple[Any, Any]:
     """The model of `crt.model` and its tokenizer. Raises ParamsError and MissingInputError."""
     device = open_device(settings.device)
     if settings.model == LSTM:
-        return lstm_files.load(_made(roots, settings), device=device)
-    start = str(_made(roots, settings)) if settings.model == TINY else settings.model
+        return lstm_files.load(_made(pretrained, settings), device=device)
+    start = str(_made(pretrained, settings)) if settings.model == TINY else settings.model
     return _with_mask(start, settings, device)
 
 
@@ -36,11 +36,18 @@ def check_start(settings: CrtSettings) -> None:
         _with_mask(settings.model, settings, torch.device("cpu"))
 
 
-def digest_of_start(roots: Roots, settings: CrtSettings) -> str:
+def digest_of_start(pretrained: Path, settings: CrtSettings) -> str:
     """What the start is: a name, or of what pretrain made it."""
     if settings.model not in (TINY, LSTM):
         return settings.model
-    return str(json.loads((_made(roots, settings) / "pretrain.json").read_text())["digest"])
+    return str(json.loads((_made(pretrained, settings) / "pretrain.json").read_text())["digest"])
+
+
+def load_trained(folder: Path, *, device: torch.device) -> tuple[Any, Any]:
+    """A model that `save` wrote, and its tokenizer."""
+    if (folder / "config.json").exists():
+        return models.load(str(folder), device=device, section="crt")
+    return lstm_files.load(folder, device=device)
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -57,8 +64,7 @@ def _with_mask(start: str, settings: CrtSettings, device: torch.device) -> tuple
     return model, tokenizer
 
 
-def _made(roots: Roots, settings: CrtSettings) -> Path:
+def _made(pretrained: Path, settings: CrtSettings) -> Path:
     """The folder of what stage pretrain made."""
-    folder = roots.public / "pretrained"
-    folder = folder / LSTM if settings.model == LSTM else folder
+    folder = pretrained / LSTM if settings.model == LSTM else pretrained
     return require(folder / "pretrain.json", left_by="pretrain").parent
