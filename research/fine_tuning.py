@@ -148,7 +148,7 @@ def encoded(part: Texts, schema: Schema, tokenizer: Any, length: int) -> list[tu
 
 
 def schema_of(name: str) -> Schema:
-    return load_schema(Path("settings") / f"{name}.schema.yaml")
+    return load_schema(Path("research/settings") / f"{name}.schema.yaml")
 
 
 def first_model(options: argparse.Namespace) -> tuple[Any, Any]:

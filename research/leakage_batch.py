@@ -1,6 +1,6 @@
 """A batch of a leakage grid: plant canaries, train by each arm, attack, and keep the figures.
 
-    python -m research.leakage_batch settings/crt_figures.yaml customersim/gpt2/0
+    python -m research.leakage_batch research/settings/crt_figures.yaml customersim/gpt2/0
 
 Reads    the grid file, the set's file
 Writes   data/private/leakage/           first models, and what policies miss

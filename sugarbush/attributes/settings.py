@@ -7,19 +7,22 @@ from typing import Annotated, ClassVar
 from pydantic import Field, field_validator
 
 from sugarbush.generators.settings import CallMode, OpenAiSettings
-from sugarbush.settings import Section
+from sugarbush.settings import AtLeastOne, Section
 
 
 class LabelsSettings(OpenAiSettings):
-    """The endpoint that is asked for attributes with `source: llm`. It is sent every private text,
-    and so it is asked only where `trusted` says that it may.
+    """The endpoint that reads attributes with `source: llm` from every private text.
 
-    Limits, timeouts and prices that are left out are those of `generator.openai`.
+    It is asked only where `trusted` allows it. Temperature, limits, timeouts, retries and prices
+    that are left out are those of `generator.openai`.
     """
 
     setting: ClassVar[str] = "extract_metadata.llm"
 
-    trusted: bool
+    trusted: bool = False
+    """Whether this endpoint may receive every private text."""
+    key_variable: str | None = None
+    max_tokens: AtLeastOne = 256
 
     @field_validator("mode")
     @classmethod
@@ -30,7 +33,8 @@ class LabelsSettings(OpenAiSettings):
 
 
 class ExtractMetadataSettings(Section):
-    """How attributes that are not columns are told from the text."""
+    """How attributes that are not columns are read from the text."""
 
-    zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)]
-    llm: LabelsSettings
+    zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    """Cosine similarity below which zero-shot assigns the value `other`."""
+    llm: LabelsSettings = LabelsSettings()

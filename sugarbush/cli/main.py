@@ -87,6 +87,19 @@ def check(settings: Settings = None, assignments: Assignments = None) -> None:
         checks.check(BASE, tried.params, Console())
 
 
+@app.command("settings")
+def show_settings(
+    section: Annotated[
+        str | None, typer.Argument(help="A section or a setting, such as evolve.maple.")
+    ] = None,
+) -> None:
+    """Show every setting: its default, its value here where it differs, and its meaning."""
+    from sugarbush.cli import settings_table
+
+    with told():
+        settings_table.show_settings(BASE, section, Console())
+
+
 @app.command()
 def budget(settings: Settings = None, assignments: Assignments = None) -> None:
     """Show what the ledger holds for this dataset, and what a run would spend."""

@@ -239,7 +239,7 @@ class _Run:
     ) -> NDArray[np.int64]:
         """The places of the survivors: each label keeps the number it started with."""
         params = self.params
-        if params.selection is Selection.HERDED:
+        if params.selection is Selection.KERNEL_HERDING:
             count = min(sum(quota.values()), len(population))
             embeddings = self.encode(population.texts)
             return herd(votes, embeddings, width=params.score_width, count=count)

@@ -52,7 +52,7 @@ class VotingSession:
         self, population: Population, embeddings: NDArray[np.float32], params: EvolutionSettings
     ) -> Released[NDArray[np.int64]]:
         """Noisy votes or kernel scores of all candidates, `(m,)` int64, as the settings say."""
-        if params.selection is Selection.HERDED:
+        if params.selection is Selection.KERNEL_HERDING:
             return sum_scores(self, embeddings, width=params.score_width)
         return count_votes(self, embeddings, population.labels, by_label=params.by_label)
 

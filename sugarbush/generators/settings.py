@@ -36,9 +36,12 @@ class PoolSource(Section):
 class PoolSettings(Section):
     """A public corpus as generator."""
 
-    sources: tuple[PoolSource, ...]
-    temperature: Annotated[float, Field(gt=0)]
-    neighbours: Annotated[int, Field(ge=1)]
+    sources: tuple[PoolSource, ...] = ()
+    """Public files to draw texts from, such as [{file: reviews.csv, text_column: text}]."""
+    temperature: Annotated[float, Field(gt=0)] = 0.05
+    """Randomness of the choice among similar texts."""
+    neighbours: Annotated[int, Field(ge=1)] = 200
+    """Most similar texts that a choice is made among."""
 
 
 class CallMode(StrEnum):
@@ -76,27 +79,48 @@ class OpenAiSettings(Section):
 
     setting: ClassVar[str] = "generator.openai"  # the section, as messages name it
 
-    base_url: str
-    model: Annotated[str, Field(min_length=1)]
-    key_variable: str | None
-    mode: CallMode
-    temperature: Annotated[float, Field(ge=0, le=2)] | None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None
-    max_tokens: Annotated[int, Field(ge=1)]
-    token_limit: Literal["max_tokens", "max_completion_tokens"]
-    send_seed: bool
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None
-    concurrency: Annotated[int, Field(ge=1)]
-    requests_per_minute: Annotated[float, Field(gt=0)]
-    tokens_per_minute: Annotated[float, Field(gt=0)]
-    timeout_s: Annotated[float, Field(gt=0)]
-    deadline_s: Annotated[float, Field(gt=0)]
-    max_retries: Annotated[int, Field(ge=0)]
-    batch_poll_s: Annotated[float, Field(gt=0)]
-    context_tokens: Annotated[int, Field(ge=64)]
-    max_calls: Annotated[int, Field(ge=1)] | None
-    max_cost: Annotated[float, Field(gt=0)] | None
-    prices: dict[str, Price]
+    base_url: str = "http://localhost:8000/v1"
+    """Address of the endpoint."""
+    model: Annotated[str, Field(min_length=1)] = "my-model"
+    """Name of the model at the endpoint."""
+    key_variable: str | None = "OPENAI_API_KEY"
+    """Environment variable with the API key; null: no key."""
+    mode: CallMode = CallMode.DIRECT
+    """direct: one request for each text; batch: files of requests, cheaper and slower."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
+    """Temperature of sampling; null: not sent."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
+    """Probability mass to choose from; null: not sent."""
+    max_tokens: Annotated[int, Field(ge=1)] = 512
+    """Tokens of an answer, at most."""
+    token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """Field that carries max_tokens: max_tokens or max_completion_tokens."""
+    send_seed: bool = True
+    """Whether requests carry a seed; some endpoints refuse it."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    """none, minimal, low, medium or high, for reasoning models; null: not sent."""
+    concurrency: Annotated[int, Field(ge=1)] = 32
+    """Requests at the same time, at most."""
+    requests_per_minute: Annotated[float, Field(gt=0)] = 3000
+    """Rate limit of requests."""
+    tokens_per_minute: Annotated[float, Field(gt=0)] = 2_000_000
+    """Rate limit of tokens."""
+    timeout_s: Annotated[float, Field(gt=0)] = 120
+    """Seconds for one attempt."""
+    deadline_s: Annotated[float, Field(gt=0)] = 600
+    """Seconds for a request with all its retries."""
+    max_retries: Annotated[int, Field(ge=0)] = 8
+    """Retries of a failed request."""
+    batch_poll_s: Annotated[float, Field(gt=0)] = 30
+    """Seconds between two looks at a batch."""
+    context_tokens: Annotated[int, Field(ge=64)] = 8192
+    """Tokens of prompt and answer that the model can read."""
+    max_calls: Annotated[int, Field(ge=1)] | None = None
+    """Calls of all runs on privacy.dataset together, at most; null: no limit."""
+    max_cost: Annotated[float, Field(gt=0)] | None = None
+    """Cost of all runs on privacy.dataset together, at most; needs prices; null: no limit."""
+    prices: dict[str, Price] = {}
+    """Price per million tokens: {my-model: {input: 0.15, output: 0.6, date: '2026-11-01'}}."""
 
     @field_validator("base_url")
     @classmethod
@@ -127,13 +151,20 @@ class OpenAiSettings(Section):
 class HuggingFaceSettings(Section):
     """A local causal language model by name or path."""
 
-    model: str
-    device: str
-    dtype: Literal["auto", "float32", "bfloat16", "float16"]
-    temperature: Annotated[float, Field(gt=0)]
-    top_p: Annotated[float, Field(gt=0, le=1)]
-    max_tokens: Annotated[int, Field(ge=1)]
-    batch_tokens: Annotated[int, Field(ge=64)]
+    model: str = "gpt2"
+    """A causal language model by name or path."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """auto, float32, bfloat16 or float16."""
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Temperature of sampling."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """Probability mass to choose from."""
+    max_tokens: Annotated[int, Field(ge=1)] = 256
+    """Tokens of an answer, at most."""
+    batch_tokens: Annotated[int, Field(ge=64)] = 16_384
+    """Tokens computed at once: memory against time."""
 
 
 # What the endpoint for labels shares with the generator's, unless it is given.
@@ -178,12 +209,15 @@ NOT_IN_OUTPUT = frozenset(
 class GeneratorSettings(Section):
     """The provider in use, and each provider's own settings."""
 
-    provider: Provider
-    seed: int
-    max_dropped_share: Annotated[float, Field(ge=0, lt=1)]
-    pool: PoolSettings
-    openai: OpenAiSettings
-    huggingface: HuggingFaceSettings
+    provider: Provider = Provider.SIMULATOR
+    """What writes the texts: simulator, pool, openai or huggingface."""
+    seed: int = 1
+    """Seed of the texts."""
+    max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share of unusable answers above which the run stops."""
+    pool: PoolSettings = PoolSettings()
+    openai: OpenAiSettings = OpenAiSettings()
+    huggingface: HuggingFaceSettings = HuggingFaceSettings()
 
     def identity(self) -> dict[str, Any]:
         """What decides which texts come: not how fast, how often retried, or under which cap."""

@@ -9,7 +9,9 @@ from typing import ClassVar
 
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.initialisation import Targets, targets_by_label
+from sugarbush.evolution.settings import PromptContent
 from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.settings import AtLeastOne, Count, NotNegative
 from sugarbush.methods.interface import LABELS, MethodInputs, ShareRequest
 from sugarbush.privacy.data_types import Released
 
@@ -18,6 +20,15 @@ class AugPE(EvolvingMethod):
     """DP counts of one label say how many first candidates each label gets."""
 
     name: ClassVar[str] = "augpe"
+
+    prompt: PromptContent = PromptContent.INDEPENDENT
+    examples: Count = 0
+    candidates: AtLeastOne | None = 2000
+    max_candidates: AtLeastOne = 20_000
+    rounds: Count = 10
+    variations: AtLeastOne = 7
+    by_label: bool = True
+    word_scale: NotNegative = 20.0
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
         """DP counts of one label where votes are by label, and its votes."""

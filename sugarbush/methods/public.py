@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from sugarbush.evolution.settings import PromptContent
 from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.settings import AtLeastOne, Count
 
 
 class Public(EvolvingMethod):
@@ -12,3 +14,9 @@ class Public(EvolvingMethod):
 
     name: ClassVar[str] = "public"
     votes_with_noise: ClassVar[bool] = False
+
+    prompt: PromptContent = PromptContent.INDEPENDENT
+    examples: Count = 0
+    candidates: AtLeastOne | None = 500
+    rounds: Count = 0
+    variations: AtLeastOne = 1

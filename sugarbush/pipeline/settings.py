@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,12 +15,17 @@ from pydantic import Field, ValidationError, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
+from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import EvolutionSettings, InitialiseSettings, PromptContent
 from sugarbush.examples.settings import MakeExampleSettings
-from sugarbush.generators.settings import SHARED_BY_ENDPOINTS, CallMode, GeneratorSettings
+from sugarbush.generators.settings import SHARED_BY_ENDPOINTS, GeneratorSettings
+from sugarbush.methods.augpe import AugPE
+from sugarbush.methods.maple import Maple
+from sugarbush.methods.nonprivate import NonPrivate
+from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.settings import ReportSettings
@@ -67,15 +74,18 @@ class Method(StrEnum):
 
 
 class EvolveSettings(Section):
-    """The presets, by method. Those that train a model have none: their texts come from it."""
+    """Evolution, by method. Methods that train a model have none."""
 
-    maple: EvolutionSettings
-    augpe: EvolutionSettings
-    public: EvolutionSettings
-    dpft: None
-    crt: None
-    nonprivate: EvolutionSettings
-    seed: int
+    maple: Maple = Maple()
+    augpe: AugPE = AugPE()
+    public: Public = Public()
+    dpft: None = None
+    """Evolves nothing: see finetune."""
+    crt: None = None
+    """Evolves nothing: see crt."""
+    nonprivate: NonPrivate = NonPrivate()
+    seed: int = 1
+    """Seed of selection and prompts."""
 
     def of(self, method: Method) -> EvolutionSettings:
         """The preset of a method that evolves candidates."""
@@ -85,24 +95,25 @@ class EvolveSettings(Section):
 
 
 class ProjectSettings(Section):
-    """The whole of params.yaml."""
+    """All settings of a project, checked together. `ProjectSettings()` is the example's."""
 
-    methods: Annotated[tuple[Method, ...], Field(min_length=1)]
-    privacy: PrivacySettings
-    make_example: MakeExampleSettings
-    prepare: PrepareSettings
-    extract_metadata: ExtractMetadataSettings
-    synthesize_metadata: SynthesizeMetadataSettings
-    generator: GeneratorSettings
-    embedding: EmbeddingSettings
-    initialise: InitialiseSettings
-    evolve: EvolveSettings
-    pretrain: PretrainSettings
-    finetune: FinetuneSettings
-    generate: GenerateSettings
-    crt: CrtSettings
-    evaluate: EvaluateSettings
-    report: ReportSettings
+    methods: Annotated[tuple[Method, ...], Field(min_length=1)] = (Method.MAPLE,)
+    """Methods to run: maple, augpe, public, dpft, crt, nonprivate."""
+    privacy: PrivacySettings = PrivacySettings()
+    make_example: MakeExampleSettings = MakeExampleSettings()
+    prepare: PrepareSettings = PrepareSettings()
+    extract_metadata: ExtractMetadataSettings = ExtractMetadataSettings()
+    synthesize_metadata: SynthesizeMetadataSettings = SynthesizeMetadataSettings()
+    generator: GeneratorSettings = GeneratorSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    initialise: InitialiseSettings = InitialiseSettings()
+    evolve: EvolveSettings = EvolveSettings()
+    pretrain: PretrainSettings = PretrainSettings()
+    finetune: FinetuneSettings = FinetuneSettings()
+    generate: GenerateSettings = GenerateSettings()
+    crt: CrtSettings = CrtSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    report: ReportSettings = ReportSettings()
 
     @property
     def trains(self) -> bool:
@@ -128,6 +139,11 @@ class ProjectSettings(Section):
     def redacts(self) -> bool:
         """Whether one of the methods trains on a redacted corpus."""
         return Method.CRT in self.methods
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derive(cls, fields: Any) -> Any:
+        return _derived(fields) if isinstance(fields, dict) else fields
 
     @model_validator(mode="after")
     def _distinct(self) -> ProjectSettings:
@@ -200,7 +216,7 @@ def load_params(path: Path = Path(FILE)) -> ProjectSettings:
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ParamsError(f"{path}: not found; run in the folder that holds it") from None
+        raise ParamsError(f"{path}: not found; run in the project's folder") from None
     except (OSError, UnicodeDecodeError):
         raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
     except yaml.YAMLError as error:
@@ -215,51 +231,99 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
     if not isinstance(fields, dict):
         raise ParamsError(f"{source}: expected sections, such as 'privacy:'")
     try:
-        return ProjectSettings.model_validate(_filled_in(fields))
+        return ProjectSettings.model_validate(fields)
     except ValidationError as error:
         problems = error.errors(include_input=False, include_url=False)
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
 
 
-def _filled_in(fields: dict[str, Any]) -> dict[str, Any]:
+def default_fields() -> dict[str, Any]:
+    """Every setting with its default, as a complete params.yaml has it.
+
+    What is derived from other settings is null (`privacy.dataset`, `privacy.purpose`) or left out
+    (the limits that `extract_metadata.llm` shares with `generator.openai`).
+    """
+    fields = ProjectSettings().model_dump(mode="json", by_alias=True)
+    fields["privacy"] |= {"dataset": None, "purpose": None}
+    llm = fields["extract_metadata"]["llm"]
+    fields["extract_metadata"]["llm"] = {
+        name: value for name, value in llm.items() if name not in {*SHARED_BY_ENDPOINTS, "mode"}
+    }
+    return fields
+
+
+def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a mapping, and the default of everything that it leaves out."""
+    whole = default_fields()
+    deep_merge(whole, copy.deepcopy(dict(fields)))
+    return whole
+
+
+def _derived(fields: dict[str, Any]) -> dict[str, Any]:
     """The settings with what follows from the data file.
 
-    Whoever names a file of their own leaves the example behind: its donated examples are not
-    shown to the generator, and its ledger is not charged.
+    With a file of the user's own, the example's donated examples are not shown to the generator,
+    and its ledger is not charged.
     """
-    prepare, privacy, evolve = (fields.get(k) for k in ("prepare", "privacy", "evolve"))
-    if not (isinstance(prepare, dict) and isinstance(privacy, dict) and isinstance(evolve, dict)):
-        return fields
-    file = str(prepare.get("file", ""))
+    fields = {name: _fields_of(section) for name, section in fields.items()}
+    sections = [dict(_section(fields, name)) for name in ("prepare", "privacy", "crt", "evolve")]
+    prepare, privacy, crt, evolve = sections
+    file = str(prepare.get("file", EXAMPLE_FILE))
     example = file == EXAMPLE_FILE
-    prepare, privacy, evolve = dict(prepare), dict(privacy), dict(evolve)
-    if not example and str(prepare.get("donated", "")).startswith(EXAMPLE_FOLDER):
-        prepare["donated"] = None
-    crt = fields.get("crt")
-    if isinstance(crt, dict) and not example:
-        ours = [k for k in ("labelled", "known") if str(crt.get(k)).startswith(EXAMPLE_FOLDER)]
-        fields = {**fields, "crt": {**crt, **dict.fromkeys(ours)}}
-    if "dataset" in privacy and privacy["dataset"] is None:
+    if not example:
+        for section, kind, names in (
+            (prepare, PrepareSettings, ("donated",)),
+            (crt, CrtSettings, ("labelled", "known")),
+        ):
+            for name in names:
+                given = section.get(name, kind.model_fields[name].default)
+                section[name] = None if str(given).startswith(EXAMPLE_FOLDER) else given
+    if privacy.get("dataset") in (None, ""):
         privacy["dataset"] = "example" if example else _slug(Path(file).stem)
-    if "purpose" in privacy and privacy["purpose"] is None:
+    if privacy.get("purpose") is None:
         privacy["purpose"] = "example" if example else "release"
     if "donated" in prepare and prepare["donated"] is None:
-        for method, settings in evolve.items():
-            if isinstance(settings, dict) and settings.get("prompt") == PromptContent.BOTH:
-                evolve[method] = {**settings, "prompt": PromptContent.METADATA.value}
-    filled = {"prepare": prepare, "privacy": privacy, "evolve": evolve}
-    return {**fields, **filled, "extract_metadata": _with_shared_limits(fields)}
+        evolve |= _without_examples(evolve)
+    derived = dict(zip(("prepare", "privacy", "crt", "evolve"), sections, strict=True))
+    refused = {name for name in derived if not isinstance(fields.get(name, {}), dict)}
+    fields |= {name: section for name, section in derived.items() if name not in refused}
+    return fields | _with_shared_limits(fields)
 
 
-def _with_shared_limits(fields: dict[str, Any]) -> Any:
+def _fields_of(section: Any) -> Any:
+    """A section as it stands in a file: what was given, and no defaults."""
+    if isinstance(section, Section):
+        return section.model_dump(by_alias=True, exclude_unset=True)
+    return section
+
+
+def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    """A section of the fields; an empty one where it is missing or, to be refused, no mapping."""
+    section = fields.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _without_examples(evolve: dict[str, Any]) -> dict[str, Any]:
+    """The methods whose prompt has metadata and examples, with metadata alone."""
+    changed = {}
+    for method, field in EvolveSettings.model_fields.items():
+        own = evolve.get(method, {})
+        if isinstance(field.default, EvolutionSettings) and isinstance(own, dict):
+            if own.get("prompt", field.default.prompt) == PromptContent.BOTH:
+                changed[method] = {**own, "prompt": PromptContent.METADATA.value}
+    return changed
+
+
+def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
     """The section `extract_metadata`, its endpoint with the limits of the generator's."""
-    section, generator = fields.get("extract_metadata"), fields.get("generator")
-    own = section.get("llm") if isinstance(section, dict) else None
-    other = generator.get("openai") if isinstance(generator, dict) else None
-    if not (isinstance(section, dict) and isinstance(own, dict) and isinstance(other, dict)):
-        return section
+    section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
+    if not (isinstance(section, dict) and isinstance(other, dict)):
+        return {}
+    own = section.get("llm", {})
+    if not isinstance(own, dict):
+        return {}
     shared = {name: other[name] for name in SHARED_BY_ENDPOINTS if name in other}
-    return {**section, "llm": {**shared, "mode": CallMode.DIRECT.value, **own}}
+    return {"extract_metadata": {**section, "llm": {**shared, **own}}}
 
 
 def _slug(name: str) -> str:

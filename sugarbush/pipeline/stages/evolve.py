@@ -123,7 +123,7 @@ def _in_use(params: EvolutionSettings) -> dict[str, Any]:
     fields = params.model_dump(mode="json")
     new = {"tones": [], "contrast": 0, "distinct": False, "final": FinalSet.SURVIVORS.value,
            "score_width": 0.2}  # fmt: skip
-    if params.selection is not Selection.HERDED:
+    if params.selection is not Selection.KERNEL_HERDING:
         del fields["score_width"]
     return {k: v for k, v in fields.items() if k not in new or v != new[k]}
 
