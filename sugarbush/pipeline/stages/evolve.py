@@ -31,7 +31,7 @@ from sugarbush.evolution.population import (
     load_population,
     save_population,
 )
-from sugarbush.evolution.settings import EvolutionSettings, FinalSet, Selection
+from sugarbush.evolution.settings import EvolutionSettings, FinalSelection, Selection
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.paths import Roots, atomic_directory, find_input, require
 from sugarbush.pipeline import entry_point as stage
@@ -120,8 +120,8 @@ def digest_for(base: Path, params: ProjectSettings, method: Method, schema: Sche
 def _in_use(params: EvolutionSettings) -> dict[str, Any]:
     """The settings without those that ask for nothing: rounds drawn before they existed still
     count, and the width of scores that nobody gives makes no round another."""
-    fields = params.model_dump(mode="json")
-    new = {"tones": [], "contrast": 0, "distinct": False, "final": FinalSet.SURVIVORS.value,
+    fields = params.key_settings()
+    new = {"tones": [], "contrast": 0, "distinct": False, "final": FinalSelection.SURVIVORS.value,
            "score_width": 0.2}  # fmt: skip
     if params.selection is not Selection.KERNEL_HERDING:
         del fields["score_width"]

@@ -100,7 +100,7 @@ def digest_for(base: Path, params: ProjectSettings, schema: Schema) -> str:
         texts=read_keyed_digest(stamps / "train_texts.json", left_by="prepare"),
         codes=read_keyed_digest(stamps / "train_codes.json", left_by="extract_metadata"),
         schema=schema.model_dump(mode="json"),
-        settings=params.evolve.of(METHOD).model_dump(mode="json"),
+        settings=params.evolve.of(METHOD).key_settings(),
         first=params.initialise.model_dump(mode="json"),
         seed=params.evolve.seed,
         generator=params.generator.identity(),
