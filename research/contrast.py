@@ -37,7 +37,7 @@ from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.pipeline.settings import load_params
 from sugarbush.pipeline.stages.make_example import SUBJECT, write_records
 from sugarbush.privacy.budget import mu_of
-from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import open_result_store
 from sugarbush.privacy.session import PrivacySession

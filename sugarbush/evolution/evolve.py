@@ -28,7 +28,7 @@ from sugarbush.evolution.selection import (
     select_within_label,
     threshold,
 )
-from sugarbush.evolution.settings import EvolutionSettings, FinalSet, Selection
+from sugarbush.evolution.settings import EvolutionSettings, FinalSelection, Selection
 from sugarbush.evolution.variation import variation_requests, with_variations
 from sugarbush.evolution.voting import VotingSession
 from sugarbush.generators.interface import Answer, Generator, Problem, Request, Usage, usage_of
@@ -261,7 +261,7 @@ class _Run:
 
     def _by_density(self, survivors: Population, last: Round) -> Population:
         """As many of the last candidates as survive, label by label, as `params.final` says."""
-        if self.params.final is FinalSet.SURVIVORS:
+        if self.params.final is FinalSelection.SURVIVORS:
             return survivors
         population, votes = last.population, last.votes.value
         embeddings, rng = self.encode(population.texts), public_rng(self.seed, "final")

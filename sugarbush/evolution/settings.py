@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -34,16 +34,16 @@ class FirstLength(Section):
 class Selection(StrEnum):
     """How survivors are chosen: from noisy votes, or from noisy kernel scores of all candidates.
 
-    Kernel herding is called `herded` in files and in cache keys.
+    Kernel herding was called `herded`: settings may still say so, and cache keys always do.
     """
 
     RANK = "rank"
     SAMPLE = "sample"
-    KERNEL_HERDING = "herded"
+    KERNEL_HERDING = "kernel_herding"
 
     @classmethod
     def _missing_(cls, value: object) -> Selection | None:
-        return cls.KERNEL_HERDING if value == "kernel_herding" else None
+        return cls.KERNEL_HERDING if value == "herded" else None
 
     @property
     def record_l2_sensitivity(self) -> int:
@@ -51,7 +51,7 @@ class Selection(StrEnum):
         return RESOLUTION if self is Selection.KERNEL_HERDING else 1
 
 
-class FinalSet(StrEnum):
+class FinalSelection(StrEnum):
     """Which of the last candidates become the final set."""
 
     SURVIVORS = "survivors"
@@ -95,15 +95,24 @@ class EvolutionSettings(Section):
     """Spread of the length of variations, in words, before it is multiplied by mask_share."""
     min_words: AtLeastOne = 25
     """Words that a variation asks for, at least."""
-    final: FinalSet = FinalSet.SURVIVORS
+    final: FinalSelection = FinalSelection.SURVIVORS
     """survivors, or density: a choice by the votes of clusters of candidates."""
     expansion: AtLeastOne = 1
     """Final texts for each survivor: itself, and variations without a vote."""
 
+    def key_settings(self) -> dict[str, Any]:
+        """All settings as cache keys spell them, so that finished rounds stay known."""
+        fields = self.model_dump(mode="json")
+        if self.selection is Selection.KERNEL_HERDING:
+            fields["selection"] = "herded"
+        return fields
+
     @model_validator(mode="after")
     def _scores_of_all(self) -> EvolutionSettings:
         herding = self.selection is Selection.KERNEL_HERDING
-        if herding and (self.by_label or self.threshold or self.final is not FinalSet.SURVIVORS):
+        if herding and (
+            self.by_label or self.threshold or self.final is not FinalSelection.SURVIVORS
+        ):
             raise ValueError(
                 "selection: kernel_herding goes with by_label: false, threshold: 0 and final: "
                 "survivors. A record scores the candidates of all labels, and survivors follow "

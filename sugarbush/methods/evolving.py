@@ -27,7 +27,7 @@ from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import (
     EvolutionSettings,
-    FinalSet,
+    FinalSelection,
     FirstLength,
     PromptContent,
     Selection,
@@ -209,19 +209,12 @@ class EvolvingMethod(EvolutionSettings, Method):
             "tones": [],
             "contrast": 0,
             "distinct": False,
-            "final": FinalSet.SURVIVORS.value,
+            "final": FinalSelection.SURVIVORS.value,
             "score_width": 0.2,
         }
         if self.selection is not Selection.KERNEL_HERDING:
             del fields["score_width"]
         return {name: value for name, value in fields.items() if added.get(name, ...) != value}
-
-    def key_settings(self) -> dict[str, Any]:
-        """All settings, spelled as they are in the keys of finished draws."""
-        fields = self.model_dump(mode="json")
-        if self.selection is Selection.KERNEL_HERDING:
-            fields["selection"] = "herded"
-        return fields
 
     def planned_calls(
         self,

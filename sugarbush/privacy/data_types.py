@@ -11,18 +11,18 @@ of the ledger entries that paid for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 
-class Private(Generic[T]):
+class Private(Generic[T_co]):
     """One element per privacy unit, closed to everyone who is not on the audit list.
 
     Where the unit is a person of up to m records, one element per record, of which m are one
@@ -33,10 +33,10 @@ class Private(Generic[T]):
 
     __slots__ = ("_per_unit",)
 
-    def __init__(self, per_unit: Sequence[T] | NDArray[Any]) -> None:
-        self._per_unit = per_unit
+    def __init__(self, per_unit: Sequence[T_co] | Sized) -> None:
+        self._per_unit: Any = per_unit
 
-    def map_batch(self, function: Callable[[Any], Sequence[U] | NDArray[Any]]) -> Private[U]:
+    def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
         """Apply a vectorised function. Element i of its result must depend on element i alone.
 
         For embedding and nearest neighbours. The result must hold one element per unit.
@@ -80,13 +80,13 @@ class Private(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Released(Generic[T]):
+class Released(Generic[T_co]):
     """A value that may leave, with the ledger entries that paid for it (none: it was public)."""
 
-    value: T
+    value: T_co
     ledger_ids: tuple[str, ...] = ()
 
-    def map(self, function: Callable[[T], U]) -> Released[U]:
+    def map(self, function: Callable[[T_co], U]) -> Released[U]:
         """Post-processing: free, and paid for by the same entries."""
         return Released(function(self.value), self.ledger_ids)
 

@@ -32,6 +32,7 @@ from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.crt.card import confidentiality_card
 from sugarbush.training.crt.confidentiality import agreed_gamma, noise_for
 from sugarbush.training.crt.findings import PublicPolicy
@@ -198,9 +199,9 @@ def _trained(
         ),
         probe=probe_examples(len(tokenizer), max_length=settings.max_length),
         checkpoints=checkpoints,
-        ledger=open_uncapped_ledger(params, base, kind=LEDGER),
-        stage=NAME,
-        run=run_id,
+        session=PrivacySession(
+            ledger=open_uncapped_ledger(params, base, kind=LEDGER), stage=NAME, run=run_id
+        ),
     )
     return trained, tokenizer
 

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from sugarbush.data.private_store import load_real_texts, read_keyed_digest
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.evolution.evolve import METHOD_VERSION, VotingSession, evolve
+from sugarbush.evolution.evolve import METHOD_VERSION, evolve
 from sugarbush.evolution.initialisation import Targets, candidate_count, targets_by_rows
 from sugarbush.evolution.population import save_population
+from sugarbush.evolution.voting import VotingSession
 from sugarbush.paths import Roots, atomic_directory, find_input
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import open_uncapped_ledger
@@ -30,7 +31,7 @@ from sugarbush.pipeline.generators import open_writer
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.release import write_release
 from sugarbush.pipeline.settings import Method, ProjectSettings
-from sugarbush.pipeline.stages.evolve import voters_of, write_evolution
+from sugarbush.pipeline.stages.evolve import embeddings_of, write_evolution
 from sugarbush.pipeline.stages.initialise import write_first
 from sugarbush.pipeline.state import state_of
 from sugarbush.privacy.data_types import Released
@@ -38,6 +39,7 @@ from sugarbush.privacy.events import NonPrivate
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import digest_of, open_result_store
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng, seed_of
 
 NAME = "nonprivate"
@@ -56,27 +58,24 @@ def run(base: Path, params: ProjectSettings) -> None:
         open_result_store(
             state_of(params, base), dataset=f"{NAME}-{params.privacy.dataset}", stage=NAME,
             digest=digest, forced=was_forced(),
-        ) as draws,
+        ) as store,
         open_encoder(params, roots, private=True) as private_encoder,
         open_encoder(params, roots, private=False) as encoder,
     ):  # fmt: skip
-        targets = real_targets(base, params, schema, ledger=ledger, run_id=draws.run)
+        targets = real_targets(base, params, schema, ledger=ledger, run_id=store.run)
         first, first_usage = write_first(base, params, METHOD, schema, targets)
         evolution = evolve(
-            first,
-            ledger_ids=targets.ledger_ids,
+            Released(first, targets.ledger_ids),
             params=settings,
             schema=schema,
             writer=open_writer(params, base, encoder, stage=NAME),
             encode=encoder.encode,
             voting=VotingSession(
-                voters=voters_of(base, params, METHOD, schema, private_encoder.encode),
+                embeddings=embeddings_of(base, params, METHOD, schema, private_encoder.encode),
                 stddev=None,
-                ledger=ledger,
-                stage=NAME,
-                dataset_fingerprint=(),
+                session=PrivacySession(ledger=ledger, stage=NAME, run=store.run),
             ),
-            draws=draws,
+            store=store,
             seed=seed_of(params.evolve.seed, METHOD.value),
             say=lambda line: print(f"{NAME}: {line}", flush=True),
         )
@@ -86,9 +85,9 @@ def run(base: Path, params: ProjectSettings) -> None:
             (folder / "initial" / "usage.json").write_text(json.dumps(asdict(first_usage)))
             write_evolution(evolution, schema, folder)
             write_release(
-                folder, stage=NAME, params=params, ledger_ids=evolution.ledger_ids, run=draws.run
+                folder, stage=NAME, params=params, ledger_ids=evolution.ledger_ids, run=store.run
             )
-    stamp = hmac.new(state_key(state_of(params, base)), draws.run.encode(), "sha256").hexdigest()
+    stamp = hmac.new(state_key(state_of(params, base)), store.run.encode(), "sha256").hexdigest()
     with atomic_directory(roots.stamps / NAME) as folder:
         (folder / "stamp.json").write_text(json.dumps({"stamp": stamp}) + "\n")
 
@@ -101,7 +100,7 @@ def digest_for(base: Path, params: ProjectSettings, schema: Schema) -> str:
         texts=read_keyed_digest(stamps / "train_texts.json", left_by="prepare"),
         codes=read_keyed_digest(stamps / "train_codes.json", left_by="extract_metadata"),
         schema=schema.model_dump(mode="json"),
-        settings=params.evolve.of(METHOD).model_dump(mode="json"),
+        settings=params.evolve.of(METHOD).key_settings(),
         first=params.initialise.model_dump(mode="json"),
         seed=params.evolve.seed,
         generator=params.generator.identity(),

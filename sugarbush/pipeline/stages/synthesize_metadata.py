@@ -23,7 +23,7 @@ from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.budget import (
     LABELS,
     METADATA,
-    open_ledger,
+    open_session,
     plan_for,
     refuse_beyond_cap,
     result_store_name,
@@ -78,12 +78,12 @@ def run(base: Path, params: ProjectSettings) -> None:
         stage=NAME,
         digest=digest,
         forced=was_forced(),
-    ) as draws:
+    ) as store:
         results = {
-            METADATA: lambda folder: _draw_table(folder, base, params, schema, run_id=draws.run),
-            LABELS: lambda folder: _draw_labels(folder, base, params, schema, run_id=draws.run),
+            METADATA: lambda folder: _draw_table(folder, base, params, schema, run_id=store.run),
+            LABELS: lambda folder: _draw_labels(folder, base, params, schema, run_id=store.run),
         }
-        finished = {part for part in parts if draws.finished(part) is not None}
+        finished = {part for part in parts if store.finished(part) is not None}
         if finished != parts.keys():
             dataset_fingerprint = load_dataset_fingerprint(
                 roots.private / "prepared" / "sketch.json"
@@ -94,17 +94,17 @@ def run(base: Path, params: ProjectSettings) -> None:
             preflight(params, base, schema)
         found = {}
         for part in parts:
-            if draws.finished(part) is None:
-                with draws.writing(part) as folder:
+            if store.finished(part) is None:
+                with store.writing(part) as folder:
                     results[part](folder)
-            found[part] = draws.finished(part)
+            found[part] = store.finished(part)
         with atomic_directory(roots.released / "metadata") as folder:
             ids: list[str] = []
             for path in found.values():
                 assert path is not None
                 ids += copy_release(path, folder)
             _describe(folder, params, schema, plan)
-            write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=draws.run)
+            write_release(folder, stage=NAME, params=params, ledger_ids=tuple(ids), run=store.run)
 
 
 def _draw_table(
@@ -119,12 +119,8 @@ def _draw_table(
         {name: schema.domain[name] for name in names},
         mu=plan.of(METADATA).mu,
         params=params.synthesize_metadata,
-        ledger=open_ledger(params, base),
-        stage=NAME,
-        run=run_id,
-        dataset_fingerprint=load_dataset_fingerprint(roots.private / "prepared" / "sketch.json"),
+        session=open_session(params, base, stage=NAME, run=run_id),
         rng=public_rng(params.synthesize_metadata.seed, "table"),
-        records_per_unit=params.privacy.records_per_user,
     )
     rows = pd.DataFrame(table.rows.value, columns=names)
     rows.reindex(columns=list(schema.names), fill_value=NO_CODE).to_parquet(
@@ -145,11 +141,7 @@ def _draw_labels(
         codes.map_batch(lambda table: table[:, place]),
         size=len(schema.attribute(name).domain),
         stddev=plan.of(LABELS).stddev,
-        ledger=open_ledger(params, base),
-        stage=NAME,
-        run=run_id,
-        dataset_fingerprint=load_dataset_fingerprint(roots.private / "prepared" / "sketch.json"),
-        records_per_unit=params.privacy.records_per_user,
+        session=open_session(params, base, stage=NAME, run=run_id),
     )
     np.save(folder / "labels.npy", counts.value)
     (folder / "ledger_ids.json").write_text(json.dumps(counts.ledger_ids))

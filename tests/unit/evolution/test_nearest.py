@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.evolution import voting as votes
+from sugarbush.evolution import nearest as search
 from sugarbush.evolution.nearest import nearest, nearest_within_label
 from sugarbush.randomness import public_rng
 
@@ -62,11 +62,11 @@ def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
 ) -> None:
     queries, candidates = crowded(300), crowded(50, seed=1)
     expected = nearest(queries, candidates)
-    monkeypatch.setattr(votes, "_threads", lambda: 5)
+    monkeypatch.setattr(search, "_threads", lambda: 5)
     assert np.array_equal(nearest(queries, candidates), expected)
-    monkeypatch.setattr(votes, "_MAX_BLOCK_ROWS", 7)
+    monkeypatch.setattr(search, "_MAX_BLOCK_ROWS", 7)
     assert np.array_equal(nearest(queries, candidates), expected)
-    monkeypatch.setattr(votes, "_SCORE_BYTES", 1)
+    monkeypatch.setattr(search, "_SCORE_BYTES", 1)
     assert np.array_equal(nearest(queries, candidates), expected)
 
 

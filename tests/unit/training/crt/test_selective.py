@@ -19,7 +19,7 @@ from sugarbush.training.crt.selective import (
     train_selectively,
     true_cost,
 )
-from tests.unit.training.dpsgd.small_runs import LEARNING, ledger_in
+from tests.unit.training.dpsgd.small_runs import LEARNING, ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import record_l2_sensitivity, relative_error
 
 MECHANISM = SelectiveMechanism(

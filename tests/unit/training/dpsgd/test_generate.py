@@ -13,7 +13,7 @@ from sugarbush.training.dpsgd.generate import Decoding, generate
 from sugarbush.training.dpsgd.language_modelling import Example, perplexity
 from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
 from sugarbush.training.dpsgd.train import Decay, Learning
-from tests.unit.training.dpsgd.small_runs import ledger_in
+from tests.unit.training.dpsgd.small_runs import ledger_in, session_of
 
 PAIRS = {
     control_codes([("about", "fees")]): "the fees were wrong",
