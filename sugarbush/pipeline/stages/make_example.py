@@ -27,9 +27,8 @@ from sugarbush.examples.simulator.shop_mix import (
     TENURE_EDGES,
     draw_case,
 )
-from sugarbush.paths import Roots, atomic_directory
-from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.paths import atomic_directory
+from sugarbush.pipeline.project import Project
 
 Record = dict[str, Any]
 
@@ -130,17 +129,13 @@ def write_example(folder: Path, params: MakeExampleSettings) -> None:
     (folder / "schema.yaml").write_text(_SCHEMA_HEAD + schema, encoding="utf-8")
 
 
-def run(base: Path, params: ProjectSettings) -> None:
+def run(project: Project) -> None:
     """Write the example."""
-    with atomic_directory(Roots(base).public / "example") as folder:
-        write_example(folder, params.make_example)
+    with atomic_directory(project.roots.public / "example") as folder:
+        write_example(folder, project.settings.make_example)
 
 
 def _write_lines(path: Path, records: Iterator[Record], count: int) -> None:
     with path.open("w", encoding="utf-8") as file:
         for _ in range(count):
             file.write(json.dumps(next(records), ensure_ascii=False) + "\n")
-
-
-if __name__ == "__main__":
-    stage.main("make_example", run)
