@@ -31,7 +31,8 @@ def changed_settings(
 ) -> Changed:
     """The settings of params.yaml, changed by an overlay file and by `key=value` assignments.
 
-    A setting that is not in the file is added, unless it is changed to its default. Writes nothing. Raises ParamsError when the result is not valid.
+    A setting that is not in the file is added, unless it is changed to its default. Writes nothing.
+    Raises ParamsError when the result is not valid.
     """
     path = base / FILE
     if not path.is_file():

@@ -119,7 +119,7 @@ class OpenAiSettings(Section):
     """Calls of all runs on privacy.dataset together, at most; null: no limit."""
     max_cost: Annotated[float, Field(gt=0)] | None = None
     """Cost of all runs on privacy.dataset together, at most; needs prices; null: no limit."""
-    prices: dict[str, Price] = {}
+    prices: dict[str, Price] = Field(default_factory=dict)
     """Price per million tokens: {my-model: {input: 0.15, output: 0.6, date: '2026-11-01'}}."""
 
     @field_validator("base_url")
