@@ -10,11 +10,21 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, parse_params
+
+
+class _Representer(RoundTripRepresenter):
+    """Writes `null` as it is read, and not as nothing."""
+
+
+_Representer.add_representer(
+    type(None), lambda own, _: own.represent_scalar("tag:yaml.org,2002:null", "null")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +48,7 @@ def changed_settings(
     if not path.is_file():
         raise ParamsError(f"{path}: not found; run in the project's folder")
     yaml = YAML()
+    yaml.Representer = _Representer
     yaml.preserve_quotes = True
     yaml.width = 120
     settings, defaults = _loaded(yaml, path), default_fields()
