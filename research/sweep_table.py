@@ -1,7 +1,7 @@
 """The figures of a sweep as tables and as one page.
 
     python -m research.sweep_table research/settings/sweep.yaml
-    python -m research.sweep_table research/settings/sweep.yaml --without FOLDER    # a point that failed
+    python -m research.sweep_table research/settings/sweep.yaml --without FOLDER_OF_A_FAILED_POINT
 
 Reads    data/private/sweeps/<sweep>/<set>/<point>/: reports/internal/figures.csv,
          data/released/{initial,evolve}/<method>/usage.json

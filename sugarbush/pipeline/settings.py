@@ -277,9 +277,10 @@ def _without_examples(evolve: dict[str, Any]) -> dict[str, Any]:
     changed = {}
     for method, field in EvolveSettings.model_fields.items():
         own = evolve.get(method, {})
-        if isinstance(field.default, EvolutionSettings) and isinstance(own, dict):
-            if own.get("prompt", field.default.prompt) == PromptContent.BOTH:
-                changed[method] = {**own, "prompt": PromptContent.METADATA.value}
+        if not (isinstance(field.default, EvolutionSettings) and isinstance(own, dict)):
+            continue
+        if own.get("prompt", field.default.prompt) == PromptContent.BOTH:
+            changed[method] = {**own, "prompt": PromptContent.METADATA.value}
     return changed
 
 
