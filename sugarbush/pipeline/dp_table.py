@@ -51,9 +51,7 @@ def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
         name = described["label"]
         return DpCounts(
             source="one noisy histogram",
-            counts=Released(
-                {name: np.load(folder / "labels.npy")}, read_ledger_ids(folder)
-            ),
+            counts=Released({name: np.load(folder / "labels.npy")}, read_ledger_ids(folder)),
             stddev={name: float(described["label_stddev"])},
         )
     return None

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from sugarbush.privacy.results import ResultStore
 
 
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
 class Project:
     """The project in `base`. Raises ParamsError, SchemaError and InputError as it reads."""
 
@@ -209,7 +213,7 @@ class Project:
         *,
         stage: str,
         metadata: MetadataRelease,
-        report: Callable[[str], None] = partial(print, flush=True),
+        report: Callable[[str], None] = _print,
     ) -> MethodInputs:
         """Everything that a stage of a method may use."""
         from sugarbush.methods.interface import MethodInputs

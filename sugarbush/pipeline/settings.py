@@ -30,7 +30,7 @@ from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
-from sugarbush.registry import METHODS, plugin_names
+from sugarbush.registry import GENERATORS, METHODS, plugin_names
 from sugarbush.report.settings import ReportSettings
 from sugarbush.settings import Section
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
@@ -216,7 +216,8 @@ def default_fields() -> dict[str, Any]:
 
     What is derived from other settings is null: `privacy.dataset` and `privacy.purpose`.
     """
-    fields = ProjectSettings().model_dump(mode="json", by_alias=True)
+    generator = GeneratorSection.model_validate({name: {} for name in plugin_names(GENERATORS)})
+    fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
     return fields
 

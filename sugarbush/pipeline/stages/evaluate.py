@@ -25,8 +25,8 @@ from sugarbush.attributes.donated import load_readers
 from sugarbush.data.private_store import HELDOUT, TRAIN, write_digest
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evaluation.evaluate import ATTRIBUTE, FINAL, Figure, Sample, Settings
+from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private

@@ -1,7 +1,0 @@
-"""Stage initialise."""
-
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.initialise import run
-
-if __name__ == "__main__":
-    entry_point.main_of_method("initialise", run)
