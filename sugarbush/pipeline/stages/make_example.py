@@ -29,8 +29,11 @@ from sugarbush.examples.simulator.shop_mix import (
 )
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.stages.fingerprint import code_digest
 
 Record = dict[str, Any]
+_CODE = ("sugarbush.examples",)
+_MADE_OF = "made_of.json"
 
 SUBJECT = "customer-service dialogues and tickets of an online shop"
 
@@ -130,9 +133,18 @@ def write_example(folder: Path, params: MakeExampleSettings) -> None:
 
 
 def run(project: Project) -> None:
-    """Write the example."""
-    with atomic_directory(project.roots.public / "example") as folder:
-        write_example(folder, project.settings.make_example)
+    """Write the example, unless it is there already."""
+    target, settings = project.roots.public / "example", project.settings.make_example
+    made_of = {"settings": settings.model_dump(mode="json"), "code": code_digest(_CODE)}
+    if _read_json(target / _MADE_OF) == made_of:
+        return
+    with atomic_directory(target) as folder:
+        write_example(folder, settings)
+        (folder / _MADE_OF).write_text(json.dumps(made_of) + "\n")
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def _write_lines(path: Path, records: Iterator[Record], count: int) -> None:

@@ -1,0 +1,6 @@
+"""The first candidates of a method, from DP metadata and donated examples."""
+
+from sugarbush.pipeline.stage import run_stage
+
+if __name__ == "__main__":
+    run_stage("initialise")

@@ -1,0 +1,6 @@
+"""The DP metadata: a table by AIM, or DP counts of one label."""
+
+from sugarbush.pipeline.stage import run_stage
+
+if __name__ == "__main__":
+    run_stage("synthesize_metadata")
