@@ -31,10 +31,9 @@ from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.evolution.evolve import PrivateEmbeddings, VotingSession, Writer, evolve
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
-from sugarbush.examples.settings import MakeExampleSettings
+from sugarbush.examples.corpus import example_records, example_schema
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.pipeline.settings import load_params
-from sugarbush.pipeline.stages.make_example import SUBJECT, write_records
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
@@ -45,7 +44,8 @@ EPSILON, DELTA = 1.0, 1e-6
 STARTS = {"bare": "nothing", "maple": "metadata and examples"}
 VOTERS, HELD_OUT, SURVIVORS = 400, 200, 60
 SCHEMA = Schema(
-    subject=SUBJECT, attributes=(Attribute(name="any", column="any", values=("a", "b")),)
+    subject=example_schema()["subject"],
+    attributes=(Attribute(name="any", column="any", values=("a", "b")),),
 )
 
 ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None)
@@ -114,9 +114,8 @@ def compare(
 ) -> dict[str, tuple[float, float]]:
     """MAUVE without and with contrast, by where the candidates start."""
     memory = Memory()
-    params = MakeExampleSettings(records=VOTERS + HELD_OUT, donated=50, seed=seed)
-    records = write_records(params)
-    donated, corpus = list(islice(records, params.donated)), list(islice(records, params.records))
+    records = example_records(seed)
+    donated, corpus = list(islice(records, 50)), list(islice(records, VOTERS + HELD_OUT))
     asked = requests_by_arm(corpus, donated)
     held_out = memory.encode([record["text"] for record in corpus[VOTERS:]])
     own = memory.encode([record["text"] for record in corpus[:VOTERS]])

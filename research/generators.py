@@ -25,16 +25,16 @@ from sklearn.model_selection import cross_val_score
 
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.examples.settings import MakeExampleSettings
+from sugarbush.examples.corpus import Record, example_records, example_schema
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
 from sugarbush.generators.pool import PoolGenerator
 from sugarbush.generators.settings import PoolSettings
-from sugarbush.pipeline.stages.make_example import SUBJECT, Record, write_records
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
 
 TEXTS = 200
+SUBJECT = example_schema()["subject"]
 POOL, DIMENSION, PARENTS, VARIATIONS = 15_000, 384, 500, 4
 ATTRIBUTES = ("product", "issue", "channel", "sentiment", "resolution", "region", "priority")
 
@@ -143,9 +143,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--near", action="store_true", help="embed and compare with the corpus")
     wanted = parser.parse_args()
-    params = MakeExampleSettings(records=3 * TEXTS, donated=50, seed=1)
-    records = write_records(params)
-    donated, corpus = list(islice(records, params.donated)), list(islice(records, params.records))
+    records = example_records(1)
+    donated, corpus = list(islice(records, 50)), list(islice(records, 3 * TEXTS))
     arms = requests_by_arm(corpus, donated)
     console = Console()
     console.print(simulator_table(arms))
