@@ -12,30 +12,28 @@ from sugarbush.examples.data_files import items, lines, load_yaml
 from sugarbush.examples.grammar import Grammar, Slot, tidy
 from sugarbush.examples.people import random_code, random_person
 from sugarbush.examples.seeded_random import SeededRandom
-from sugarbush.examples.simulator.knowledge import (
-    KNOWN_VALUES,
-    PRODUCTS,
-    AttributeKind,
-    Phrases,
-)
+from sugarbush.examples.simulator.knowledge import KNOWN_VALUES, PRODUCTS, AttributeKind, Phrases
 from sugarbush.examples.simulator.targets import Target, first_of_kind, product_words
 from sugarbush.examples.simulator.utterances import Role
 
 _DATA = load_yaml(Path(__file__).parent / "data" / "sentences.yaml")
 _WORDS_OF_A_TEXT = {slot: items(text) for slot, text in _DATA["words_of_a_text"].items()}
 _WORDS_OF_A_SENTENCE = {slot: items(text) for slot, text in _DATA["words_of_a_sentence"].items()}
+_OTHER_ROLES = (Role.NOTE, Role.CUSTOMER, Role.AGENT)
+_DRAWN = (AttributeKind.ISSUE, AttributeKind.RESOLUTION, AttributeKind.MOOD)
 _GRAMMAR = Grammar({rule: lines(text) for rule, text in _DATA["sentences"].items()})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextContext:
-    """What one text is about, the words for its slots, and its random choices."""
+    """What one text is about, the words for its slots, and its random choices.
+
+    `phrases` express the issue, the resolution and the mood, by target or by chance.
+    """
 
     subject: str
     targets: tuple[Target, ...]
-    issue: str
-    resolution: str
-    mood: str
+    phrases: Mapping[AttributeKind, Phrases]
     slots: Mapping[str, Slot]
     rng: SeededRandom
 
@@ -47,22 +45,19 @@ class TextContext:
         """One text of a rule."""
         return _GRAMMAR.write(rule, self.rng, self.slots)
 
-    def say(self, templates: tuple[str, ...]) -> str:
-        """One of the templates, filled. Empty if there are none."""
-        return _GRAMMAR.fill(self.rng.choice(templates), self.rng, self.slots) if templates else ""
-
-    def say_as(self, phrases: Phrases, role: Role) -> str:
+    def say(self, phrases: Phrases, role: Role) -> str:
         """A value in the words of `role`. Empty if it has none."""
-        return tidy(self.say(_templates(phrases, role)))
+        templates = phrases.templates.get(role)
+        return _GRAMMAR.fill(self.rng.choice(templates), self.rng, self.slots) if templates else ""
 
     def say_target(self, target: Target, role: Role) -> str:
         """A target value, in another role's words if `role` has none."""
-        of = target.phrases
-        templates = _templates(of, role) or of.note or of.customer or of.agent
+        templates = target.phrases.templates
+        said = next(templates[r] for r in (role, *_OTHER_ROLES) if r in templates)
         slots = dict(self.slots)
         if target.bounds is not None:
             slots["number"] = self.say_number(target)
-        return tidy(_GRAMMAR.fill(self.rng.choice(templates), self.rng, slots))
+        return tidy(_GRAMMAR.fill(self.rng.choice(said), self.rng, slots))
 
     def say_brief(self, target: Target) -> str:
         """A target value in two or three words."""
@@ -81,18 +76,16 @@ def new_context(
 ) -> TextContext:
     """A context with the target values. The rest is drawn uniformly from the known values."""
 
-    def value(kind: AttributeKind) -> str:
+    def phrases(kind: AttributeKind) -> Phrases:
         target = first_of_kind(targets, kind)
         drawn = rng.choice(tuple(KNOWN_VALUES[kind]))
-        return (target.known if target and target.known else None) or drawn
+        return KNOWN_VALUES[kind][(target and target.known) or drawn]
 
     drawn = rng.choice(tuple(PRODUCTS))
     return TextContext(
         subject=subject,
         targets=targets,
-        issue=value(AttributeKind.ISSUE),
-        resolution=value(AttributeKind.RESOLUTION),
-        mood=value(AttributeKind.MOOD),
+        phrases={kind: phrases(kind) for kind in _DRAWN},
         slots=_slots(subject, targets, product or drawn, rng),
         rng=rng,
     )
@@ -131,11 +124,3 @@ def _slots(
         "months": lambda: str(rng.between(2, 22)),
         **{slot: any_of(slot) for slot in _WORDS_OF_A_SENTENCE},
     }
-
-
-def _templates(phrases: Phrases, role: Role) -> tuple[str, ...]:
-    return {
-        Role.CUSTOMER: phrases.customer,
-        Role.AGENT: phrases.agent,
-        Role.NOTE: phrases.note,
-    }[role]

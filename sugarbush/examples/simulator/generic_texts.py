@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sugarbush.examples.grammar import tidy
 from sugarbush.examples.simulator.context import TextContext
-from sugarbush.examples.simulator.knowledge import KNOWN_VALUES, AttributeKind
+from sugarbush.examples.simulator.knowledge import AttributeKind
 from sugarbush.examples.simulator.utterances import Importance, Role, Utterance, role_of
 
 _CUSTOMER, _AGENT, _REPLY = "Customer: ", "Agent: ", "Reply: "
@@ -29,55 +29,44 @@ _Turn = tuple[str, Sequence[_Sentence]]
 
 def dialogue(context: TextContext) -> list[Utterance]:
     """Greeting, problem, order number, lookup, resolution, goodbye."""
-    write, rng = context.write, context.rng
-    issue = KNOWN_VALUES[AttributeKind.ISSUE][context.issue]
+    rng = context.rng
     turns: list[_Turn] = [
         (_AGENT, [_opening(context)]),
         (_CUSTOMER, [*_problem(context), *_other_targets(context, Role.CUSTOMER)]),
-        (
-            _AGENT,
-            [
-                (write("feel_with"), Importance.DETAIL),
-                (context.say(issue.agent) if rng.chance(0.4) else "", Importance.DETAIL),
-                (write("ask_order"), Importance.STEP),
-            ],
-        ),
-        (_CUSTOMER, [(write("tell_order"), Importance.STEP)]),
+        (_AGENT, [_detail(context, "feel_with"), *_comment(context), _step(context, "ask_order")]),
+        (_CUSTOMER, [_step(context, "tell_order")]),
     ]
     if rng.chance(0.35):
-        turns.append((_AGENT, [(write("ask_contact"), Importance.DETAIL)]))
-        turns.append((_CUSTOMER, [(write("tell_contact"), Importance.DETAIL)]))
-    lookup = [
-        (write("thanks_wait"), Importance.DETAIL),
-        (write("tracking") if rng.chance(0.4) else "", Importance.DETAIL),
-        _resolution(context, Role.AGENT),
-        *_other_targets(context, Role.AGENT),
-    ]
-    turns.append((_AGENT, lookup))
+        turns.append((_AGENT, [_detail(context, "ask_contact")]))
+        turns.append((_CUSTOMER, [_detail(context, "tell_contact")]))
+    lookup = [_detail(context, "thanks_wait")]
+    if rng.chance(0.4):
+        lookup.append(_detail(context, "tracking"))
+    lookup.append(_resolution(context, Role.AGENT))
+    turns.append((_AGENT, [*lookup, *_other_targets(context, Role.AGENT)]))
     if rng.chance(0.3):
-        turns.append((_CUSTOMER, [(write("question"), Importance.DETAIL)]))
-        turns.append((_AGENT, [(write("answer"), Importance.DETAIL)]))
-    turns.append((_CUSTOMER, [(write("accept"), Importance.DETAIL)]))
-    turns.append((_AGENT, [(write("bye"), Importance.DETAIL)]))
+        turns.append((_CUSTOMER, [_detail(context, "question")]))
+        turns.append((_AGENT, [_detail(context, "answer")]))
+    turns.append((_CUSTOMER, [_detail(context, "accept")]))
+    turns.append((_AGENT, [_detail(context, "bye")]))
     return _utterances(turns)
 
 
 def ticket(context: TextContext) -> list[Utterance]:
     """An email or a form: subject, problem, order, request, signature, the support's note."""
-    write = context.write
     body = [
         *_problem(context),
-        (write("body_order"), Importance.STEP),
+        _step(context, "body_order"),
         *_other_targets(context, Role.CUSTOMER),
-        (write("body_ask"), Importance.DETAIL),
+        _detail(context, "body_ask"),
     ]
     return _utterances(
         [
-            ("", [(write("subject"), Importance.DETAIL)]),
-            ("", _origin(context)),
-            ("", [(write("salutation"), Importance.DETAIL)]),
+            ("", [_detail(context, "subject")]),
+            ("", _targets_of(context, AttributeKind.CHANNEL, Role.NOTE)),
+            ("", [_detail(context, "salutation")]),
             ("", body),
-            ("", [(write("sign"), Importance.STEP)]),
+            ("", [_step(context, "sign")]),
             (_REPLY, [_resolution(context, Role.NOTE), *_other_targets(context, Role.NOTE)]),
         ]
     )
@@ -85,7 +74,7 @@ def ticket(context: TextContext) -> list[Utterance]:
 
 def plain_text(context: TextContext) -> list[Utterance]:
     """A text on a subject that is not a shop's: the target values, and little else."""
-    said = [(context.write("matter"), Importance.DETAIL)]
+    said = [_detail(context, "matter")]
     for target in context.targets:
         said.append((context.say_target(target, Role.CUSTOMER), Importance.REQUIRED))
     return _utterances([("", said)])
@@ -111,47 +100,54 @@ def more_detail(
     return add
 
 
+def _detail(context: TextContext, rule: str) -> _Sentence:
+    return context.write(rule), Importance.DETAIL
+
+
+def _step(context: TextContext, rule: str) -> _Sentence:
+    return context.write(rule), Importance.STEP
+
+
+def _targets_of(context: TextContext, kind: AttributeKind, role: Role) -> list[_Sentence]:
+    """A sentence for the first target of `kind`, if there is one."""
+    target = context.target(kind)
+    return [(context.say_target(target, role), Importance.REQUIRED)] if target else []
+
+
 def _opening(context: TextContext) -> _Sentence:
-    channel = context.target(AttributeKind.CHANNEL)
-    if channel is not None:
-        return context.say_target(channel, Role.AGENT), Importance.REQUIRED
-    return context.write("greet"), Importance.STEP
-
-
-def _origin(context: TextContext) -> list[_Sentence]:
-    channel = context.target(AttributeKind.CHANNEL)
-    return [(context.say_target(channel, Role.NOTE), Importance.REQUIRED)] if channel else []
+    said = _targets_of(context, AttributeKind.CHANNEL, Role.AGENT)
+    return said[0] if said else _step(context, "greet")
 
 
 def _problem(context: TextContext) -> list[_Sentence]:
     """Greeting, what is wrong, and the customer's mood."""
     issue = context.target(AttributeKind.ISSUE)
     product = context.target(AttributeKind.PRODUCT)
-    mood = context.target(AttributeKind.MOOD)
     hello = context.write("hello")
-    said: list[_Sentence] = []
     if issue is not None and issue.known is None:
-        said.append((hello + context.say_target(issue, Role.CUSTOMER), Importance.REQUIRED))
-        if product is not None:
-            said.append((context.say_target(product, Role.CUSTOMER), Importance.REQUIRED))
+        said = [(hello + context.say_target(issue, Role.CUSTOMER), Importance.REQUIRED)]
+        said += _targets_of(context, AttributeKind.PRODUCT, Role.CUSTOMER)
     else:
-        problem = context.say(KNOWN_VALUES[AttributeKind.ISSUE][context.issue].customer)
-        importance = Importance.REQUIRED if issue or product else Importance.STEP
-        said.append((hello + problem, importance))
-    if mood is not None:
-        said.append((context.say_target(mood, Role.CUSTOMER), Importance.REQUIRED))
-    elif context.rng.chance(0.35):
-        phrases = KNOWN_VALUES[AttributeKind.MOOD][context.mood]
-        said.append((context.say(phrases.customer), Importance.DETAIL))
-    return said
+        problem = context.say(context.phrases[AttributeKind.ISSUE], Role.CUSTOMER)
+        said = [(hello + problem, Importance.REQUIRED if issue or product else Importance.STEP)]
+    mood = _targets_of(context, AttributeKind.MOOD, Role.CUSTOMER)
+    if not mood and context.rng.chance(0.35):
+        phrases = context.phrases[AttributeKind.MOOD]
+        mood = [(context.say(phrases, Role.CUSTOMER), Importance.DETAIL)]
+    return said + mood
+
+
+def _comment(context: TextContext) -> list[_Sentence]:
+    """Sometimes the agent says something about the issue."""
+    if not context.rng.chance(0.4):
+        return []
+    return [(context.say(context.phrases[AttributeKind.ISSUE], Role.AGENT), Importance.DETAIL)]
 
 
 def _resolution(context: TextContext, role: Role) -> _Sentence:
-    target = context.target(AttributeKind.RESOLUTION)
-    if target is not None:
-        return context.say_target(target, role), Importance.REQUIRED
-    phrases = KNOWN_VALUES[AttributeKind.RESOLUTION][context.resolution]
-    return context.say_as(phrases, role), Importance.STEP
+    said = _targets_of(context, AttributeKind.RESOLUTION, role)
+    phrases = context.phrases[AttributeKind.RESOLUTION]
+    return said[0] if said else (context.say(phrases, role), Importance.STEP)
 
 
 def _other_targets(context: TextContext, role: Role) -> list[_Sentence]:

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from sugarbush.examples.data_files import items, lines, load_yaml, words
+from sugarbush.examples.simulator.utterances import Role
 
 _DATA = Path(__file__).parent / "data"
 
@@ -36,16 +37,13 @@ class AttributeKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Phrases:
-    """How a value is expressed: `cues` are words that show it in a text, the rest are sentence
-    templates by who says them.
+    """How a value is expressed: words that show it in a text, and sentence templates by role.
 
-    `note` is for tickets written about a customer. Empty: nobody of that role says the value.
+    Not every role has a sentence for every value.
     """
 
-    cues: tuple[str, ...] = ()
-    customer: tuple[str, ...] = ()
-    agent: tuple[str, ...] = ()
-    note: tuple[str, ...] = ()
+    cues: tuple[str, ...]
+    templates: Mapping[Role, tuple[str, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +56,8 @@ class ProductWords:
 
 
 def _phrases(data: Mapping[str, str]) -> Phrases:
-    said = {role: lines(text) for role, text in data.items() if role != "cues"}
-    return Phrases(cues=items(data["cues"]) if "cues" in data else (), **said)
+    cues = items(data["cues"]) if "cues" in data else ()
+    return Phrases(cues=cues, templates={r: lines(data[r]) for r in Role if r in data})
 
 
 _values = load_yaml(_DATA / "issues.yaml") | load_yaml(_DATA / "values.yaml")

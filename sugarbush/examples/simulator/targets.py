@@ -149,15 +149,13 @@ def _quoted(
     """Phrases that quote a value as it is."""
     slots = {"{attribute}": _plain(_in_words(name)), "{value}": value, "{the} ": the}
 
-    def filled(templates: tuple[str, ...]) -> tuple[str, ...]:
+    def filled(template: str) -> str:
         for slot, text in slots.items():
-            templates = tuple(template.replace(slot, text) for template in templates)
-        return templates
+            template = template.replace(slot, text)
+        return template
 
-    of = UNKNOWN_VALUES.get(kind, UNKNOWN_VALUES[AttributeKind.OTHER])
-    return Phrases(
-        cues=cues, customer=filled(of.customer), agent=filled(of.agent), note=filled(of.note)
-    )
+    templates = UNKNOWN_VALUES.get(kind, UNKNOWN_VALUES[AttributeKind.OTHER]).templates
+    return Phrases(cues=cues, templates={r: tuple(map(filled, t)) for r, t in templates.items()})
 
 
 def _plain(text: str) -> str:

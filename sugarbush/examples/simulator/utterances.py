@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from itertools import groupby
 
 from sugarbush.examples.data_files import words
@@ -24,8 +24,8 @@ _AGENT_WORDS = words(
 )
 
 
-class Role(Enum):
-    """Who says an utterance."""
+class Role(StrEnum):
+    """Who says an utterance. A note is by the shop, about a customer."""
 
     CUSTOMER = "customer"
     AGENT = "agent"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sugarbush.examples.grammar import tidy
 from sugarbush.examples.simulator.context import TextContext
 from sugarbush.examples.simulator.generic_texts import OWN_SPEAKERS
 from sugarbush.examples.simulator.imitation import PlacedUtterance, place_utterances, replace_from
@@ -18,13 +19,7 @@ from sugarbush.examples.simulator.knowledge import (
 from sugarbush.examples.simulator.rewording import IdentityReplacer, add_opening, reword
 from sugarbush.examples.simulator.utterances import Utterance, parse, role_of
 
-_REWRITABLE = (
-    AttributeKind.ISSUE,
-    AttributeKind.RESOLUTION,
-    AttributeKind.MOOD,
-    AttributeKind.PRIORITY,
-    AttributeKind.REGION,
-)
+_REWRITABLE = [kind for kind in KNOWN_VALUES if kind is not AttributeKind.CHANNEL]
 # The simulator's own sentences fit into its own texts. In another text they would change the
 # style, so they are rare there.
 _OWN_WORDS_RATE, _OWN_WORDS_RATE_ELSEWHERE = 0.35, 0.06
@@ -94,5 +89,5 @@ def _in_own_words(
             others = tuple(KNOWN_VALUES[kind])
             value = rng.choice(others) if rng.chance(_OTHER_VALUE_RATE) else values[0]
             role = role_of(utterance.speaker, utterances)
-            return context.say_as(KNOWN_VALUES[kind][value], role)
+            return tidy(context.say(KNOWN_VALUES[kind][value], role))
     return ""
