@@ -110,35 +110,25 @@ def tidy(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _compile(template: str) -> _Template:
-    tokens = list(_TOKEN.finditer(template))
-    compiled, end = _sequence(tokens, 0)
-    if end != len(tokens) or sum(len(token.group()) for token in tokens) != len(template):
-        raise InvariantError(f"a template has an unmatched bracket: {template!r}")
-    return compiled
-
-
-def _sequence(tokens: list[re.Match[str]], at: int) -> tuple[_Template, int]:
-    pieces: list[str | _Name | _Choice] = []
-    while at < len(tokens):
-        token = tokens[at].group()
-        if token in {"|", "]"}:
+    # The last sequence is the one being read; a choice in `choices` is open until its bracket.
+    choices: list[list[list[str | _Name | _Choice]]] = [[[]]]
+    end = 0
+    for token in _TOKEN.finditer(template):
+        if token.start() != end:
             break
-        if token == "[":
-            choice, at = _choice(tokens, at + 1)
-            pieces.append(choice)
-            continue
-        name = tokens[at].group(1)
-        pieces.append(_Name(name) if name else token)
-        at += 1
-    return tuple(pieces), at
-
-
-def _choice(tokens: list[re.Match[str]], at: int) -> tuple[_Choice, int]:
-    options = []
-    while at < len(tokens):
-        option, at = _sequence(tokens, at)
-        options.append(option)
-        at += 1
-        if tokens[at - 1 : at] and tokens[at - 1].group() == "]":
-            return _Choice(tuple(options)), at
-    raise InvariantError("a template has a choice without a closing bracket")
+        end, text = token.end(), token.group()
+        if text == "[":
+            choices.append([[]])
+        elif text == "|" and len(choices) > 1:
+            choices[-1].append([])
+        elif text == "]" and len(choices) > 1:
+            options = tuple(map(tuple, choices.pop()))
+            choices[-1][-1].append(_Choice(options))
+        elif text in {"|", "]"}:
+            break
+        else:
+            choices[-1][-1].append(_Name(token.group(1)) if token.group(1) else text)
+    else:
+        if end == len(template) and len(choices) == 1:
+            return tuple(choices[0][0])
+    raise InvariantError(f"a template has an unmatched bracket: {template!r}")

@@ -73,20 +73,19 @@ def replace_from(
     context: TextContext,
     used: Sequence[Utterance],
 ) -> Utterance | None:
-    """`placed` with the sentence of a source in a like place, or None if there is none.
+    """`placed` with the sentence of a source in a like place, or None if none fits.
 
-    A sentence does not fit if it conflicts with a target, shows fewer of the targets than `placed`
-    does, or is already `used`.
+    A sentence that shows fewer of the targets than `placed` does not fit.
     """
     shown = [target for target in context.targets if target.is_shown(placed.utterance.text)]
-    fitting = [
-        source.utterance.text
+    like = [
+        source.utterance
         for source in sources
         if placed.is_like(source)
         and all(target.is_shown(source.utterance.text) for target in shown)
-        and _suits(source.utterance, context, used)
     ]
-    return replace(placed.utterance, text=context.rng.choice(fitting)) if fitting else None
+    text = _choose(like, context, used)
+    return None if text is None else replace(placed.utterance, text=text)
 
 
 @lru_cache(maxsize=8192)
@@ -126,19 +125,17 @@ def _without_conflict(
     It comes from another example, or else from the simulator's own words. There is none if an
     earlier utterance shows the target.
     """
-    fitting = [
-        other.text
+    shown = [
+        other
         for other in (source.utterance for source in sources)
         if other.speaker == utterance.speaker
         and target.is_shown(other.text)
         and (target.phrases.cues or len(other.text) <= len(utterance.text))
-        and _suits(other, context, said)
     ]
-    if fitting:
-        text = context.rng.choice(fitting)
-    elif any(target.is_shown(earlier.text) for earlier in said):
+    text = _choose(shown, context, said)
+    if text is None and any(target.is_shown(earlier.text) for earlier in said):
         return []
-    else:
+    if text is None:
         everybody = [utterance, *(source.utterance for source in sources)]
         text = context.say_target(target, role_of(utterance.speaker, everybody))
     return [replace(utterance, text=text, importance=Importance.REQUIRED)]
@@ -156,22 +153,29 @@ def _about_product(
         return None
     if not shown_values(AttributeKind.PRODUCT, utterance.text):
         return None
-    fitting = [
-        other.text
+    shown = [
+        other
         for other in (source.utterance for source in sources)
         if other.speaker == utterance.speaker
         and _shape(other.text) == _shape(utterance.text)
         and target.is_shown(other.text)
-        and _suits(other, context, said)
     ]
-    return replace(utterance, text=context.rng.choice(fitting)) if fitting else None
+    text = _choose(shown, context, said)
+    return None if text is None else replace(utterance, text=text)
 
 
-def _suits(utterance: Utterance, context: TextContext, said: Sequence[Utterance]) -> bool:
-    """Whether a sentence is new in the text and conflicts with no target."""
-    if any(utterance.text == earlier.text for earlier in said):
-        return False
-    return not any(target.conflicts(utterance.text) for target in context.targets)
+def _choose(
+    candidates: Sequence[Utterance], context: TextContext, said: Sequence[Utterance]
+) -> str | None:
+    """One of the sentences that are new in the text and conflict with no target."""
+    used = {utterance.text for utterance in said}
+    fitting = [
+        candidate.text
+        for candidate in candidates
+        if candidate.text not in used
+        and not any(target.conflicts(candidate.text) for target in context.targets)
+    ]
+    return context.rng.choice(fitting) if fitting else None
 
 
 def _weight(text: str, targets: Sequence[Target]) -> float:
