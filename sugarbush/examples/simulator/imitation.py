@@ -5,7 +5,7 @@ The turns, openings and jargon come from the examples in the request alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -46,15 +46,101 @@ class PlacedUtterance:
         )
 
 
+class SourceSentences:
+    """The sentences of some texts, which may replace those of another text."""
+
+    def __init__(self, texts: Sequence[str], context: TextContext) -> None:
+        self._placed = [placed for text in texts for placed in place_utterances(text)]
+        self._context = context
+
+    def replace(self, placed: PlacedUtterance, used: Sequence[Utterance]) -> Utterance | None:
+        """`placed` with a sentence from a like place, or None if none fits.
+
+        A sentence that shows fewer of the targets than `placed` does not fit.
+        """
+        shown = [t for t in self._context.targets if t.is_shown(placed.utterance.text)]
+        text = self._choose(
+            lambda source: (
+                placed.is_like(source) and all(t.is_shown(source.utterance.text) for t in shown)
+            ),
+            used,
+        )
+        return None if text is None else replace(placed.utterance, text=text)
+
+    def imitate(self, placed: PlacedUtterance, said: Sequence[Utterance]) -> list[Utterance]:
+        """One utterance or none instead of `placed`. `said` is the new text so far."""
+        utterance, context = placed.utterance, self._context
+        conflict = next((t for t in context.targets if t.conflicts(utterance.text)), None)
+        if conflict is not None:
+            return self._without_conflict(utterance, conflict, said)
+        if (text := self._about_product(utterance, said)) is not None:
+            return [replace(utterance, text=text)]
+        if context.rng.chance(_MIXING_RATE):
+            return [self.replace(placed, said) or utterance]
+        return [utterance]
+
+    def _without_conflict(
+        self, utterance: Utterance, target: Target, said: Sequence[Utterance]
+    ) -> list[Utterance]:
+        """Instead of an utterance that conflicts with `target`, one that shows it.
+
+        It comes from a source, or else from the simulator's own words. There is none if an earlier
+        utterance shows the target.
+        """
+        text = self._choose(
+            lambda source: (
+                source.utterance.speaker == utterance.speaker
+                and target.is_shown(source.utterance.text)
+                and (target.phrases.cues or len(source.utterance.text) <= len(utterance.text))
+            ),
+            said,
+        )
+        if text is None and any(target.is_shown(earlier.text) for earlier in said):
+            return []
+        if text is None:
+            everybody = [utterance, *(source.utterance for source in self._placed)]
+            text = self._context.say_target(target, role_of(utterance.speaker, everybody))
+        return [replace(utterance, text=text, importance=Importance.REQUIRED)]
+
+    def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
+        """A sentence about the target product, if `utterance` is about another one."""
+        target = self._context.target(AttributeKind.PRODUCT)
+        if target is None or target.is_shown(utterance.text):
+            return None
+        if not shown_values(AttributeKind.PRODUCT, utterance.text):
+            return None
+        return self._choose(
+            lambda source: (
+                source.utterance.speaker == utterance.speaker
+                and _shape(source.utterance.text) == _shape(utterance.text)
+                and target.is_shown(source.utterance.text)
+            ),
+            said,
+        )
+
+    def _choose(
+        self, fits: Callable[[PlacedUtterance], object], used: Sequence[Utterance]
+    ) -> str | None:
+        """A sentence that fits, is not used yet and conflicts with no target."""
+        used_texts = {utterance.text for utterance in used}
+        texts = [source.utterance.text for source in self._placed if fits(source)]
+        fitting = [
+            text
+            for text in texts
+            if text not in used_texts and not any(t.conflicts(text) for t in self._context.targets)
+        ]
+        return self._context.rng.choice(fitting) if fitting else None
+
+
 def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
     """A new text that shows the targets and looks like `examples` (at least one, not empty)."""
     rng = context.rng
     weights = [_weight(text, context.targets) for text in examples]
     chosen = rng.weighted_choice(range(len(examples)), weights)
-    sources = place_utterances([text for i, text in enumerate(examples) if i != chosen])
+    sources = SourceSentences([t for i, t in enumerate(examples) if i != chosen], context)
     utterances: list[Utterance] = []
-    for placed in place_utterances(examples[chosen : chosen + 1]):
-        utterances += _replacement(placed, sources, context, utterances)
+    for placed in place_utterances(examples[chosen]):
+        utterances += sources.imitate(placed, utterances)
     identities = IdentityReplacer(rng)
     for place, said in enumerate(utterances):
         text = reword(identities.apply(said.text), rng, rate=_REWORDING_RATE)
@@ -62,120 +148,12 @@ def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
     return insert_targets(_with_importance(utterances), context, examples)
 
 
-def place_utterances(texts: Sequence[str]) -> list[PlacedUtterance]:
-    """The utterances of all the texts, each with its place in its own text."""
-    return [placed for text in texts for placed in _place_utterances(text)]
-
-
-def replace_from(
-    placed: PlacedUtterance,
-    sources: Sequence[PlacedUtterance],
-    context: TextContext,
-    used: Sequence[Utterance],
-) -> Utterance | None:
-    """`placed` with the sentence of a source in a like place, or None if none fits.
-
-    A sentence that shows fewer of the targets than `placed` does not fit.
-    """
-    shown = [target for target in context.targets if target.is_shown(placed.utterance.text)]
-    like = [
-        source.utterance
-        for source in sources
-        if placed.is_like(source)
-        and all(target.is_shown(source.utterance.text) for target in shown)
-    ]
-    text = _choose(like, context, used)
-    return None if text is None else replace(placed.utterance, text=text)
-
-
 @lru_cache(maxsize=8192)
-def _place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
+def place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
+    """The utterances of a text, each with its place."""
     utterances = parse(text)
     last = len(utterances) - 1
     return tuple(PlacedUtterance(said, i, last - i) for i, said in enumerate(utterances))
-
-
-def _replacement(
-    placed: PlacedUtterance,
-    sources: Sequence[PlacedUtterance],
-    context: TextContext,
-    said: Sequence[Utterance],
-) -> list[Utterance]:
-    """One utterance or none instead of `placed`. `said` is the new text so far."""
-    utterance = placed.utterance
-    conflict = next((t for t in context.targets if t.conflicts(utterance.text)), None)
-    if conflict is not None:
-        return _without_conflict(utterance, conflict, sources, context, said)
-    if (other := _about_product(utterance, sources, context, said)) is not None:
-        return [other]
-    if context.rng.chance(_MIXING_RATE):
-        return [replace_from(placed, sources, context, said) or utterance]
-    return [utterance]
-
-
-def _without_conflict(
-    utterance: Utterance,
-    target: Target,
-    sources: Sequence[PlacedUtterance],
-    context: TextContext,
-    said: Sequence[Utterance],
-) -> list[Utterance]:
-    """Instead of an utterance that conflicts with `target`, one that shows it.
-
-    It comes from another example, or else from the simulator's own words. There is none if an
-    earlier utterance shows the target.
-    """
-    shown = [
-        other
-        for other in (source.utterance for source in sources)
-        if other.speaker == utterance.speaker
-        and target.is_shown(other.text)
-        and (target.phrases.cues or len(other.text) <= len(utterance.text))
-    ]
-    text = _choose(shown, context, said)
-    if text is None and any(target.is_shown(earlier.text) for earlier in said):
-        return []
-    if text is None:
-        everybody = [utterance, *(source.utterance for source in sources)]
-        text = context.say_target(target, role_of(utterance.speaker, everybody))
-    return [replace(utterance, text=text, importance=Importance.REQUIRED)]
-
-
-def _about_product(
-    utterance: Utterance,
-    sources: Sequence[PlacedUtterance],
-    context: TextContext,
-    said: Sequence[Utterance],
-) -> Utterance | None:
-    """A sentence about the target product, if `utterance` is about another one."""
-    target = context.target(AttributeKind.PRODUCT)
-    if target is None or target.is_shown(utterance.text):
-        return None
-    if not shown_values(AttributeKind.PRODUCT, utterance.text):
-        return None
-    shown = [
-        other
-        for other in (source.utterance for source in sources)
-        if other.speaker == utterance.speaker
-        and _shape(other.text) == _shape(utterance.text)
-        and target.is_shown(other.text)
-    ]
-    text = _choose(shown, context, said)
-    return None if text is None else replace(utterance, text=text)
-
-
-def _choose(
-    candidates: Sequence[Utterance], context: TextContext, said: Sequence[Utterance]
-) -> str | None:
-    """One of the sentences that are new in the text and conflict with no target."""
-    used = {utterance.text for utterance in said}
-    fitting = [
-        candidate.text
-        for candidate in candidates
-        if candidate.text not in used
-        and not any(target.conflicts(candidate.text) for target in context.targets)
-    ]
-    return context.rng.choice(fitting) if fitting else None
 
 
 def _weight(text: str, targets: Sequence[Target]) -> float:
@@ -183,7 +161,7 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
     weight = 1.0
     for target in targets:
         if target.kind is AttributeKind.CHANNEL and target.known is not None:
-            spoken = is_dialogue([placed.utterance for placed in _place_utterances(text)])
+            spoken = is_dialogue([placed.utterance for placed in place_utterances(text)])
             weight *= 8.0 if spoken == (target.known in SPOKEN_CHANNELS) else 1.0
         elif target.is_shown(text):
             weight *= 6.0 if target.kind in _CONTENT else 2.0

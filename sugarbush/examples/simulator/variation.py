@@ -8,7 +8,7 @@ from dataclasses import replace
 from sugarbush.examples.grammar import tidy
 from sugarbush.examples.simulator.context import TextContext
 from sugarbush.examples.simulator.generic_texts import OWN_SPEAKERS
-from sugarbush.examples.simulator.imitation import PlacedUtterance, place_utterances, replace_from
+from sugarbush.examples.simulator.imitation import PlacedUtterance, SourceSentences
 from sugarbush.examples.simulator.insertion import insert_targets, replace_products
 from sugarbush.examples.simulator.knowledge import (
     KNOWN_VALUES,
@@ -40,12 +40,12 @@ def vary(
     rng = context.rng
     utterances = parse(parent)
     rewritten_words, total = 0, sum(len(said.text.split()) for said in utterances)
-    placed = place_utterances(sources)
+    given = SourceSentences(sources, context)
     for place in rng.shuffled(range(len(utterances))):
         if rewritten_words >= mask_share * total:
             break
         rewritten_words += len(utterances[place].text.split())
-        utterances[place] = _rewrite(utterances, place, placed, context)
+        utterances[place] = _rewrite(utterances, place, given, context)
     identities = IdentityReplacer(rng)
     utterances = [replace(said, text=identities.apply(said.text)) for said in utterances]
     if rng.chance(_OTHER_PRODUCT_RATE * mask_share):
@@ -56,7 +56,7 @@ def vary(
 def _rewrite(
     utterances: Sequence[Utterance],
     place: int,
-    sources: Sequence[PlacedUtterance],
+    sources: SourceSentences,
     context: TextContext,
 ) -> Utterance:
     utterance, rng = utterances[place], context.rng
@@ -67,7 +67,7 @@ def _rewrite(
         return replace(utterance, text=text)
     if rng.chance(_SOURCE_RATE):
         placed = PlacedUtterance(utterance, place, len(utterances) - 1 - place)
-        if (other := replace_from(placed, sources, context, utterances)) is not None:
+        if (other := sources.replace(placed, utterances)) is not None:
             return other
     text = reword(utterance.text, rng, rate=0.9)
     if text == utterance.text and rng.chance(_OPENING_RATE):
