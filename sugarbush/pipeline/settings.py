@@ -216,10 +216,19 @@ def default_fields() -> dict[str, Any]:
 
     What is derived from other settings is null: `privacy.dataset` and `privacy.purpose`.
     """
-    generator = GeneratorSection.model_validate({name: {} for name in plugin_names(GENERATORS)})
+    generator = GeneratorSection.model_validate(_every_generator())
     fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
     return fields
+
+
+def _every_generator() -> dict[str, Any]:
+    """A section for each installed generator; `required` where a setting has no default."""
+    classes = {name: generator_class(name) for name in plugin_names(GENERATORS)}
+    return {
+        name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
+        for name, kind in classes.items()
+    }
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""All the chance that goes into one text."""
+"""The random choices that go into one text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 _BLOCK = 256
 
 
-class Dice:
-    """Draws for one named text: equal (seed, names), equal draws, whatever else is written.
+class SeededRandom:
+    """Random choices for one named text. Equal (seed, names) give equal choices.
 
-    Uniforms are taken from the generator in blocks, since a text needs a few hundred single ones.
+    Uniform numbers come from numpy in blocks: a text needs a few hundred of them one at a time.
     """
 
     def __init__(self, seed: int, *names: str | int) -> None:
@@ -38,17 +38,19 @@ class Dice:
         return low + self.below(high - low + 1)
 
     def chance(self, probability: float) -> bool:
+        """True with the given probability."""
         return self.uniform() < probability
 
-    def pick(self, options: Sequence[T]) -> T:
+    def choice(self, options: Sequence[T]) -> T:
+        """One of the options, all equally likely."""
         return options[self.below(len(options))]
 
-    def weighted(self, options: Mapping[T, float]) -> T:
+    def weighted_key(self, weights: Mapping[T, float]) -> T:
         """A key, in proportion to its weight."""
-        return self.pick_by(tuple(options), tuple(options.values()))
+        return self.weighted_choice(tuple(weights), tuple(weights.values()))
 
-    def pick_by(self, options: Sequence[T], weights: Sequence[float]) -> T:
-        """An option, in proportion to its weight."""
+    def weighted_choice(self, options: Sequence[T], weights: Sequence[float]) -> T:
+        """One of the options, in proportion to its weight."""
         ends = list(accumulate(weights))
         mark = self.uniform() * ends[-1]
         return next(option for option, end in zip(options, ends, strict=True) if mark < end)

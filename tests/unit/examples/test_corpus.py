@@ -1,4 +1,4 @@
-"""The embedded example: what `make_example` promises of the corpus."""
+"""The embedded example: properties of the corpus and its schema."""
 
 import json
 import math
@@ -10,21 +10,29 @@ import pytest
 import yaml
 
 from sugarbush.data.schema import Schema, load_schema
+from sugarbush.examples.corpus import (
+    SCHEMA_FILE,
+    Record,
+    example_records,
+    example_schema,
+    write_example,
+)
+from sugarbush.examples.data_files import load_yaml
 from sugarbush.examples.settings import MakeExampleSettings
-from sugarbush.examples.simulator.shop_mix import TENURE_EDGES, tenure_label
-from sugarbush.pipeline.stages.make_example import Record, write_example, write_records
 
-PARAMS = MakeExampleSettings(records=5600, donated=50, seed=1)
+SETTINGS = MakeExampleSettings(records=5600, donated=50, seed=1)
 LABELS = {"NAME", "ADDRESS", "PHONE", "ORDER_NUMBER", "TRACKING_NUMBER"}
+TENURES = load_yaml(SCHEMA_FILE.with_name("attributes.yaml"))["tenure_months"]
 ATTRIBUTES = (
-    "product", "issue", "channel", "sentiment", "resolution", "region", "priority", "tenure_months",
-)  # fmt: skip
+    *("product", "issue", "channel", "sentiment"),
+    *("resolution", "region", "priority", "tenure_months"),
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("example")
-    write_example(folder, PARAMS)
+    write_example(folder, SETTINGS)
     return folder
 
 
@@ -43,6 +51,11 @@ def schema(folder: Path) -> Schema:
     return load_schema(folder / "schema.yaml")
 
 
+def tenure_label(months: int) -> str:
+    (label,) = (name for name, bin in TENURES.items() if bin["from"] <= months <= bin["to"])
+    return label
+
+
 def _value(record: Record, name: str) -> str:
     return tenure_label(record[name]) if name == "tenure_months" else str(record[name])
 
@@ -55,7 +68,7 @@ def _information(records: list[Record], a: str, b: str) -> float:
     return sum(c / n * math.log(c * n / (of_a[x] * of_b[y])) for (x, y), c in both.items())
 
 
-def test_the_corpus_has_as_many_records_as_asked_and_no_text_twice(
+def test_the_corpus_has_the_requested_records_and_no_text_twice(
     corpus: list[Record], donated: list[Record]
 ) -> None:
     assert (len(corpus), len(donated)) == (5600, 50)
@@ -63,7 +76,7 @@ def test_the_corpus_has_as_many_records_as_asked_and_no_text_twice(
     assert len({r["id"] for r in corpus + donated}) == 5650
 
 
-def test_a_held_out_part_leaves_enough_records_private(corpus: list[Record]) -> None:
+def test_enough_private_records_remain_without_the_held_out_ones(corpus: list[Record]) -> None:
     assert len(corpus) * 0.85 > 4700
 
 
@@ -73,7 +86,7 @@ def test_texts_are_short_enough_to_embed_whole(corpus: list[Record]) -> None:
     assert max(words) < 130
 
 
-def test_spans_point_at_their_values_and_every_label_is_frequent(corpus: list[Record]) -> None:
+def test_spans_are_at_their_values_and_every_label_is_frequent(corpus: list[Record]) -> None:
     labels = Counter()
     for record in corpus:
         for span in record["spans"]:
@@ -112,7 +125,7 @@ def test_margins_are_skewed_and_some_values_are_rare(corpus: list[Record]) -> No
         ("issue", "resolution", 0.3),
     ],
 )
-def test_attributes_that_depend_on_one_another_do(
+def test_dependent_attributes_have_mutual_information(
     corpus: list[Record], a: str, b: str, least: float
 ) -> None:
     # Two independent attributes of these sizes would show under 0.01 nats in 5,600 records:
@@ -120,18 +133,18 @@ def test_attributes_that_depend_on_one_another_do(
     assert _information(corpus, a, b) > least
 
 
-def test_attributes_that_do_not_depend_on_one_another_do_not(corpus: list[Record]) -> None:
+def test_independent_attributes_have_no_mutual_information(corpus: list[Record]) -> None:
     assert _information(corpus, "region", "tenure_months") < 0.01
 
 
-def test_donated_examples_are_drawn_like_the_corpus(
+def test_donated_examples_have_the_frequent_products_of_the_corpus(
     corpus: list[Record], donated: list[Record]
 ) -> None:
     common = {p for p, n in Counter(r["product"] for r in corpus).items() if n > 0.15 * len(corpus)}
     assert common <= {r["product"] for r in donated}
 
 
-def test_the_schema_names_all_eight_attributes_and_knows_every_value(
+def test_the_schema_has_all_eight_attributes_and_every_value(
     schema: Schema, corpus: list[Record]
 ) -> None:
     assert schema.names == ATTRIBUTES
@@ -140,10 +153,10 @@ def test_the_schema_names_all_eight_attributes_and_knows_every_value(
         codes = {attribute.code(r[attribute.name]) for r in corpus}
         others = {bucket} if attribute.bins is None else set()
         assert not codes & others
-        assert len(codes) >= (len(attribute.values) or len(TENURE_EDGES) + 1) - 1
+        assert len(codes) >= (len(attribute.values) or len(TENURES)) - 1
 
 
-def test_the_schema_shows_every_source_of_an_attribute(schema: Schema) -> None:
+def test_the_schema_has_every_source_of_an_attribute(schema: Schema) -> None:
     sources = Counter(
         "bins" if a.bins else "column" if a.column else "keywords" if a.keywords else "zero_shot"
         for a in schema.attributes
@@ -151,30 +164,30 @@ def test_the_schema_shows_every_source_of_an_attribute(schema: Schema) -> None:
     assert sources == {"column": 5, "bins": 1, "keywords": 1, "zero_shot": 1}
 
 
-def test_keywords_tell_the_resolution_of_every_text(schema: Schema, corpus: list[Record]) -> None:
+def test_keywords_find_the_resolution_of_every_text(schema: Schema, corpus: list[Record]) -> None:
     keywords = schema.attribute("resolution").keywords
     assert keywords is not None
     for record in corpus:
         text = record["text"].lower()
-        told = [value for value, words in keywords.items() if any(word in text for word in words)]
-        assert told == [record["resolution"]]
+        found = [value for value, words in keywords.items() if any(word in text for word in words)]
+        assert found == [record["resolution"]]
 
 
-def test_tenures_fall_into_the_bins_of_the_schema(schema: Schema, corpus: list[Record]) -> None:
+def test_tenures_are_in_the_bins_of_the_schema(schema: Schema, corpus: list[Record]) -> None:
     attribute = schema.attribute("tenure_months")
     for record in corpus[:300]:
         months = record["tenure_months"]
         assert attribute.domain[attribute.code(months)] == tenure_label(months)
 
 
-def test_the_schema_file_says_what_it_is(folder: Path) -> None:
+def test_the_schema_file_begins_with_a_comment(folder: Path) -> None:
     text = (folder / "schema.yaml").read_text()
     assert text.startswith("#")
     assert set(yaml.safe_load(text)) == {"subject", "attributes"}
+    assert yaml.safe_load(text) == example_schema()
 
 
-def test_a_record_does_not_depend_on_how_many_are_asked() -> None:
-    few = list(islice(write_records(PARAMS), 20))
-    assert few == list(islice(write_records(PARAMS), 40))[:20]
-    other = MakeExampleSettings(records=5600, donated=50, seed=2)
-    assert few != list(islice(write_records(other), 20))
+def test_a_record_does_not_depend_on_the_number_of_records() -> None:
+    few = list(islice(example_records(1), 20))
+    assert few == list(islice(example_records(1), 40))[:20]
+    assert few != list(islice(example_records(2), 20))
