@@ -299,7 +299,7 @@ def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):
         return {}
-    own = section.get("llm", {})
+    own = section.get("llm")
     if not isinstance(own, dict):
         return {}
     shared = {name: other[name] for name in SHARED_BY_ENDPOINTS if name in other}
