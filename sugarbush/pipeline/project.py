@@ -6,9 +6,15 @@ generator of its settings, so that no stage builds one by hand.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.schema import Schema, load_schema
@@ -18,7 +24,10 @@ from sugarbush.privacy.key import state_key
 from sugarbush.privacy.settings import Purpose
 
 if TYPE_CHECKING:
-    pass
+    from sugarbush.embedding.encoder import Encoder
+    from sugarbush.methods.interface import Method, MethodInputs
+    from sugarbush.privacy.budget import BudgetPlan
+    from sugarbush.privacy.ledger import Ledger
 
 
 class Project:

@@ -39,7 +39,7 @@ from sugarbush.training.crt.findings import PublicPolicy
 from sugarbush.training.crt.labelled import load_labelled
 from sugarbush.training.crt.patterns import described
 from sugarbush.training.crt.policies import make_policy, make_public_policy
-from sugarbush.training.crt.recall import Measurement, measure
+from sugarbush.training.crt.recall import RecallMeasurement, measure
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.screening import Screened, screen
 from sugarbush.training.crt.sentences import sentences_of
@@ -95,7 +95,7 @@ def run(base: Path, params: ProjectSettings) -> None:
 
 def measured_recall(
     base: Path, params: ProjectSettings, policy: Policy, conservative: PublicPolicy | None
-) -> Measurement | None:
+) -> RecallMeasurement | None:
     """What the policies miss on the labelled sample, where there is one.
 
     Raises ParamsError where a conservative policy is asked for and nothing tells what it misses.
@@ -229,7 +229,7 @@ def _write_card(
     mechanism: Mechanism,
     *,
     gamma: float,
-    measured: Measurement | None,
+    measured: RecallMeasurement | None,
     screened: Screened,
 ) -> None:
     event = mechanism.event
