@@ -175,7 +175,7 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
     examples = plain_examples(texts, tokenizer=tokenizer, max_length=options.length)
     for schema, own, codes in written:
         examples += encoded(Texts(texts=own, codes=codes), schema, tokenizer, options.length)
-    shape = models.Shape(
+    shape = models.ModelShape(
         layers=options.layers, width=options.width, heads=4, context=options.length
     )
     model = models.new_model(tokenizer, shape, seed=1)

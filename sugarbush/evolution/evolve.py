@@ -2,8 +2,8 @@
 
 Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text",
 Algorithm 1. A round takes the survivors and their variations, lets every record vote for the
-candidate nearest to it (or score them all), adds noise and keeps the best; nothing else of a round
-looks at private data. A finished round is restored from the `ResultStore`: it is neither drawn nor
+candidate nearest to it (or score them all), adds noise and keeps the best. Nothing else in a round
+reads private data. A finished round is restored from the `ResultStore`: it is neither drawn nor
 charged again.
 """
 
@@ -36,8 +36,8 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.results import ResultStore
 from sugarbush.randomness import public_rng
 
-# Raise it when a change makes equal settings and inputs give other results: finished rounds of an
-# older version are then drawn, and charged, anew.
+# Raise it when a change makes equal settings and inputs give other results. Rounds of an older
+# version are then drawn and charged again.
 METHOD_VERSION = 1
 
 Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
@@ -45,9 +45,9 @@ Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """A finished round: noisy `votes` (n,) for `population`, and the `survivors`' places in it.
+    """A finished round: noisy `votes` (n,) for `population`, and the indices of its `survivors`.
 
-    Where records score, `votes` are sums of scores, in units of 1/RESOLUTION.
+    With kernel herding `votes` are sums of kernel scores, in units of 1/RESOLUTION.
     """
 
     number: int
@@ -69,13 +69,13 @@ class Evolution:
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """Who writes candidates, and how many unusable answers are borne."""
+    """The generator of candidates, and how many unusable answers are tolerated."""
 
     generator: Generator
     max_dropped_share: float
 
     def write(self, requests: Released[tuple[Request, ...]], *, what: str) -> tuple[Answer, ...]:
-        """The answers in order. Raises GeneratorError when too many cannot be used."""
+        """The answers in order. Raises GeneratorError when too many are unusable."""
         if not requests.value:
             return ()
         answers = self.generator.generate(requests, what=what).value
@@ -83,7 +83,7 @@ class Writer:
         if len(answers) != len(requests.value) or dropped > self.max_dropped_share * len(answers):
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
             raise GeneratorError(
-                f"{what}: {len(requests.value)} texts asked for, {len(answers) - dropped} usable"
+                f"{what}: {len(requests.value)} texts requested, {len(answers) - dropped} usable"
                 f"{' (' + kinds + ')' if kinds else ''}; more than "
                 f"generator.max_dropped_share={self.max_dropped_share:g} is missing. "
                 + _advice(answers)
@@ -92,12 +92,12 @@ class Writer:
 
 
 def _advice(answers: tuple[Answer, ...]) -> str:
-    """What to do about missing answers: calls that failed are made again, bad answers are kept."""
+    """What to do about missing answers: failed calls run again, bad answers are cached."""
     if all(a.problem is Problem.FAILED for a in answers if a.text is None):
-        return "Nothing that was received is lost; run again to go on."
+        return "Answers that arrived are cached; run again to continue."
     return (
-        "Answers are kept, so that the same settings bring the same ones: change the generator's "
-        "model, max_tokens or seed, or raise max_dropped_share. Nothing that is good is lost."
+        "Answers are cached: the same settings return the same answers. Change the generator's "
+        "model, max_tokens or seed, or raise max_dropped_share. Good answers stay cached."
     )
 
 
@@ -127,7 +127,9 @@ def evolve(
         _refuse_early(voting, params, store)
     labels, counts = np.unique(first.value.labels, return_counts=True)
     quota = {int(label): int(n) for label, n in zip(labels, counts, strict=True)}
-    run = _Run(params=params, schema=schema, writer=writer, encode=encode, store=store, seed=seed)
+    run = _RoundSteps(
+        params=params, schema=schema, writer=writer, encode=encode, store=store, seed=seed
+    )
     parents = _Parents(
         population=first.value, ledger_ids=first.ledger_ids, next_id=len(first.value), contrast={}
     )
@@ -155,7 +157,7 @@ def evolve(
 
 
 def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: ResultStore) -> None:
-    """Refuse a run that could not be finished before it pays for anything."""
+    """Refuse a run that the cap cannot pay to its end, before it spends anything."""
     numbers = range(1, params.rounds + 1)
     missing = sum(store.finished(f"votes-{number:03d}") is None for number in numbers)
     if missing:
@@ -164,7 +166,7 @@ def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: Resul
 
 @dataclass(frozen=True, kw_only=True)
 class _Parents:
-    """What the next variations start from: candidates and what the last votes say of them."""
+    """What the next variations start from."""
 
     population: Population
     ledger_ids: tuple[str, ...]
@@ -173,8 +175,8 @@ class _Parents:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run:
-    """The steps of a round, with what is the same in all rounds."""
+class _RoundSteps:
+    """The steps of a round, with the values that all rounds share."""
 
     params: EvolutionSettings
     schema: Schema
@@ -217,7 +219,7 @@ class _Run:
     def votes(
         self, population: Population, number: int, voting: VotingSession
     ) -> Released[NDArray[np.int64]]:
-        """The noisy votes of a round, restored, or charged, drawn and on disk when it returns."""
+        """The noisy votes of a round, restored, or charged, drawn and written to disk."""
         name = f"votes-{number:03d}"
         done = self.store.finished(name)
         if done is not None:
@@ -237,7 +239,7 @@ class _Run:
         quota: dict[int, int],
         stddev: float,
     ) -> NDArray[np.int64]:
-        """The places of the survivors: each label keeps the number it started with."""
+        """Indices of the survivors: each label keeps its first number of candidates."""
         params = self.params
         if params.selection is Selection.KERNEL_HERDING:
             count = min(sum(quota.values()), len(population))
@@ -252,7 +254,7 @@ class _Run:
         )
 
     def final_set(self, last: _Parents, rounds: Sequence[Round]) -> tuple[Population, Usage]:
-        """The texts chosen last with `expansion` - 1 variations each, on which nobody votes."""
+        """The chosen texts with `expansion` - 1 variations each, which no record votes on."""
         chosen = self._by_density(last.population, rounds[-1]) if rounds else last.population
         run = replace(
             self, params=self.params.model_copy(update={"variations": self.params.expansion})
@@ -260,7 +262,7 @@ class _Run:
         return run.varied(replace(last, population=chosen), "final", self.params.rounds + 1)
 
     def _by_density(self, survivors: Population, last: Round) -> Population:
-        """As many of the last candidates as survive, label by label, as `params.final` says."""
+        """The last candidates that `params.final` selects: as many of each label as survive."""
         if self.params.final is FinalSelection.SURVIVORS:
             return survivors
         population, votes = last.population, last.votes.value

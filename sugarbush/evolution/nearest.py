@@ -1,12 +1,12 @@
-"""Which candidate each record votes for: its nearest by Euclidean distance.
+"""The candidate that each record votes for: its nearest by Euclidean distance.
 
-The search is a float32 matrix product a block of records at a time. Its last bits depend on the
-blocks, and so on the other records; a vote must not. Every record whose best candidates lie within
-the product's rounding error of each other is therefore decided again, pair by pair, in float64.
-What remains is a function of that record and the candidates alone, equal on every machine, and
-that is what `Private.map_batch` asks for.
+The search is a float32 matrix product of one block of records at a time. Its last bits depend on
+the block, and so on the other records; a vote must not. So where a record's best candidates differ
+by less than the rounding error, their distances are compared again in float64, pair by pair. The
+result is a function of that record and the candidates alone, equal on every machine, as
+`Private.map_batch` requires.
 
-Ties go to the lowest index, and so do bitwise equal candidates: the first of them gets every vote.
+Ties go to the lowest index: of bitwise equal candidates, the first one gets every vote.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ def nearest(
     indices, whatever n is.
     Raises InvariantError when k > m (as with no candidate at all), when shapes disagree, and when
     a vector is not finite or its squared norm overflows float32.
+
+    >>> candidates = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
+    >>> nearest(np.array([[0.8], [4.0]], dtype=np.float32), candidates, k=2).tolist()
+    [[1, 0], [2, 1]]
     """
     _check(queries, candidates)
     if not 1 <= k <= len(candidates):
@@ -57,12 +61,12 @@ def nearest_within_label(
 ) -> NDArray[np.int64]:
     """The nearest candidate of every query among those of its own label, `(n,)` int64.
 
-    A query whose label no candidate carries votes among all candidates, so that every record has
-    exactly one vote and the histogram of all labels together keeps sensitivity 1.
+    A query with a label that no candidate has votes among all candidates. So every record has
+    exactly one vote, and the histogram over all labels has sensitivity 1.
 
     Guarantee: element i depends on `queries[i]`, `query_labels[i]` and the candidates alone.
     `query_labels` is (n,), `candidate_labels` (m,); values are arbitrary integers.
-    Raises InvariantError as `nearest` does, and when labels do not fit the vectors.
+    Raises InvariantError as `nearest` does, and when there is not one label per vector.
     """
     _check(queries, candidates)
     if query_labels.shape != (len(queries),) or candidate_labels.shape != (len(candidates),):
@@ -88,7 +92,7 @@ def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> Non
 
 @dataclass(frozen=True)
 class _Target:
-    """The distinct candidates, ready for the product.
+    """The distinct candidates, prepared for the product.
 
     `vectors` (u, d) are distinct; `places` (u,) their lowest indices among the candidates, in
     increasing order. `augmented` (u, d+1) holds (c, -|c|^2/2), so that its product with (x, 1) is
@@ -120,7 +124,7 @@ def _search(
     k: int,
 ) -> NDArray[np.int64]:
     """`nearest` for the queries at `rows`, `(len(rows), k)`."""
-    # For one neighbour a repeated candidate can only lose the tie; for several it is a neighbour.
+    # A repeated candidate loses every tie, so it matters only where several neighbours count.
     target = _target(candidates, distinct=k == 1)
     threads = _threads()
     found = np.empty((len(rows), k), dtype=np.int64)
@@ -130,8 +134,8 @@ def _search(
         local = _one_nearest(x, target) if k == 1 else _several_nearest(x, target, k)
         found[block] = target.places[local]
 
-    # One thread a block, each with a product of its own: the search for the maximum then runs on
-    # as many cores as the product does, and nothing waits for the slowest part of a product.
+    # One thread per block, each with its own product: the search for the maximum then uses as many
+    # cores as the product, and no thread waits for another.
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(fill, _blocks(len(rows), len(target.vectors), threads)):
             pass
@@ -139,13 +143,13 @@ def _search(
 
 
 def _threads() -> int:
-    """As many as the BLAS would use: the cores, or fewer where the environment says so."""
+    """As many threads as the BLAS would use."""
     return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
 
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    """The BLAS of NumPy; to look for it takes longer than a small vote."""
+    """The BLAS of NumPy. Finding it takes longer than a small vote."""
     return ThreadpoolController().select(user_api="blas")
 
 

@@ -66,9 +66,9 @@ def count_votes(
 ) -> Released[NDArray[np.int64]]:
     """Noisy number of records nearest to each candidate, `(m,)` int64.
 
-    With `by_label` a record votes among the candidates of its own label. Either way a record
-    holds one bin, which depends on it alone, so the guarantee is `noisy_histogram`'s, over all
-    labels together.
+    With `by_label` a record votes among the candidates of its own label. Either way each
+    record has one vote, which depends on that record alone. So the guarantee is that of
+    `noisy_histogram`, over all labels together.
     """
 
     def bins(records: PrivateEmbeddings) -> NDArray[np.int64]:
@@ -90,8 +90,8 @@ def sum_scores(
 ) -> Released[NDArray[np.int64]]:
     """Noisy sums of the records' kernel scores of each candidate, `(m,)` int64.
 
-    They are in units of 1/RESOLUTION. A record's scores depend on it alone and have at most that
-    norm, so the guarantee is `noisy_sum`'s.
+    The unit is 1/RESOLUTION. A record's scores depend on that record alone, and their L2 norm is at
+    most RESOLUTION. So the guarantee is that of `noisy_sum`.
     """
     vectors: Private[Any] = voting.embeddings.map_batch(lambda records: records.embeddings)
 

@@ -29,7 +29,7 @@ from sugarbush.training.dpsgd.settings import TINY, GenerateSettings
 
 if TYPE_CHECKING:
     from sugarbush.training.crt.findings import PublicPolicy
-    from sugarbush.training.crt.recall import Measurement
+    from sugarbush.training.crt.recall import RecallMeasurement
     from sugarbush.training.crt.redact import Policy
     from sugarbush.training.crt.screening import Screened
     from sugarbush.training.dpsgd.checkpoints import Checkpoints
@@ -152,7 +152,7 @@ class CRT(Method):
 
     def measured_recall(
         self, inputs: MethodInputs, policy: Policy, conservative: PublicPolicy | None
-    ) -> Measurement | None:
+    ) -> RecallMeasurement | None:
         """What the policies miss on the labelled sample, where there is one.
 
         Raises ParamsError where a conservative policy is set and nothing shows what it misses.
@@ -280,7 +280,7 @@ class CRT(Method):
         inputs: MethodInputs,
         mechanism: Mechanism,
         gamma: float,
-        measured: Measurement | None,
+        measured: RecallMeasurement | None,
         screened: Screened,
     ) -> dict[str, Any]:
         from sugarbush.privacy.events import ConfidentialTraining

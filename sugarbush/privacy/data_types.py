@@ -1,12 +1,12 @@
 """Private and released data are different types.
 
-`Private[T]` holds one element per privacy unit. It shows nothing of its content in `repr`,
-refuses pickling, comparison, iteration and `len` (the number of records is private too), and is
-opened only by the modules on the audit list: the per-file exceptions to ruff's SLF001 in
-pyproject.toml name each module that may touch `._per_unit`.
+`Private[T]` contains one element per privacy unit. It shows nothing of its content in `repr` and
+refuses pickling, comparison, iteration and `len` (the number of records is private too). Only the
+modules on the audit list open it: the per-file exceptions to ruff's SLF001 in pyproject.toml name
+each module that may read `._per_unit`.
 
-`Released[T]` is what a mechanism returned, or what was public to begin with; it carries the ids
-of the ledger entries that paid for it.
+`Released[T]` is the result of a mechanism, or a public value. It carries the ids of the ledger
+entries that paid for it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ U = TypeVar("U")
 
 
 class Private(Generic[T_co]):
-    """One element per privacy unit, closed to everyone who is not on the audit list.
+    """One element per privacy unit, which only modules on the audit list may read.
 
-    Where the unit is a person of up to m records, one element per record, of which m are one
-    unit's, until `joined_by` makes them one element. `map_batch` is for functions whose output for
-    an element depends on that element alone; that is what keeps the sensitivity of what follows at
-    one unit.
+    Where the unit is a user with up to m records, there is one element per record until
+    `joined_by` makes one element per user. `map_batch` is for functions whose output for an
+    element depends on that element alone. So one unit still changes at most its own elements.
     """
 
     __slots__ = ("_per_unit",)
@@ -39,7 +38,7 @@ class Private(Generic[T_co]):
     def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
         """Apply a vectorised function. Element i of its result must depend on element i alone.
 
-        For embedding and nearest neighbours. The result must hold one element per unit.
+        For embedding and nearest neighbours. The result must have one element per unit.
         """
         mapped = function(self._per_unit)
         if len(mapped) != len(self._per_unit):
@@ -81,13 +80,13 @@ class Private(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Released(Generic[T_co]):
-    """A value that may leave, with the ledger entries that paid for it (none: it was public)."""
+    """A value that may be published, with the ledger entries that paid for it (none: public)."""
 
     value: T_co
     ledger_ids: tuple[str, ...] = ()
 
     def map(self, function: Callable[[T_co], U]) -> Released[U]:
-        """Post-processing: free, and paid for by the same entries."""
+        """Post-processing, which costs nothing: the same ledger entries pay for it."""
         return Released(function(self.value), self.ledger_ids)
 
 
@@ -97,7 +96,7 @@ def merge_ids(*released: Released[Any]) -> tuple[str, ...]:
 
 
 def as_released_array(values: NDArray[Any], ledger_ids: tuple[str, ...]) -> Released[NDArray[Any]]:
-    """A read-only copy, so that nobody can alter what was released."""
+    """A read-only copy, so that no caller can change a released array."""
     copy = np.array(values)
     copy.setflags(write=False)
     return Released(copy, ledger_ids)

@@ -1,4 +1,4 @@
-"""From Private to Released: charge, then draw."""
+"""From Private to Released: charge the ledger, then add noise."""
 
 from __future__ import annotations
 
@@ -26,14 +26,28 @@ def noisy_histogram(
 ) -> Released[NDArray[np.int64]]:
     """How many records fall into each of `size` bins, with noise: `(size,)` int64, may be negative.
 
-    Guarantee: a record holds one bin, so adding or removing a unit of at most
+    Guarantee: a record is in one bin, so adding or removing a unit of at most
     `session.records_per_unit` records moves the histogram by at most that many in L2, whatever
     duplicates and ties there are. Each count gets N_Z(0, stddev^2), which is
     (records_per_unit/stddev)-GDP up to discreteness and is accounted for with it. The charge is on
     disk before the noise is drawn.
 
-    `bins` holds one integer in [0, size) a record, which must depend on that record alone.
+    `bins` has one integer in [0, size) per record, which must depend on that record alone.
     Raises BudgetExceededError before anything is counted.
+
+    >>> import math, tempfile
+    >>> from pathlib import Path
+    >>> from sugarbush.privacy.ledger import Ledger
+    >>> from sugarbush.privacy.unit import Unit
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     ledger = Ledger(
+    ...         Path(state), dataset="tickets", purpose="release", unit=Unit.RECORD,
+    ...         cap=math.inf, delta=1e-6,
+    ...     )
+    ...     session = PrivacySession(ledger=ledger, stage="count", run="1")
+    ...     counts = noisy_histogram(Private([0, 2, 2]), size=4, stddev=5.0, session=session)
+    >>> counts.value.shape, len(counts.ledger_ids)
+    ((4,), 1)
     """
     sensitivity = session.records_per_unit
     charge = session.charge(DiscreteGaussian(stddev=stddev, sensitivity=sensitivity))
@@ -46,8 +60,8 @@ def exact_histogram(
 ) -> Released[NDArray[np.int64]]:
     """The same counts without noise: `(size,)` int64.
 
-    Guarantee: none. It is charged as `NonPrivate`, epsilon infinity, which no ledger of a release
-    admits, and every result that names the charge shows it.
+    Guarantee: none. It is charged as `NonPrivate`, epsilon infinity, which every finite cap
+    refuses, and every result that names the charge shows it.
     """
     charge = session.charge(NonPrivate())
     return as_released_array(_counts(bins, size), (charge,))
@@ -71,10 +85,10 @@ def noisy_sum(
     The charge is on disk before the noise is drawn. It comes after the sum, which may take
     minutes: a crash while summing spends no budget.
 
-    `scores` makes `(n, size)` int64 of a block of `vectors` (n, d); row i must depend on row i
+    `scores` maps a block of `vectors` (n, d) to `(n, size)` int64; row i must depend on row i
     alone. `stddev` is in the unit of the scores.
-    Raises BudgetExceededError before anything is summed, InvariantError when a row is no int64 row
-    of its record or longer than
+    Raises BudgetExceededError before anything is summed, InvariantError when a row is not an int64
+    row of its record, or is longer than
     `record_l2_sensitivity`.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit

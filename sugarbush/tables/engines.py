@@ -1,4 +1,4 @@
-"""One function, one setting: who synthesizes the DP table."""
+"""The engines that synthesize the DP table, behind one function."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
 from sugarbush.tables.synthesis import Synthesis, draw_rows
 
-# Raise it when a change makes equal settings and inputs give another table: tables of an older
-# version are then drawn, and charged, anew.
+# Raise it when a change makes equal settings and inputs give another table. Tables of an older
+# version are then drawn and charged again.
 METHOD_VERSION = 3
 
 
@@ -37,9 +37,9 @@ def synthesize(
     Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most
     `session.records_per_unit` records, charged as one event before the table is opened. The
     measurer's filter keeps every engine within it.
-    Shapes: `table` holds one row of codes a record, columns in the order of `schema_domain`.
-    Raises ParamsError where the engine is not installed and BudgetExceededError, both before
-    anything is charged or looked at.
+    Shapes: `table` has one row of codes per record, columns in the order of `schema_domain`.
+    Raises ParamsError where the engine is not installed, and BudgetExceededError. Both come before
+    the charge and before the table is read.
     Source: the engines' own; docs/decisions/0100-aim-in-gaussian-dp.md.
     """
     if params.engine is Engine.SMARTNOISE:
@@ -60,7 +60,7 @@ def synthesize(
 
 
 def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataSettings) -> Synthesis:
-    """What the engine of the settings makes of the curator's answers."""
+    """The result of the configured engine."""
     match params.engine:
         case Engine.SUGARBUSH:
             return aim(

@@ -109,7 +109,7 @@ def _trained(
         add_mask_token(tokenizer)
         model: Any = LstmModel(vocabulary=len(tokenizer), seed=settings.seed)
     else:
-        shape = models.Shape(
+        shape = models.ModelShape(
             layers=settings.layers, width=settings.width, heads=settings.heads,
             context=settings.max_length,
         )  # fmt: skip

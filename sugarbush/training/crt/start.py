@@ -28,7 +28,7 @@ def load_start(pretrained: Path, settings: CrtSettings) -> tuple[Any, Any]:
 
 
 def check_start(settings: CrtSettings) -> None:
-    """See that a model that `crt.model` names can be loaded and reads texts of `crt.max_length`.
+    """Check that the model `crt.model` can be loaded and reads texts of `crt.max_length`.
 
     What stage pretrain makes is not looked at. Raises ParamsError.
     """
@@ -37,7 +37,7 @@ def check_start(settings: CrtSettings) -> None:
 
 
 def digest_of_start(pretrained: Path, settings: CrtSettings) -> str:
-    """What the start is: a name, or of what pretrain made it."""
+    """The identity of the first model: its name, or the digest of stage pretrain."""
     if settings.model not in (TINY, LSTM):
         return settings.model
     return str(json.loads((_made(pretrained, settings) / "pretrain.json").read_text())["digest"])
@@ -51,7 +51,7 @@ def load_trained(folder: Path, *, device: torch.device) -> tuple[Any, Any]:
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Leave a trained model with its tokenizer, as its kind is loaded."""
+    """Write a trained model with its tokenizer, so that `load_trained` reads it."""
     writer = lstm_files if isinstance(model, LstmModel) else models
     writer.save(model, tokenizer, folder)
 

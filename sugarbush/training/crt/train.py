@@ -1,12 +1,12 @@
-"""CRT: per epoch one pass of SGD over the public part, one expected pass of DP-SGD over the rest.
+"""CRT: in each epoch, one pass of SGD over the public part and one of DP-SGD over the rest.
 
-On the audit list: it opens the part that the conservative policy calls public. Batches are never
+On the audit list: it reads the part that the conservative policy calls public. Batches are never
 mixed. DP-SGD is the project's own (`sugarbush.training.dpsgd`): same clipper, Poisson samples,
 noise, ledger and checkpoints.
 
 Guarantee: confidentiality by `confidentiality.uniform` for a secret in one unit of the private
-part, from `mechanism.event`; what the public part holds is not protected, which is what delta_2
-stands for. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
+part, from `mechanism.event`. The content of the public part is not protected; delta_2 is the part of
+delta for it. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def train_by_crt(
     checkpoints: Checkpoints,
     session: PrivacySession,
 ) -> Released[nn.Module]:
-    """Train `model` in place by CRT, or go on with a run that `checkpoints` holds.
+    """Train `model` in place by CRT, or continue the run in `checkpoints`.
 
     `mechanism` is of DP-SGD over the private part, under REPLACE_ONE. Without a public part
     and rehearsal it is DP-SGD alone. Raises PrivacyError without a private part, since nothing

@@ -1,4 +1,4 @@
-"""Ordinary training: on public text, and for the arm that is charged as not private."""
+"""Ordinary training: on public text, and for the baseline that is charged as not private."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def train_on_public(
 ) -> None:
     """Train `model` in place by AdamW on the mean loss of a batch's tokens. No privacy at all.
 
-    Every example comes once an epoch, in an order by `seed`. `report` gets step, steps and the
-    batch's loss in nats a token.
+    Every example comes once per epoch, in an order by `seed`. `report` gets step, steps and the
+    batch's loss in nats per token.
     """
     optimizer = learning.optimizer(model)
     steps = max(1, round(epochs * len(examples) / batch_size))
@@ -71,7 +71,7 @@ def train_without_privacy(
 ) -> Released[nn.Module]:
     """The same on private records, charged as `NonPrivate`: the ceiling, never a release.
 
-    Reports nothing, since a loss here is private.
+    It reports nothing, since a loss on private records is private.
     """
     charge = session.charge(NonPrivate())
     train_on_public(
@@ -88,7 +88,7 @@ def train_without_privacy(
 
 
 def _shuffled(examples: Sequence[Example], batch_size: int, seed: int) -> Iterator[list[Example]]:
-    """Batches without end; the last one of an epoch goes on with the next one's first examples."""
+    """Endless batches; the last batch of an epoch also takes the first examples of the next."""
     queue: list[int] = []
     rng = public_rng(seed, "order")
     while True:

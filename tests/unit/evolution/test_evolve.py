@@ -313,7 +313,7 @@ def test_unusable_answers_are_dropped_and_never_replaced_by_the_parent(tmp_path:
 
 
 def test_too_many_unusable_answers_stop_the_run_before_the_vote(tmp_path: Path) -> None:
-    with pytest.raises(GeneratorError, match=r"36 texts asked for, 18 usable \(refusal: 18\)"):
+    with pytest.raises(GeneratorError, match=r"36 texts requested, 18 usable \(refusal: 18\)"):
         run(tmp_path, rounds=1, generator=Drifting(fail_every=2))
     assert charges(tmp_path) == 0
 
