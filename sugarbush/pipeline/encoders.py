@@ -1,4 +1,4 @@
-"""The encoder with the cache that belongs to what it encodes."""
+"""The encoder of a project, with a cache for private or for public texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sugarbush.pipeline.settings import ProjectSettings
 
 @contextmanager
 def open_encoder(params: ProjectSettings, roots: Roots, *, private: bool) -> Iterator[Encoder]:
-    """The encoder of `embedding`, with private embeddings cached under data/private alone."""
+    """The encoder of `embedding`. Private embeddings are cached under data/private only."""
     folder = roots.private / "embeddings" if private else roots.base / ".cache" / "embeddings"
     if private:
         make_private(folder)
