@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from research.sweep_report import OVER_TEXTS, SweepPage, headline, render_sweep_page
-from sugarbush.report.model import FINAL, REAL
+from sugarbush.evaluation.interface import FINAL, REAL
 
 ATTACK = "<script>alert(1)</script>"
 
