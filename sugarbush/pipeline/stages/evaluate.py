@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from sugarbush.data.private_store import load_real_texts
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.errors import InputError, ParamsError
-from sugarbush.evaluation.evaluate import ATTRIBUTE, FINAL, Figure, Sample, Settings
+from sugarbush.errors import InputError
+from sugarbush.evaluation.evaluate import installed_metrics
+from sugarbush.evaluation.interface import ATTRIBUTE, FINAL, REAL, MetricSettings, MetricValue
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.generators.pool_files import load_pool
 from sugarbush.generators.settings import Provider
@@ -37,7 +38,7 @@ from sugarbush.pipeline.evaluator import (
     SECOND,
     Evaluator,
     open_encoders,
-    train_readers,
+    train_sample_reader,
 )
 from sugarbush.pipeline.settings import Method, ProjectSettings
 from sugarbush.pipeline.stages.extract_metadata import load_readers
@@ -47,7 +48,6 @@ from sugarbush.privacy.key import state_key
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
-REAL = "real"
 
 
 def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int, Population]]:
@@ -82,13 +82,13 @@ def run(base: Path, params: ProjectSettings) -> None:
             "prepare.heldout_share"
         )
     count = equal_count(base, params, schema)
-    figures: list[Figure] = []
+    figures: list[MetricValue] = []
     read: dict[str, dict[str, list[int]]] = {}
     with (
         open_encoders(params, roots, private=True) as private,
         open_encoders(params, roots, private=False) as encoders,
     ):
-        reader = train_readers(
+        reader = train_sample_reader(
             train,
             schema=schema,
             embed=private.main,
@@ -101,26 +101,29 @@ def run(base: Path, params: ProjectSettings) -> None:
             train=reader.read(train.texts, by=private),
             donated=donated_texts(roots),
             public=public_texts(params, base),
-            domain=schema.domain,
-            settings=Settings(
+            settings=MetricSettings(
+                domain=schema.domain,
                 clusters=wanted.clusters or clusters_for(count, len(heldout.texts)),
                 resamples=wanted.bootstrap,
                 seed=wanted.seed,
             ),
+            metrics=installed_metrics(),
+            progress=lambda step: print(f"{NAME}: {step}", flush=True),
         )
         figures += real_figures(evaluator, train.codes, count=count, params=params)
         for method in params.measured:
+            rounds = len(list(final_folder(roots, method).glob("round_*")))
             for round_, everything in stages_of(base, method, schema):
                 population = everything.take(
                     _chosen(len(everything), count, wanted.seed, method, round_)
                 )
                 sample = reader.read(population.texts, by=encoders)
-                figures += evaluator.texts(sample, method=method, round_=round_)
+                figures += evaluator.texts(sample, method=method, round_=round_, rounds=rounds)
                 if round_ == FINAL:
                     figures += evaluator.copies(sample, method=method)
                     asked = replace(sample, codes=population.codes)
                     figures += evaluator.downstream(asked, method=method)
-                    figures += trained(evaluator, asked, method=method, params=params)
+                    figures += evaluator.trained(asked, method=method, wanted=wanted)
                     read[method.value] = _counts(sample.codes, schema)
     write_figures(base, figures, read, key=state_key(state_of(params, base)))
 
@@ -138,7 +141,7 @@ def equal_count(base: Path, params: ProjectSettings, schema: Schema) -> int:
 
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: ProjectSettings
-) -> tuple[Figure, ...]:
+) -> tuple[MetricValue, ...]:
     """Real train texts measured as if they were synthetic: as near as chance draws `count`.
 
     `codes` (n, a) are those that the train texts came with; what is trained learns from them, and
@@ -149,9 +152,9 @@ def real_figures(
         for sample in (evaluator.train, replace(evaluator.train, codes=codes))
     )
     return (
-        *evaluator.texts(texts, method=REAL, round_=FINAL),
+        *evaluator.texts(texts, method=REAL),
         *evaluator.downstream(given, method=REAL),
-        *trained(evaluator, given, method=REAL, params=params),
+        *evaluator.trained(given, method=REAL, wanted=params.evaluate),
     )
 
 
@@ -161,27 +164,6 @@ def clusters_for(texts: int, heldout: int) -> int:
     With a tenth of the larger one a cluster holds few texts of the other, or none, by chance.
     """
     return max(2, min(texts, heldout) // 10)
-
-
-def trained(
-    evaluator: Evaluator, sample: Sample, *, method: str, params: ProjectSettings
-) -> tuple[Figure, ...]:
-    """The metrics that train a model, where there are texts and the settings ask for any.
-
-    Raises ParamsError when a model that the settings name is not found.
-    """
-    own = params.evaluate
-    if not len(sample) or not (own.next_token.seeds or own.fine_tuned.seeds):
-        return ()
-    from sugarbush.pipeline.trained_metrics import trained_figures
-
-    try:
-        return trained_figures(evaluator, sample, method=method, params=own)
-    except OSError:  # transformers names no narrower one
-        raise ParamsError(
-            "evaluate.next_token.model or evaluate.fine_tuned.model: neither a folder nor a model "
-            "that the hub or its local cache has"
-        ) from None
 
 
 def donated_texts(roots: Roots) -> tuple[str, ...]:
@@ -214,7 +196,7 @@ def _counts(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[int]]:
 
 def write_figures(
     base: Path,
-    figures: Sequence[Figure],
+    figures: Sequence[MetricValue],
     read: Mapping[str, Mapping[str, list[int]]],
     *,
     key: bytes,
@@ -225,7 +207,7 @@ def write_figures(
     """
     internal = make_private(Roots(base).internal)
     plots = make_private(internal / "plots")
-    frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(Figure)])
+    frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}
     for figure in figures:
         if figure.round == FINAL:
