@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from research.report.curves import CurveFigure, curves
 from research.report.templating import TEMPLATES
-from sugarbush.report.model import FINAL, REAL, Figure, figures_of
+from sugarbush.evaluation.interface import FINAL, REAL, MetricValue, read_values
 from sugarbush.report.plots import interval
 from sugarbush.report.svg import (
     Scale,
@@ -77,8 +77,10 @@ def headline(figures: pd.DataFrame) -> pd.DataFrame:
         for column, metric, space, _, _ in _SHOWN:
             figure = _one(own, metric, space)
             row[column], row[f"{column}_low"], row[f"{column}_high"] = (
-                figure.value, figure.low, figure.high,
-            )  # fmt: skip
+                figure.value,
+                figure.low,
+                figure.high,
+            )
         accuracy = own.loc[own["metric"] == "accuracy", "value"]
         row["accuracy"] = accuracy.mean() if len(accuracy) else math.nan
         rows.append(row)
@@ -99,12 +101,12 @@ def shown(figures: pd.DataFrame) -> pd.DataFrame:
     return figures[final | by_round]
 
 
-def _one(figures: pd.DataFrame, metric: str, space: str) -> Figure:
+def _one(figures: pd.DataFrame, metric: str, space: str) -> MetricValue:
     """The figure of that name, or one without a value."""
     own = figures[(figures["metric"] == metric) & (figures["space"] == space)]
     if own.empty:
-        return Figure(method="", round=FINAL, space=space, metric=metric, value=math.nan)
-    (figure,) = figures_of({str(k): v for k, v in row.items()} for row in own.to_dict("records"))
+        return MetricValue(method="", round=FINAL, space=space, metric=metric, value=math.nan)
+    (figure,) = read_values({str(k): v for k, v in row.items()} for row in own.to_dict("records"))
     return figure
 
 
@@ -137,8 +139,11 @@ def _section(
         "learns": bool(table["accuracy"].notna().any()),
         "rows": [_cells(row) for row in table.to_dict("records")],
         "charts": [
-            {"title": title, "better": better,
-             "chart": forest(table, column, title=title, styles=styles)}
+            {
+                "title": title,
+                "better": better,
+                "chart": forest(table, column, title=title, styles=styles),
+            }
             for column, _, _, title, better in shown
         ],
         "epsilons": [
@@ -150,7 +155,7 @@ def _section(
             {"epsilon": epsilon_text(epsilon), "chart": chart_}
             for epsilon, chart_ in _by_calls(figures, name, styles)
         ],
-    }  # fmt: skip
+    }
 
 
 def _cells(row: dict[Any, Any]) -> dict[str, Any]:
@@ -170,13 +175,18 @@ def epsilon_text(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def _figure(row: dict[Any, Any], column: str) -> Figure:
+def _figure(row: dict[Any, Any], column: str) -> MetricValue:
     low, high = row[f"{column}_low"], row[f"{column}_high"]
     known = low is not None and not math.isnan(low)
-    return Figure(
-        method=str(row["arm"]), round=FINAL, space="", metric=column, value=row[column],
-        low=low if known else None, high=high if known else None,
-    )  # fmt: skip
+    return MetricValue(
+        method=str(row["arm"]),
+        round=FINAL,
+        space="",
+        metric=column,
+        value=row[column],
+        low=low if known else None,
+        high=high if known else None,
+    )
 
 
 def forest(
@@ -233,9 +243,12 @@ def _by_calls(
     The first seed of each arm.
     """
     own = figures[
-        (figures["set"] == set_name) & (figures["metric"] == "mauve")
-        & (figures["space"] == "encoder") & (figures["round"] != FINAL) & figures["calls"].notna()
-    ]  # fmt: skip
+        (figures["set"] == set_name)
+        & (figures["metric"] == "mauve")
+        & (figures["space"] == "encoder")
+        & (figures["round"] != FINAL)
+        & figures["calls"].notna()
+    ]
     found = []
     for epsilon in sorted(e for e in own["epsilon"].unique() if e > 0):
         at = own[own["epsilon"] == epsilon]
@@ -263,10 +276,14 @@ def call_curves(
         style, shape = styles[arm]
         at = [(x(c), y(value)) for c, value in curve]
         marks = [
-            group([element("title", f"{arm}, {c:,.0f} calls: {value:.3f}"),
-                   marker(shape, *place, "mark")])
+            group(
+                [
+                    element("title", f"{arm}, {c:,.0f} calls: {value:.3f}"),
+                    marker(shape, *place, "mark"),
+                ]
+            )
             for place, (c, value) in zip(at, curve, strict=True)
-        ]  # fmt: skip
+        ]
         parts.append(group([line(at, "curve"), *marks], class_=style))
     ends = sorted({min(calls), max(calls)})
     parts += axis_bottom(x, height - bottom, labels=[(c, short(c)) for c in ends])

@@ -204,9 +204,12 @@ def _selectively(model: Any, trial: Trial) -> Trained:
         batch_size=training.batch_size, epochs=training.epochs, unit_count=len(planted.texts)
     )
     noise = noise_for(
-        grid.epsilons[0], gamma=grid.gammas[1], delta=grid.delta, rate=schedule.rate,
+        grid.epsilons[0],
+        gamma=grid.gammas[1],
+        delta=grid.delta,
+        rate=schedule.rate,
         steps=schedule.steps,
-    )  # fmt: skip
+    )
     mechanism = SelectiveMechanism(
         rate=schedule.rate,
         steps=schedule.steps,
@@ -250,13 +253,17 @@ def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechan
         steps=schedule.steps,
         repeatable_steps=0,
         noise_multiplier=noise_for(
-            trial.point.epsilon, gamma=gamma, delta=grid.delta, rate=schedule.rate,
-            steps=schedule.steps, relation=relation,
+            trial.point.epsilon,
+            gamma=gamma,
+            delta=grid.delta,
+            rate=schedule.rate,
+            steps=schedule.steps,
+            relation=relation,
         ),
         clip_norm=training.clip_norm,
         expected_batch_size=schedule.expected_batch_size,
         relation=relation,
-    )  # fmt: skip
+    )
 
 
 def accounted_gamma(grid: Grid, point: Point) -> float:

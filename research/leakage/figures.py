@@ -49,10 +49,15 @@ _GUESS = "a guess"
 _PERPLEXITIES = ["perplexity", "perplexity_outside"]
 _RATIOS = {name: f"{name}_ratio" for name in _PERPLEXITIES}
 _MEASURED = [
-    *_PERPLEXITIES, *_RATIOS.values(), *_OVER_GAMMA,
-    *(f"{attack}_{kind}" for attack in ("membership", "reference", "group")
-      for kind in ("auc", "tpr_1")),
-]  # fmt: skip
+    *_PERPLEXITIES,
+    *_RATIOS.values(),
+    *_OVER_GAMMA,
+    *(
+        f"{attack}_{kind}"
+        for attack in ("membership", "reference", "group")
+        for kind in ("auc", "tpr_1")
+    ),
+]
 _ACCOUNTED = (0.01, 0.1, 0.5)
 _EPSILONS = np.linspace(0.25, 4, 16)
 
@@ -106,9 +111,11 @@ def summarised(done: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 def _means(own: pd.DataFrame) -> dict[str, float]:
     found: dict[str, float] = {
-        "seeds": len(own), "noise": own["noise"].mean(), "promised": own["promised"].max(),
+        "seeds": len(own),
+        "noise": own["noise"].mean(),
+        "promised": own["promised"].max(),
         "delta": own["delta"].max(),
-    }  # fmt: skip
+    }
     for name in _MEASURED:
         interval = over_seeds(own[name].tolist())
         known = math.isfinite(interval.lower)
@@ -149,14 +156,25 @@ def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
         for row in drawn:
             row["high"] = float(np.minimum(row["high"], leak.most))
         drawn += [
-            {"panel": panel, "arm": _GUESS, "x": gamma, "value": leak.guess(grid.canaries),
-             "low": math.nan, "high": math.nan}
-            for panel in dict.fromkeys(row["panel"] for row in drawn) for gamma in grid.gammas
-        ]  # fmt: skip
+            {
+                "panel": panel,
+                "arm": _GUESS,
+                "x": gamma,
+                "value": leak.guess(grid.canaries),
+                "low": math.nan,
+                "high": math.nan,
+            }
+            for panel in dict.fromkeys(row["panel"] for row in drawn)
+            for gamma in grid.gammas
+        ]
         yield CurveFigure(
-            name=f"{name}_by_gamma", title=leak.title, x="gamma", y=leak.y, floor=leak.floor,
+            name=f"{name}_by_gamma",
+            title=leak.title,
+            x="gamma",
+            y=leak.y,
+            floor=leak.floor,
             rows=pd.DataFrame(drawn),
-        )  # fmt: skip
+        )
 
 
 def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
@@ -168,26 +186,43 @@ def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
     rows = [_curve_row(row, row["epsilon"], "perplexity") for row in noisy.to_dict("records")]
     rows += [_curve_row(row, x, "perplexity") for row in level.to_dict("records") for x in ends]
     return CurveFigure(
-        name="perplexity_by_epsilon", title="Perplexity of held-out texts", x="epsilon",
-        y="perplexity", rows=pd.DataFrame(rows), floor=1.0,
-    )  # fmt: skip
+        name="perplexity_by_epsilon",
+        title="Perplexity of held-out texts",
+        x="epsilon",
+        y="perplexity",
+        rows=pd.DataFrame(rows),
+        floor=1.0,
+    )
 
 
 def accounting() -> CurveFigure:
     """Figure 6: which epsilon of DP-SGD a Bayesian epsilon allows. No training."""
     return CurveFigure(
-        name="inner_by_bayesian", title="Epsilon of DP-SGD that a Bayesian epsilon allows",
-        x="Bayesian epsilon", y="epsilon of DP-SGD",
+        name="inner_by_bayesian",
+        title="Epsilon of DP-SGD that a Bayesian epsilon allows",
+        x="Bayesian epsilon",
+        y="epsilon of DP-SGD",
         rows=pd.DataFrame(
-            {"panel": "accounting", "arm": f"gamma {gamma:g}", "x": float(target),
-             "value": allowed(float(target), gamma=gamma), "low": math.nan, "high": math.nan}
-            for gamma in _ACCOUNTED for target in _EPSILONS
+            {
+                "panel": "accounting",
+                "arm": f"gamma {gamma:g}",
+                "x": float(target),
+                "value": allowed(float(target), gamma=gamma),
+                "low": math.nan,
+                "high": math.nan,
+            }
+            for gamma in _ACCOUNTED
+            for target in _EPSILONS
         ),
-    )  # fmt: skip
+    )
 
 
 def _curve_row(row: dict[Any, Any], x: float, name: str) -> dict[str, Any]:
     return {
-        "panel": f"{row['set_name']}, {row['model']}", "arm": row["arm"], "x": x,
-        "value": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"],
-    }  # fmt: skip
+        "panel": f"{row['set_name']}, {row['model']}",
+        "arm": row["arm"],
+        "x": x,
+        "value": row[name],
+        "low": row[f"{name}_low"],
+        "high": row[f"{name}_high"],
+    }

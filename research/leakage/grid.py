@@ -215,9 +215,13 @@ def points(grid: Grid) -> Iterator[Point]:
                 for arm in own.arms:
                     for gamma, epsilon in _conditions(arm, grid):
                         yield Point(
-                            set_name=set_name, model=model, arm=arm, gamma=gamma, epsilon=epsilon,
+                            set_name=set_name,
+                            model=model,
+                            arm=arm,
+                            gamma=gamma,
+                            epsilon=epsilon,
                             seed=seed,
-                        )  # fmt: skip
+                        )
 
 
 def _conditions(arm: Arm, grid: Grid) -> Iterator[tuple[float | None, float | None]]:

@@ -128,10 +128,12 @@ def dvc_template() -> dict[str, Any]:
                     "mark": "rule",
                     "transform": [{"filter": "isValid(datum.low) && datum.low !== ''"}],
                     "encoding": {
-                        "x": by_x, "y": {"field": "low", "type": "quantitative"},
-                        "y2": {"field": "high"}, "color": by_arm,
+                        "x": by_x,
+                        "y": {"field": "low", "type": "quantitative"},
+                        "y2": {"field": "high"},
+                        "color": by_arm,
                     },
                 },
             ]
         },
-    }  # fmt: skip
+    }

@@ -192,18 +192,22 @@ class Evaluator:
 
         values: list[MetricValue] = []
         try:
-            for model, compute in (
-                (wanted.next_token, next_token_values),
-                (wanted.fine_tuned, fine_tuned_values),
-            ):
-                if model.seeds:
-                    values += compute(
-                        self._given,
-                        sample,
-                        model=model,
-                        settings=self.settings,
-                        progress=progress,
-                    )
+            if wanted.next_token.seeds:
+                values += next_token_values(
+                    self._given,
+                    sample,
+                    model=wanted.next_token,
+                    settings=self.settings,
+                    progress=progress,
+                )
+            if wanted.fine_tuned.seeds:
+                values += fine_tuned_values(
+                    self._given,
+                    sample,
+                    model=wanted.fine_tuned,
+                    settings=self.settings,
+                    progress=progress,
+                )
         except OSError:  # transformers raises no narrower error
             raise ParamsError(
                 "evaluate.next_token.model or evaluate.fine_tuned.model is neither a folder nor a "

@@ -49,16 +49,24 @@ def fields(tmp_path):
     return small | {
         "sets": {
             "one": {
-                "file": "texts.parquet", "purpose": "benchmark", "public": 20, "members": 20,
-                "others": 20, "secrets": ["PHONE"],
+                "file": "texts.parquet",
+                "purpose": "benchmark",
+                "public": 20,
+                "members": 20,
+                "others": 20,
+                "secrets": ["PHONE"],
             }
         },
         "models": {
             "gpt2": own | {"arms": [arm.value for arm in Arm if arm is not Arm.SDP]},
             "lstm": own | {"arms": ["nonprivate", "sdp", "crt"]},
         },
-        "seeds": 2, "repeats": 2, "groups": 8, "group_size": 3, "gammas": [0.0, 0.5],
-    }  # fmt: skip
+        "seeds": 2,
+        "repeats": 2,
+        "groups": 8,
+        "group_size": 3,
+        "gammas": [0.0, 0.5],
+    }
 
 
 @pytest.fixture
@@ -287,15 +295,31 @@ def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, mon
 def made_up(grid):
     rng = np.random.default_rng(1)
     return [
-        {**point.model_dump(mode="json"), "noise": 1.0,
-         "promised": math.inf, "delta": 1e-5, "start_perplexity": 9.0,
-         "start_perplexity_outside": 5.0, "exposure_missed": [],
-         **{name: float(rng.uniform()) for name in (
-             "perplexity", "perplexity_outside", "exposure_mean", "exposure_highest",
-             *(f"{attack}_{kind}" for attack in ("membership", "reference", "group")
-               for kind in ("accuracy", "auc", "tpr_1")))}}
+        {
+            **point.model_dump(mode="json"),
+            "noise": 1.0,
+            "promised": math.inf,
+            "delta": 1e-5,
+            "start_perplexity": 9.0,
+            "start_perplexity_outside": 5.0,
+            "exposure_missed": [],
+            **{
+                name: float(rng.uniform())
+                for name in (
+                    "perplexity",
+                    "perplexity_outside",
+                    "exposure_mean",
+                    "exposure_highest",
+                    *(
+                        f"{attack}_{kind}"
+                        for attack in ("membership", "reference", "group")
+                        for kind in ("accuracy", "auc", "tpr_1")
+                    ),
+                )
+            },
+        }
         for point in points(grid)
-    ]  # fmt: skip
+    ]
 
 
 def test_an_interval_is_over_seeds_and_an_arm_without_a_policy_is_a_level_line(grid):

@@ -93,9 +93,14 @@ def test_a_text_longer_than_a_named_model_is_cut_where_the_model_ends(
     """RoBERTa has two positions more than it has room for, so its tokenizer is asked as well."""
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
-        intermediate_size=8, max_position_embeddings=14 if knows else 12, is_decoder=True,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=14 if knows else 12,
+        is_decoder=True,
+    )
     BertLMHeadModel(config).save_pretrained(tmp_path)
     tokenizer.model_max_length = 12 if knows else 512
     tokenizer.save_pretrained(tmp_path)
@@ -106,9 +111,15 @@ def test_a_text_longer_than_a_named_model_is_cut_where_the_model_ends(
     scores = next_token_scores([long], [long], decoder=Decoder(name=name), training=few, seed=1)
     assert scores.tokens.tolist() == [11]
     found = fine_tuned_predictions(
-        [long], np.array([1]), heldout_texts=[long], heldout_codes=np.array([1]), values=2,
-        name=name, training=few, seed=1,
-    )  # fmt: skip
+        [long],
+        np.array([1]),
+        heldout_texts=[long],
+        heldout_codes=np.array([1]),
+        values=2,
+        name=name,
+        training=few,
+        seed=1,
+    )
     assert len(found.predicted) == 1
 
 
@@ -140,9 +151,14 @@ def test_the_bundled_encoder_learns_an_attribute_by_fine_tuning() -> None:
         epochs=4, batch_texts=8, learning_rate=2e-4, weight_decay=0.0, max_tokens=16
     )
     found = fine_tuned_predictions(
-        texts[:32], codes[:32], heldout_texts=texts[32:], heldout_codes=codes[32:], values=3,
-        training=fast, seed=1,
-    )  # fmt: skip
+        texts[:32],
+        codes[:32],
+        heldout_texts=texts[32:],
+        heldout_codes=codes[32:],
+        values=3,
+        training=fast,
+        seed=1,
+    )
     assert found.accuracy() > 0.9
 
 

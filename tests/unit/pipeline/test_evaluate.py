@@ -34,9 +34,13 @@ def test_a_model_trained_on_real_texts_sees_no_more_of_them_than_an_arm_has() ->
         texts=("a lamp", "my money") * 20, features={ENCODER: np.eye(2)[codes[:, 0]]}, codes=codes
     )
     evaluator = Evaluator(
-        heldout=real, heldout_codes=codes, train=real, donated=(), public=(),
+        heldout=real,
+        heldout_codes=codes,
+        train=real,
+        donated=(),
+        public=(),
         settings=MetricSettings(domain={"wish": 2}, clusters=2, resamples=0, seed=1),
-    )  # fmt: skip
+    )
     found = {
         count: {
             figure.metric: figure.value

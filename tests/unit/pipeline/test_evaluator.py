@@ -30,9 +30,12 @@ def by_length(texts: Sequence[str]) -> NDArray[np.float32]:
 
 def read(second: bool, texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], list[int]]:
     reader = train_sample_reader(
-        RealTexts(texts=TEXTS, codes=CODES), schema=SCHEMA, embed=by_words, zero_shot={},
+        RealTexts(texts=TEXTS, codes=CODES),
+        schema=SCHEMA,
+        embed=by_words,
+        zero_shot={},
         params=params(),
-    )  # fmt: skip
+    )
     encoders = Encoders(main=by_words, second=by_length if second else None)
     sample = reader.read(texts, by=encoders)
     shapes = {space: rows.shape for space, rows in sample.features.items()}

@@ -24,17 +24,24 @@ def sample() -> Sample:
 def evaluator() -> Evaluator:
     real = sample()
     return Evaluator(
-        heldout=real, heldout_codes=CODES, train=real, donated=(), public=(),
+        heldout=real,
+        heldout_codes=CODES,
+        train=real,
+        donated=(),
+        public=(),
         settings=MetricSettings(domain={"wish": 2, "only": 2}, clusters=2, resamples=5, seed=1),
-    )  # fmt: skip
+    )
 
 
 def asked(**changes: Any) -> EvaluateSettings:
     small = {
-        "evaluate__next_token__layers": 1, "evaluate__next_token__width": 64,
-        "evaluate__next_token__epochs": 1, "evaluate__next_token__max_tokens": 16,
-        "evaluate__fine_tuned__epochs": 1, "evaluate__fine_tuned__max_tokens": 16,
-    }  # fmt: skip
+        "evaluate__next_token__layers": 1,
+        "evaluate__next_token__width": 64,
+        "evaluate__next_token__epochs": 1,
+        "evaluate__next_token__max_tokens": 16,
+        "evaluate__fine_tuned__epochs": 1,
+        "evaluate__fine_tuned__max_tokens": 16,
+    }
     return params(**(small | changes)).evaluate
 
 
@@ -47,9 +54,11 @@ def test_each_figure_has_an_interval_over_seeds_and_texts() -> None:
     figures = evaluator().trained(sample(), method="maple", wanted=wanted)
     # The attribute with one value in the held-out part says nothing, and has no figure.
     assert {(f.metric, f.space) for f in figures} == {
-        ("next_token_accuracy", "text"), ("perplexity", "text"),
-        ("fine_tuned_accuracy", "wish"), ("fine_tuned_macro_f1", "wish"),
-    }  # fmt: skip
+        ("next_token_accuracy", "text"),
+        ("perplexity", "text"),
+        ("fine_tuned_accuracy", "wish"),
+        ("fine_tuned_macro_f1", "wish"),
+    }
     for figure in figures:
         assert figure.low is not None and figure.high is not None
         assert figure.low <= figure.high
