@@ -19,8 +19,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sugarbush.attributes.agreement import Agreement
 from sugarbush.data.private_store import load_real_texts
 from sugarbush.data.schema import Schema, load_schema
+from sugarbush.evaluation.interface import read_values
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.generators.openai.cost import cost_of
@@ -40,7 +42,6 @@ from sugarbush.report.card import card_json, card_markdown, release_card, softwa
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
-    Agreement,
     EmbeddingMap,
     GeneratorFacts,
     InternalData,
@@ -50,7 +51,6 @@ from sugarbush.report.model import (
     RoundData,
     Spend,
     SyntheticText,
-    figures_of,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.projection import synthetic_projection
@@ -150,7 +150,7 @@ def agreements_of(base: Path, schema: Schema) -> tuple[Agreement, ...]:
     """How well attributes are read off texts, on the donated examples."""
     folder = require(Roots(base).public / "donated", left_by="extract_metadata")
     rows = json.loads((folder / "agreement.json").read_text())
-    return tuple(Agreement(source=schema.attribute(r["attribute"]).way, **r) for r in rows)
+    return tuple(Agreement(**row) for row in rows)
 
 
 def method_of(
@@ -292,7 +292,7 @@ def internal_of(base: Path, params: ProjectSettings, schema: Schema) -> Internal
         roots.private, "heldout", schema.names, settings.max_texts, settings.seed
     )
     return InternalData(
-        figures=figures_of({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
+        values=read_values({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
         heldout=counts_of(codes["heldout"], schema),
         train=counts_of(codes["train"], schema),
         dependence=dependence(codes["train"], schema.names),
