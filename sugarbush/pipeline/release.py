@@ -1,4 +1,4 @@
-"""What every folder under data/released says of itself."""
+"""The release.json of every folder under data/released."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "release.json"
 def write_release(
     folder: Path, *, stage: str, params: ProjectSettings, ledger_ids: tuple[str, ...], run: str
 ) -> None:
-    """Write release.json: who drew it, under which promise, and what paid for it."""
+    """Write release.json: the stage, the promise, and the ledger entries."""
     fields = {
         "stage": stage,
         "dataset": params.privacy.dataset,
@@ -38,7 +38,7 @@ def read_release(folder: Path) -> dict[str, Any]:
 
 
 def copy_release(source: Path, target: Path) -> list[str]:
-    """Copy a finished draw's files into a folder that is being released; its ledger ids."""
+    """Copy the files of a stored result into a new release folder. Returns its ledger ids."""
     for path in source.iterdir():
         if path.name != "ledger_ids.json":
             shutil.copy(path, target / path.name)

@@ -1,4 +1,4 @@
-"""A method's final texts, as later stages and people read them."""
+"""The final texts of a method, for later stages and for people."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def final_folder(roots: Roots, method: Method) -> Path:
 
 
 def first_folder(roots: Roots, method: Method) -> Path:
-    """The folder with the candidates that a method starts from."""
+    """The folder with the first candidates of a method."""
     if method.stays_private:
         return final_folder(roots, method) / "initial"
     path = roots.released / "initial" / method.value
@@ -40,7 +40,7 @@ def write_texts(final: Population, schema: Schema, folder: Path) -> None:
 
 
 def readable(population: Population, schema: Schema) -> pd.DataFrame:
-    """One row a text: id, text, the values that it was asked to have, parent and round."""
+    """One row for each text: id, text, requested values, parent and round."""
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
     for place, attribute in enumerate(schema.attributes):
         codes = population.codes[:, place]
