@@ -26,9 +26,9 @@ from scipy.stats import t as student
 from research.benchmark_dataset import METRICS, BenchmarkDataset, grounds
 from research.page import write_page
 from research.replay import Measured, Variant, replay
+from sugarbush.evaluation.interface import FINAL
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.paths import atomic_file
-from sugarbush.report.model import FINAL
 
 AUGPE: Mapping[str, Any] = {
     "start": "labels", "prompt": PromptContent.INDEPENDENT, "by_label": True

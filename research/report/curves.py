@@ -1,4 +1,4 @@
-"""The page of a grid of measured curves: one chart a figure and a panel, a line an arm."""
+"""The page of a grid: one chart for each figure and panel, one line for each method."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 40
 
 @dataclass(frozen=True, kw_only=True)
 class CurveFigure:
-    """`rows`: panel, arm, x, value, low, high, the bounds NaN where there is no interval.
+    """One figure. `rows`: panel, arm (the method), x, value, low, high; NaN bounds: no interval.
 
-    `floor` is where the y axis begins, unless something lies below.
+    `floor` is the start of the y axis, unless a value is lower.
     """
 
     name: str
@@ -45,7 +45,7 @@ class CurveFigure:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePage:
-    """Figures, a table of what they are made of, and what the reader should know first."""
+    """Figures, the table behind them, and remarks for the reader."""
 
     name: str
     remarks: tuple[str, ...]
@@ -54,7 +54,7 @@ class CurvePage:
 
 
 def render_curve_page(page: CurvePage) -> str:
-    """The self-contained page. Internal: its figures are computed on real texts."""
+    """The self-contained page. Internal: its values are computed from real texts."""
     arms = dict.fromkeys(arm for figure in page.figures for arm in figure.rows["arm"])
     styles = series_styles(arms)
     return TEMPLATES.get_template("curves.html.jinja").render(
@@ -77,7 +77,7 @@ def render_curve_page(page: CurvePage) -> str:
 
 
 def curves(figure: CurveFigure, rows: pd.DataFrame, styles: dict[str, tuple[str, int]]) -> Markup:
-    """One line an arm with a mark a point; a whisker where there is an interval."""
+    """One line for each method, one mark for each point, and a whisker for each interval."""
     least = min(figure.floor, float(rows[["value", "low"]].min().min()))
     most = float(rows[["value", "high"]].max().max())
     x = Scale(
@@ -109,7 +109,7 @@ def curves(figure: CurveFigure, rows: pd.DataFrame, styles: dict[str, tuple[str,
 
 
 def dvc_template() -> dict[str, Any]:
-    """A Vega-Lite template of DVC that draws a figure's rows, a facet a panel and a line an arm."""
+    """A Vega-Lite template for DVC: one facet for each panel, one line for each method."""
     by_x = {"field": "x", "type": "quantitative", "title": "<DVC_METRIC_X_LABEL>"}
     by_arm = {"field": "arm", "type": "nominal", "title": None}
     value = {"field": "value", "type": "quantitative", "title": "<DVC_METRIC_Y_LABEL>"}
@@ -128,10 +128,12 @@ def dvc_template() -> dict[str, Any]:
                     "mark": "rule",
                     "transform": [{"filter": "isValid(datum.low) && datum.low !== ''"}],
                     "encoding": {
-                        "x": by_x, "y": {"field": "low", "type": "quantitative"},
-                        "y2": {"field": "high"}, "color": by_arm,
+                        "x": by_x,
+                        "y": {"field": "low", "type": "quantitative"},
+                        "y2": {"field": "high"},
+                        "color": by_arm,
                     },
                 },
             ]
         },
-    }  # fmt: skip
+    }

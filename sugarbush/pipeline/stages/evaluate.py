@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from sugarbush.attributes.donated import load_readers
 from sugarbush.data.private_store import HELDOUT, TRAIN, write_digest
 from sugarbush.data.schema import Schema
-from sugarbush.errors import InputError, ParamsError
-from sugarbush.evaluation.evaluate import ATTRIBUTE, FINAL, Figure, Sample, Settings
+from sugarbush.errors import InputError
+from sugarbush.evaluation.evaluate import installed_metrics
+from sugarbush.evaluation.interface import ATTRIBUTE, FINAL, REAL, MetricSettings, MetricValue
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.methods.interface import Method
@@ -36,14 +37,13 @@ from sugarbush.pipeline.evaluator import (
     SECOND,
     Evaluator,
     open_encoders,
-    train_readers,
+    train_sample_reader,
 )
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import donated_frame, final_folder, first_folder
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
-REAL = "real"
 
 
 def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Population]]:
@@ -78,8 +78,8 @@ def run(project: Project) -> None:
         )
     count = equal_count(project)
     private, encoders = (open_encoders(project, private=private) for private in (True, False))
-    say("reads real texts")
-    reader = train_readers(
+    print(f"{NAME}: reads the real texts", flush=True)
+    reader = train_sample_reader(
         train,
         schema=schema,
         embed=private.main,
@@ -92,36 +92,32 @@ def run(project: Project) -> None:
         train=reader.read(train.texts, by=private),
         donated=tuple(donated_frame(project.roots)["text"]),
         public=project.settings.generator.chosen.public_texts(project.base),
-        domain=schema.domain,
-        settings=Settings(
+        settings=MetricSettings(
+            domain=schema.domain,
             clusters=wanted.clusters or clusters_for(count, len(heldout.texts)),
             resamples=wanted.bootstrap,
             seed=wanted.seed,
         ),
+        metrics=installed_metrics(),
+        progress=lambda step: print(f"{NAME}: {step}", flush=True),
     )
-    say("measures a real sample")
     figures = list(real_figures(evaluator, train.codes, count=count, params=wanted))
     read: dict[str, dict[str, list[int]]] = {}
     for method in methods:
+        rounds = len(list(final_folder(project.roots, method).glob("round_*")))
         for number, everything in populations_of(project, method):
-            say(f"{method.name}, {'final set' if number == FINAL else f'round {number}'}")
             population = everything.take(
                 _chosen(len(everything), count, wanted.seed, method.name, number)
             )
             sample = reader.read(population.texts, by=encoders)
-            figures += evaluator.texts(sample, method=method.name, round_=number)
+            figures += evaluator.texts(sample, method=method.name, round_=number, rounds=rounds)
             if number == FINAL:
                 figures += evaluator.copies(sample, method=method.name)
                 asked = replace(sample, codes=population.codes)
                 figures += evaluator.downstream(asked, method=method.name)
-                figures += trained(evaluator, asked, method=method.name, params=wanted)
+                figures += evaluator.trained(asked, method=method.name, wanted=wanted)
                 read[method.name] = _counts(sample.codes, schema)
     write_figures(project, figures, read)
-
-
-def say(line: str) -> None:
-    """Progress for the operator: public facts only."""
-    print(f"{NAME}: {line}", flush=True)
 
 
 def equal_count(project: Project) -> int:
@@ -138,7 +134,7 @@ def equal_count(project: Project) -> int:
 
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
-) -> tuple[Figure, ...]:
+) -> tuple[MetricValue, ...]:
     """Real train texts measured as if they were synthetic: as near as chance draws `count`.
 
     `codes` (n, a) are those that the train texts came with; what is trained learns from them, and
@@ -149,9 +145,9 @@ def real_figures(
         for sample in (evaluator.train, replace(evaluator.train, codes=codes))
     )
     return (
-        *evaluator.texts(texts, method=REAL, round_=FINAL),
+        *evaluator.texts(texts, method=REAL),
         *evaluator.downstream(given, method=REAL),
-        *trained(evaluator, given, method=REAL, params=params),
+        *evaluator.trained(given, method=REAL, wanted=params),
     )
 
 
@@ -161,27 +157,6 @@ def clusters_for(texts: int, heldout: int) -> int:
     With a tenth of the larger one a cluster holds few texts of the other, or none, by chance.
     """
     return max(2, min(texts, heldout) // 10)
-
-
-def trained(
-    evaluator: Evaluator, sample: Sample, *, method: str, params: EvaluateSettings
-) -> tuple[Figure, ...]:
-    """The metrics that train a model, where there are texts and the settings ask for any.
-
-    Raises ParamsError when a model that the settings name is not found.
-    """
-    own = params
-    if not len(sample) or not (own.next_token.seeds or own.fine_tuned.seeds):
-        return ()
-    from sugarbush.pipeline.trained_metrics import trained_figures
-
-    try:
-        return trained_figures(evaluator, sample, method=method, params=own)
-    except OSError:  # transformers names no narrower one
-        raise ParamsError(
-            "evaluate.next_token.model or evaluate.fine_tuned.model: neither a folder nor a model "
-            "that the hub or its local cache has"
-        ) from None
 
 
 def _chosen(count: int, most: int, seed: int, *names: str | int) -> NDArray[np.int64]:
@@ -201,7 +176,7 @@ def _counts(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[int]]:
 
 def write_figures(
     project: Project,
-    figures: Sequence[Figure],
+    figures: Sequence[MetricValue],
     read: Mapping[str, Mapping[str, list[int]]],
 ) -> None:
     """The internal figures, as DVC's metrics and plots read them, and a keyed digest of them all.
@@ -210,7 +185,7 @@ def write_figures(
     """
     internal = make_private(project.roots.internal)
     plots = make_private(internal / "plots")
-    frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(Figure)])
+    frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}
     for figure in figures:
         if figure.round == FINAL:

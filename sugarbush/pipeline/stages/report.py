@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sugarbush.attributes.agreement import Agreement
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
+from sugarbush.evaluation.interface import read_values
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
 from sugarbush.generators.interface import Usage, cost_of
 from sugarbush.methods.interface import Method
@@ -35,7 +37,6 @@ from sugarbush.report.card import card_json, card_markdown, release_card, softwa
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
-    Agreement,
     EmbeddingMap,
     InternalData,
     MethodData,
@@ -44,7 +45,6 @@ from sugarbush.report.model import (
     RoundData,
     Spend,
     SyntheticText,
-    figures_of,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.projection import synthetic_projection
@@ -107,11 +107,11 @@ def card_settings(project: Project) -> dict[str, Any]:
     return shown
 
 
-def agreements_of(roots: Roots, schema: Schema) -> tuple[Agreement, ...]:
+def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
     """How well attributes are read from texts, on the donated examples."""
     folder = require(roots.public / "donated", left_by="extract_metadata")
     rows = json.loads((folder / "agreement.json").read_text())
-    return tuple(Agreement(source=schema.attribute(r["attribute"]).way, **r) for r in rows)
+    return tuple(Agreement(**row) for row in rows)
 
 
 def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData:
@@ -238,7 +238,7 @@ def internal_of(project: Project) -> InternalData:
         schema.names, part=HELDOUT, limit=settings.max_texts, seed=settings.seed
     )
     return InternalData(
-        figures=figures_of({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
+        values=read_values({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
         heldout=counts_of(codes[HELDOUT], schema),
         train=counts_of(codes[TRAIN], schema),
         dependence=dependence(codes[TRAIN], schema.names),
@@ -271,7 +271,7 @@ def public_data(project: Project) -> PublicData:
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
         table=dp_table_of(project.base, project.schema),
-        agreements=agreements_of(project.roots, project.schema),
+        agreements=agreements_of(project.roots),
     )
 
 

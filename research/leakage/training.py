@@ -1,4 +1,4 @@
-"""The arms: what each trains on, and how. All start from one model, trained on the public texts."""
+"""How each method trains its model. All methods start from one model, trained on public texts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from research.leakage.corpus import Corpus, Planted
-from research.leakage.grid import Arm, Grid, Point, Training
-from research.leakage.start import MICRO_BATCH_TOKENS, Start, learning_at
+from research.leakage.first_model import MICRO_BATCH_TOKENS, FirstModel, learning_at
+from research.leakage.grid import Grid, LeakagePoint, TrainingMethod, TrainingSettings
 from sugarbush.privacy.accounting import Relation, epsilon
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
@@ -40,10 +40,10 @@ PERFORMANCE = Performance(
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A trained model, its noise multiplier (0: none), and what it promises at `delta`.
+    """A trained model, its noise multiplier (0: none), and its promise at `delta`.
 
-    `epsilon` is of adding or removing a record (dpsgd), Bayesian (crt), of a secret where the
-    policy misses none (sdp at gamma 0), or 0 (public); infinite for the others.
+    `epsilon` is for adding or removing one record (dpsgd), Bayesian (crt), for one secret if the
+    policy misses none (sdp at gamma 0), or 0 (public). It is infinite for the others.
     """
 
     model: Any
@@ -54,16 +54,16 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A point with all that its training needs.
+    """A point with everything that its training needs.
 
-    `key` is the point's. `delta_2` bounds the share of secrets that the conservative policy lets
-    through. `scratch` holds checkpoints, and may be deleted once the arm is trained.
+    `delta_2` is an upper bound of the share of secrets that the conservative policy misses.
+    `scratch` is for checkpoints; delete it after the training.
     """
 
     grid: Grid
-    point: Point
+    point: LeakagePoint
     key: str
-    start: Start
+    start: FirstModel
     corpus: Corpus
     planted: Planted
     delta_2: float
@@ -71,7 +71,7 @@ class Trial:
     scratch: Path
 
     @property
-    def training(self) -> Training:
+    def training(self) -> TrainingSettings:
         return self.grid.models[self.point.model].training
 
     @property
@@ -80,7 +80,7 @@ class Trial:
         return PrivacySession(ledger=self.ledger, stage="leakage", run=self.key)
 
     def screened(self, conservative: str | None = None) -> Screened:
-        """The planted texts after the policy that overlooks some canaries."""
+        """The planted texts after the policy that misses some canaries."""
         return screen(
             Private(self.planted.texts),
             policy=self.planted.policy,
@@ -90,33 +90,33 @@ class Trial:
 
     @property
     def rehearsal(self) -> list[Example]:
-        """The public texts, which come again in each public pass."""
+        """The public texts, repeated in each public pass."""
         return [example for (example,) in self.start.examples(self.corpus.public)]
 
     def units(self, texts: Private[str]) -> Private[Any]:
         return texts.map_batch(self.start.examples)
 
 
-def train_arm(trial: Trial) -> Trained:
-    """Train a copy of the first model by the arm of the trial's point."""
+def train_point(trial: Trial) -> Trained:
+    """Train a copy of the first model by the method of the trial's point."""
     model = copy.deepcopy(trial.start.model)
     match trial.point.arm:
-        case Arm.PUBLIC:
+        case TrainingMethod.PUBLIC:
             return _on_public(model, trial)
-        case Arm.NONPRIVATE | Arm.REDACT_ONLY:
+        case TrainingMethod.NONPRIVATE | TrainingMethod.REDACT_ONLY:
             return _ordinarily(model, trial)
-        case Arm.SDP:
+        case TrainingMethod.SDP:
             return _selectively(model, trial)
-        case Arm.DPSGD:
+        case TrainingMethod.DPSGD:
             return _by_dpsgd(model, trial)
-        case Arm.CRT | Arm.CRT_CONSERVATIVE:
+        case TrainingMethod.CRT | TrainingMethod.CRT_CONSERVATIVE:
             return _by_crt(model, trial)
 
 
 def _on_public(model: Any, trial: Trial) -> Trained:
-    """The passes over the public texts that the confidential arms make, and nothing else.
+    """Only the passes over the public texts that the confidential methods also make.
 
-    What those alone add to the first model is no merit of a confidential arm.
+    This baseline shows the effect of those passes alone.
     """
     for epoch in range(round(trial.training.noisy_epochs)):
         train_on_public(
@@ -133,7 +133,7 @@ def _on_public(model: Any, trial: Trial) -> Trained:
 
 
 def _ordinarily(model: Any, trial: Trial) -> Trained:
-    redacted = trial.point.arm is Arm.REDACT_ONLY
+    redacted = trial.point.arm is TrainingMethod.REDACT_ONLY
     texts = trial.screened().texts if redacted else Private(trial.planted.texts)
     train_without_privacy(
         model,
@@ -162,8 +162,10 @@ def _by_dpsgd(model: Any, trial: Trial) -> Trained:
 
 
 def _by_crt(model: Any, trial: Trial) -> Trained:
-    """The noise is made for the grid's delta; what the public part may show comes on top of it."""
-    conservative = trial.grid.conservative if trial.point.arm is Arm.CRT_CONSERVATIVE else None
+    """The noise is calibrated to the grid's delta; `delta_2` of the public part is added to it."""
+    conservative = (
+        trial.grid.conservative if trial.point.arm is TrainingMethod.CRT_CONSERVATIVE else None
+    )
     gamma = accounted_gamma(trial.grid, trial.point)
     mechanism = noisy_mechanism(trial, gamma=gamma, relation=Relation.REPLACE_ONE)
     views, private = trial.screened(conservative).parts()
@@ -199,15 +201,18 @@ def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _selectively(model: Any, trial: Trial) -> Trained:
-    """With the noise multiplier that CRT has at the same batch, on gradients and on states."""
+    """Uses CRT's noise multiplier at the same batch size, on gradients and on states."""
     grid, training, planted = trial.grid, trial.training, trial.planted
     schedule = make_schedule(
         batch_size=training.batch_size, epochs=training.epochs, unit_count=len(planted.texts)
     )
     noise = noise_for(
-        grid.epsilons[0], gamma=grid.gammas[1], delta=grid.delta, rate=schedule.rate,
+        grid.epsilons[0],
+        gamma=grid.gammas[1],
+        delta=grid.delta,
+        rate=schedule.rate,
         steps=schedule.steps,
-    )  # fmt: skip
+    )
     mechanism = SelectiveMechanism(
         rate=schedule.rate,
         steps=schedule.steps,
@@ -238,7 +243,7 @@ def _selectively(model: Any, trial: Trial) -> Trained:
 
 
 def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechanism:
-    """DP-SGD for the point's epsilon. The number of texts is a setting of the grid."""
+    """DP-SGD calibrated to the point's epsilon. The grid sets the number of texts."""
     assert trial.point.epsilon is not None
     grid, training = trial.grid, trial.training
     schedule = make_schedule(
@@ -251,20 +256,24 @@ def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechan
         steps=schedule.steps,
         repeatable_steps=0,
         noise_multiplier=noise_for(
-            trial.point.epsilon, gamma=gamma, delta=grid.delta, rate=schedule.rate,
-            steps=schedule.steps, relation=relation,
+            trial.point.epsilon,
+            gamma=gamma,
+            delta=grid.delta,
+            rate=schedule.rate,
+            steps=schedule.steps,
+            relation=relation,
         ),
         clip_norm=training.clip_norm,
         expected_batch_size=schedule.expected_batch_size,
         relation=relation,
-    )  # fmt: skip
+    )
 
 
-def accounted_gamma(grid: Grid, point: Point) -> float:
-    """The miss rate that CRT's noise is made for."""
+def accounted_gamma(grid: Grid, point: LeakagePoint) -> float:
+    """The miss rate to which CRT's noise is calibrated."""
     return max(point.gamma or 0.0, smallest_gamma(grid))
 
 
 def smallest_gamma(grid: Grid) -> float:
-    """The smallest miss rate that CRT's noise is made for; the figure over epsilon is at it."""
+    """The smallest miss rate to which CRT's noise is calibrated; the chart over epsilon uses it."""
     return grid.gammas[1]

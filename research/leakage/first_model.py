@@ -1,4 +1,4 @@
-"""The first model of a set: trained on its public texts, and what all arms begin with."""
+"""The first model of a set: trained on its public texts; every method starts from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from research.leakage.grid import HEADS, Model, Shape, Training
+from research.leakage.grid import HEADS, ModelKind, ModelShape, TrainingSettings
 from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.units import add_mask_token, text_units
 from sugarbush.training.dpsgd import models
@@ -15,11 +15,11 @@ from sugarbush.training.dpsgd.ordinary import train_on_public
 from sugarbush.training.dpsgd.train import Decay, Learning
 
 MICRO_BATCH_TOKENS = 8192
-_SEED = 1  # of the weights and of the order of the public texts
+_SEED = 1  # for the weights and the order of the public texts
 
 
 @dataclass(frozen=True)
-class Start:
+class FirstModel:
     """A model, its tokenizer, and the longest text in tokens."""
 
     model: Any
@@ -30,13 +30,13 @@ class Start:
         return text_units(texts, tokenizer=self.tokenizer, max_length=self.context)
 
 
-def untrained(public: Sequence[str], shape: Shape, model: Model) -> Start:
+def untrained(public: Sequence[str], shape: ModelShape, model: ModelKind) -> FirstModel:
     """A model of `shape`, with a tokenizer made from the public texts."""
     tokenizer = models.train_tokenizer(public, vocabulary=shape.vocabulary)
     add_mask_token(tokenizer)
     made: Any = (
         LstmModel(vocabulary=len(tokenizer), width=shape.width, seed=_SEED)
-        if model is Model.LSTM
+        if model is ModelKind.LSTM
         else models.new_model(
             tokenizer,
             models.ModelShape(
@@ -45,10 +45,10 @@ def untrained(public: Sequence[str], shape: Shape, model: Model) -> Start:
             seed=_SEED,
         )
     )
-    return Start(made, tokenizer, shape.context)
+    return FirstModel(made, tokenizer, shape.context)
 
 
-def train_start(start: Start, public: Sequence[str], training: Training) -> None:
+def train_first_model(start: FirstModel, public: Sequence[str], training: TrainingSettings) -> None:
     """Train the first model, in place."""
     train_on_public(
         start.model,
@@ -63,5 +63,5 @@ def train_start(start: Start, public: Sequence[str], training: Training) -> None
 
 
 def learning_at(rate: float, decay: Decay = Decay.CONSTANT) -> Learning:
-    """AdamW as every training of a grid has it."""
+    """AdamW, as in every training of a grid."""
     return Learning(learning_rate=rate, decay=decay, warmup_steps=0, weight_decay=0.0)
