@@ -1,7 +1,7 @@
 """The grid of arms and epsilons, replayed in memory: many seeds, intervals over whole runs.
 
-    python -m research.sweep settings/sweep.yaml       # prepares and embeds the sets
-    python -m research.arms settings/sweep.yaml --seeds 10
+    python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
+    python -m research.arms research/settings/sweep.yaml --seeds 10
 
 Writes reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, as a sweep
 does, and runs.csv, every run by itself. A figure is the mean over seeds, its interval 95% by

@@ -1,6 +1,6 @@
 """A batch of a leakage grid: plant canaries, train by each method, attack, and store the values.
 
-    python -m research.leakage_batch settings/crt_figures.yaml customersim/gpt2/0
+    python -m research.leakage_batch research/settings/crt_figures.yaml customersim/gpt2/0
 
 Reads    the grid file, the set's file
 Writes   data/private/leakage/           first models, and the miss rates of policies
@@ -45,7 +45,7 @@ from sugarbush.training.crt.confidentiality import agreed_gamma
 from sugarbush.training.crt.labelled import load_labelled
 from sugarbush.training.crt.patterns import RegexDetector, described
 from sugarbush.training.crt.policies import make_public_policy
-from sugarbush.training.crt.recall import Labelled, measure
+from sugarbush.training.crt.recall import LabelledText, measure
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.dpsgd import models
 
@@ -181,11 +181,11 @@ class Laboratory:
         agreed_gamma(smallest_gamma(self._grid), measured=measured["traced"]["upper"])
         return float(measured["public"]["upper"])
 
-    def _labelled(self, sizes: Sizes) -> Iterator[Labelled]:
-        """The set's texts with the spans that are secrets."""
+    def _labelled(self, sizes: Sizes) -> Iterator[LabelledText]:
+        """The set's texts with those of their spans that are secrets."""
         for one in load_labelled(self._base, sizes.file, text_column=TEXT):
             spans = tuple(span for span in one.spans if span[2] in sizes.secrets)
-            yield Labelled(text=one.text, spans=spans)
+            yield LabelledText(text=one.text, spans=spans)
 
 
 def run(base: Path, file: Path, batch: str) -> None:

@@ -1,6 +1,6 @@
 """Charts, tables and page of a leakage grid, for its finished points.
 
-    python -m research.leakage_page settings/crt_figures.yaml
+    python -m research.leakage_page research/settings/crt_figures.yaml
 
 Reads    data/private/leakage/<grid>/
 Writes   reports/internal/leakage/<grid>/

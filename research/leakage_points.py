@@ -1,6 +1,6 @@
 """The finished points of a leakage grid, and their values.
 
-    python -m research.leakage_points settings/crt_figures.yaml    # prints the unfinished batches
+    python -m research.leakage_points research/settings/crt_figures.yaml
 
 Reads    the grid file, the sets' files
 Writes   data/private/leakage/<grid>/<key>.json    one for each finished point

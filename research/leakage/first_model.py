@@ -39,7 +39,7 @@ def untrained(public: Sequence[str], shape: ModelShape, model: ModelKind) -> Fir
         if model is ModelKind.LSTM
         else models.new_model(
             tokenizer,
-            models.Shape(
+            models.ModelShape(
                 layers=shape.layers, width=shape.width, heads=HEADS, context=shape.context
             ),
             seed=_SEED,

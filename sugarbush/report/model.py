@@ -17,7 +17,7 @@ from sugarbush.attributes.agreement import Agreement
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.interface import MetricValue
-from sugarbush.generators.interface import Usage
+from sugarbush.generators.interface import GeneratorFacts, Usage
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.ledger import Entry
@@ -25,19 +25,6 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 
 Pair = tuple[str, str]  # of attributes, in the schema's order
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeneratorFacts:
-    """Who wrote the candidates. `endpoint` is None where nothing left this machine.
-
-    `sources` names the public corpora of a pool.
-    """
-
-    provider: str
-    model: str | None = None
-    endpoint: str | None = None
-    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

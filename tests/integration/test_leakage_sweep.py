@@ -25,7 +25,7 @@ FIGURES = {
 
 
 def test_a_grid_is_known_by_its_kind_and_what_is_finished_is_drawn(tmp_path: Path) -> None:
-    fields = yaml.safe_load((ROOT / "settings/crt_figures_small.yaml").read_text())
+    fields = yaml.safe_load((ROOT / "research/settings/crt_figures_small.yaml").read_text())
     fields["sets"]["customersim"]["file"] = "texts.parquet"
     (tmp_path / "texts.parquet").touch()
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))

@@ -26,7 +26,7 @@ from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.crt.patterns import PATTERNS
 
-SETTINGS = Path(__file__).parents[2] / "settings"
+SETTINGS = Path(__file__).parents[2] / "research" / "settings"
 GRIDS = sorted(path.name for path in SETTINGS.glob("crt_figures*.yaml"))
 
 

