@@ -71,7 +71,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     model, info = loaded
     if info["missing_keys"]:
         raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} lacks {len(told['missing_keys'])} of "
+            f"params.yaml: {section}.model={name_or_path!r} lacks {len(info['missing_keys'])} of "
             "its weights, which would be random. Restore its files, or choose another."
         )
     if not tokenizer("a text")["input_ids"]:
