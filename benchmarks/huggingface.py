@@ -27,12 +27,12 @@ from rich.console import Console
 from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.huggingface.batch import pad_left
+from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+from sugarbush.generators.huggingface.model import LocalModel, load_model
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import RandomRequest
-from sugarbush.generators.local_batch import pad_left
-from sugarbush.generators.local_model import LocalModel, load_model
 from sugarbush.generators.prompts import continuation
-from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Released
 from tests.integration.llm.tiny_gpt2 import make_tokenizer, sentences
 
@@ -80,7 +80,7 @@ def timed(write: Callable[[], int], device: torch.device) -> Timing:
     return Timing(tokens, time.perf_counter() - wall_s, time.process_time() - cpu_s)
 
 
-def in_batches(local: LocalModel, params: HuggingFaceSettings, count: int, *, size: int) -> int:
+def in_batches(local: LocalModel, params: HuggingFace, count: int, *, size: int) -> int:
     """As the prompts come, `size` at a time, with transformers' sampling."""
     prompts = [
         local.encode(continuation(r, context_tokens=CONTEXT_TOKENS, max_tokens=params.max_tokens))
@@ -99,7 +99,7 @@ def in_batches(local: LocalModel, params: HuggingFaceSettings, count: int, *, si
     return tokens
 
 
-def by_provider(params: HuggingFaceSettings, count: int) -> int:
+def by_provider(params: HuggingFace, count: int) -> int:
     with tempfile.TemporaryDirectory() as state:  # nothing is kept from one round to the next
         generator = HuggingFaceGenerator(params, seed=1, state=Path(state), say=print)
         answers = generator.generate(Released(requests(count))).value
@@ -109,7 +109,7 @@ def by_provider(params: HuggingFaceSettings, count: int) -> int:
 def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
     with tempfile.TemporaryDirectory() as folder:
         save_model(Path(folder), size)
-        params = HuggingFaceSettings(
+        params = HuggingFace(
             model=folder, device=options.device, dtype=options.dtype, temperature=0.3, top_p=0.95,
             max_tokens=options.tokens, batch_tokens=options.batch_tokens,
         )  # fmt: skip

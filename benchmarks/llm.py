@@ -27,8 +27,8 @@ from rich.table import Table
 
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.openai.generator import OpenAiGenerator
+from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.generators.prompts import render
-from sugarbush.generators.settings import OpenAiSettings
 from sugarbush.pipeline.settings import load_params
 from sugarbush.privacy.data_types import Released
 from tests.integration.llm.server import KEY, MODEL
@@ -77,14 +77,14 @@ def requests(count: int) -> Released[tuple[RandomRequest, ...]]:
     )
 
 
-def params(base_url: str, concurrency: int) -> OpenAiSettings:
+def params(base_url: str, concurrency: int) -> OpenAI:
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {"base_url": base_url, "model": MODEL, "concurrency": concurrency}
     fields |= {"requests_per_minute": 1e7, "tokens_per_minute": 1e10}
-    return OpenAiSettings.model_validate(fields)
+    return OpenAI.model_validate(fields)
 
 
-async def bare_sdk(count: int, settings: OpenAiSettings) -> None:
+async def bare_sdk(count: int, settings: OpenAI) -> None:
     """The same messages through the SDK alone."""
     waiting = iter(requests(count).value)
     client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=KEY, max_retries=0)
@@ -102,7 +102,7 @@ async def bare_sdk(count: int, settings: OpenAiSettings) -> None:
         await asyncio.gather(*(work() for _ in range(settings.concurrency)))
 
 
-def provider(count: int, settings: OpenAiSettings, state: Path) -> None:
+def provider(count: int, settings: OpenAI, state: Path) -> None:
     generator = OpenAiGenerator(
         settings, seed=1, state=state, account="benchmark", stage="benchmark", say=print
     )

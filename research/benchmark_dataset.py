@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from sugarbush.pipeline.encoders import open_encoder
+from sugarbush.pipeline.generators import open_generator
 
 from research.cached_results import Kept, open_kept
 from research.sweep_layout import GROUND, points_of, sweep_folder
@@ -21,8 +23,6 @@ from sugarbush.evaluation.jensen_shannon import distance_by_attribute
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.generators.interface import Answer, Generator, Request
 from sugarbush.paths import Roots
-from sugarbush.pipeline.encoders import open_encoder
-from sugarbush.pipeline.generators import open_generator
 from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.pipeline.stages.initialise import load_donated
 from sugarbush.privacy.data_types import Released

@@ -28,8 +28,7 @@ from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
-from sugarbush.generators.pool import PoolGenerator
-from sugarbush.generators.settings import PoolSettings
+from sugarbush.generators.pool import Pool, PoolGenerator
 from sugarbush.pipeline.stages.make_example import SUBJECT, Record, write_records
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
@@ -94,7 +93,7 @@ def pool_table() -> Table:
     pool = PoolGenerator(
         texts,
         vectors,
-        params=PoolSettings(sources=(), temperature=0.05, neighbours=200),
+        params=Pool(sources=(), temperature=0.05, neighbours=200),
         seed=1,
         embed=lambda _: np.empty((0, DIMENSION), dtype=np.float32),
     )

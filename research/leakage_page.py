@@ -18,10 +18,10 @@ from pathlib import Path
 
 from research.leakage.figures import page_of, summarised
 from research.leakage_points import NAME, Points
+from research.report.curves import dvc_template, render_curve_page
 from sugarbush.errors import MissingInputError
 from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.pipeline import entry_point as stage
-from sugarbush.report.curves import dvc_template, render_curve_page
 
 
 def run(base: Path, file: Path) -> None:

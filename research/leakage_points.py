@@ -1,6 +1,6 @@
 """Which points of a leakage grid are finished, and their figures.
 
-    python -m research.leakage_points research/settings/crt_figures.yaml    # prints the batches to be run
+    python -m research.leakage_points research/settings/crt_figures.yaml
 
 Reads    the grid file, the sets' files
 Writes   data/private/leakage/<grid>/<key>.json    one a finished point, whole or not at all

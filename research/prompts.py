@@ -25,7 +25,8 @@ from research.fine_tuning import Texts, load, schema_of
 from sugarbush.data.schema import Schema
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import (
     Answer,
     RandomRequest,
@@ -33,7 +34,6 @@ from sugarbush.generators.interface import (
     VariationRequest,
     usage_of,
 )
-from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Released
 
 WORDS = 60  # asked for, and the longest of texts shown
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--max-tokens", type=int, default=128)
     asked = parser.parse_args()
-    params = HuggingFaceSettings(
+    params = HuggingFace(
         model=asked.model, device="auto", dtype=asked.dtype, temperature=0.8, top_p=0.95,
         max_tokens=asked.max_tokens, batch_tokens=16384,
     )  # fmt: skip

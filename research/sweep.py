@@ -1,7 +1,7 @@
 """A grid of points on public data, of the kind that its file names, and the page of their figures.
 
     python -m research.sweep research/settings/sweep.yaml --jobs 2    # methods x budgets x seeds
-    python -m research.sweep research/settings/crt_figures.yaml       # what confidential training gives away
+    python -m research.sweep research/settings/crt_figures.yaml    # what trained models give away
 
 Of the kind `pipelines` every point is a pipeline of its own, DVC underneath (docs/decisions/0510);
 of the kind `leakage` points are trained models, run in batches that share a corpus (0703).

@@ -1,8 +1,8 @@
 """The folders of a sweep: one pipeline a point, each with its own settings and results.
 
-    python -m research.sweep_layout kind research/settings/sweep.yaml       # prints what kind of grid it is
-    python -m research.sweep_layout grounds research/settings/sweep.yaml    # prints one folder a set
-    python -m research.sweep_layout points research/settings/sweep.yaml     # prints one folder a point
+    python -m research.sweep_layout kind research/settings/sweep.yaml    # prints its kind
+    python -m research.sweep_layout grounds research/settings/sweep.yaml   # one folder a set
+    python -m research.sweep_layout points research/settings/sweep.yaml    # one folder a point
 
 Reads    the sweep file, params.yaml, the sets' settings
 Writes   data/private/sweeps/<sweep>/<set>/<point>/: params.yaml, links to this checkout's code,

@@ -13,7 +13,8 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from sugarbush.report.curves import CurveFigure, curves
+from research.report.curves import CurveFigure, curves
+from research.report.templating import TEMPLATES
 from sugarbush.report.model import FINAL, REAL, Figure, figures_of
 from sugarbush.report.plots import interval
 from sugarbush.report.svg import (
@@ -28,7 +29,7 @@ from sugarbush.report.svg import (
     short,
     text,
 )
-from sugarbush.report.templating import TEMPLATES, inlined
+from sugarbush.report.templating import inlined
 
 OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs; a row is one run"
 _WIDTH = 440

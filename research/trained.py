@@ -1,7 +1,7 @@
 """What models learn from the final sets of the arms: the metrics that train one, over whole runs.
 
-    python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
-    python -m research.trained research/settings/sweep.yaml cfpb_complaints --attribute product_group
+    python -m research.sweep research/settings/sweep.yaml    # prepares and embeds the sets
+    python -m research.trained research/settings/sweep.yaml yelp --attribute category
 
 A run replays every arm anew (`research.replay`) and trains anew on its final set, and on as many
 real train texts: a small decoder that predicts held-out real texts, and the bundled MiniLM,

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 def settings(**changes: Any) -> dict[str, Any]:
     """Every setting, as in a complete params.yaml; `section__key__key=value` changes one."""
     fields = default_fields()
+    fields["generator"]["openai"] |= {"model": "my-model"}
+    fields["generator"]["huggingface"] |= {"model": "gpt2"}
     for name, value in changes.items():
         *path, last = name.split("__")
         section = fields

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from research.leakage.grid import WITH_POLICY, Arm, Grid
+from research.report.curves import CurveFigure, CurvePage
 from sugarbush.audits.canaries import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance
 from sugarbush.audits.membership import over_seeds
-from sugarbush.report.curves import CurveFigure, CurvePage
 from sugarbush.training.crt.confidentiality import allowed
 
 _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]

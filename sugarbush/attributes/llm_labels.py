@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.label_prompts import answer_schema, label_prompt, read_labels
-from sugarbush.attributes.settings import LabelsSettings
+from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.data.schema import Attribute
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
@@ -34,7 +34,6 @@ from sugarbush.generators.openai.endpoint import Call, Endpoint, open_client
 from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import longest_question, probe
 from sugarbush.generators.prompts import Message
-from sugarbush.generators.settings import OpenAiSettings
 from sugarbush.randomness import seed_of
 
 _STAGE = "extract_metadata"
@@ -57,7 +56,7 @@ class Labeller:
 
     def __init__(
         self,
-        params: LabelsSettings,
+        params: LabelEndpoint,
         attributes: Sequence[Attribute],
         *,
         folder: Path,
@@ -237,7 +236,7 @@ class _Desk:
             self._endpoint.close()
 
 
-def _down(params: OpenAiSettings) -> GeneratorError:
+def _down(params: LabelEndpoint) -> GeneratorError:
     return GeneratorError(
         f"{_STAGE}: too many calls to {params.base_url} ({params.setting}.base_url) fail. Every "
         "answer received is kept; see with 'sugarbush check' that it answers, and run again."

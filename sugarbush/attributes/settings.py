@@ -6,35 +6,47 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
-from sugarbush.generators.settings import CallMode, OpenAiSettings
-from sugarbush.settings import AtLeastOne, Section
+from sugarbush.errors import ParamsError
+from sugarbush.generators.openai.settings import CallMode, EndpointSettings
+from sugarbush.settings import Section
 
 
-class LabelsSettings(OpenAiSettings):
-    """The endpoint that reads attributes with `source: llm` from every private text.
+class LabelEndpoint(EndpointSettings):
+    """The endpoint that reads attributes with `source: llm` from private texts.
 
-    It is asked only where `trusted` allows it. Temperature, limits, timeouts, retries and prices
-    that are left out are those of `generator.openai`.
+    Limits, timeouts and prices that are not given are those of `generator.openai`.
     """
 
     setting: ClassVar[str] = "extract_metadata.llm"
+    reads_private_text: ClassVar[bool] = True
 
     trusted: bool = False
-    """Whether this endpoint may receive every private text."""
-    key_variable: str | None = None
-    max_tokens: AtLeastOne = 256
+    """Whether the endpoint may receive every private text."""
+    max_tokens: Annotated[int, Field(ge=1)] = 256
+    """Most tokens of an answer."""
 
     @field_validator("mode")
     @classmethod
-    def _call_by_call(cls, mode: CallMode) -> CallMode:
+    def _is_direct(cls, mode: CallMode) -> CallMode:
         if mode is not CallMode.DIRECT:
-            raise ValueError("labels are asked for call by call; leave mode out")
+            raise ValueError("must be direct: attributes are read with one call a text")
         return mode
 
 
 class ExtractMetadataSettings(Section):
-    """How attributes that are not columns are read from the text."""
+    """How attributes that are not columns are read from the texts."""
 
     zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """Cosine similarity below which zero-shot assigns the value `other`."""
-    llm: LabelsSettings = LabelsSettings()
+    """Cosine below which a text gets the value `other`."""
+    llm: LabelEndpoint | None = None
+    """The endpoint for attributes with `source: llm`."""
+
+    @property
+    def label_endpoint(self) -> LabelEndpoint:
+        """`llm`. Raises ParamsError where it is not set."""
+        if self.llm is None:
+            raise ParamsError(
+                "params.yaml: extract_metadata.llm is missing. The schema has attributes with "
+                "source: llm: add the endpoint that may read the texts, or change their source."
+            )
+        return self.llm

@@ -10,11 +10,21 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, parse_params
+
+
+class _Representer(RoundTripRepresenter):
+    """Writes `null` as it is read, and not as nothing."""
+
+
+_Representer.add_representer(
+    type(None), lambda own, _: own.represent_scalar("tag:yaml.org,2002:null", "null")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +41,14 @@ def changed_settings(
 ) -> Changed:
     """The settings of params.yaml, changed by an overlay file and by `key=value` assignments.
 
-    A setting that is not in the file is added, unless it is changed to its default. Writes nothing. Raises ParamsError when the result is not valid.
+    A setting that is not in the file is added, unless it is changed to its default. Writes nothing.
+    Raises ParamsError when the result is not valid.
     """
     path = base / FILE
     if not path.is_file():
         raise ParamsError(f"{path}: not found; run in the project's folder")
     yaml = YAML()
+    yaml.Representer = _Representer
     yaml.preserve_quotes = True
     yaml.width = 120
     settings, defaults = _loaded(yaml, path), default_fields()

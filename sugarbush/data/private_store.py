@@ -86,7 +86,8 @@ class CorpusInMemory:
         *,
         fingerprint: tuple[str, ...],
     ) -> None:
-        self._prepared, self._coded = Private([dict(prepared)]), Private([dict(coded)])
+        self._prepared: Private[dict[str, pd.DataFrame]] = Private([dict(prepared)])
+        self._coded: Private[dict[str, pd.DataFrame]] = Private([dict(coded)])
         self._fingerprint = fingerprint
 
     def _frames(self, frames: Private[Any]) -> dict[str, pd.DataFrame]:
@@ -256,7 +257,7 @@ def read_keyed_digest(stamp: Path, *, left_by: str) -> str:
 
 
 def _private_records(frame: pd.DataFrame) -> Private[Records]:
-    return Private(records_of(frame))  # type: ignore[arg-type]
+    return Private(records_of(frame))
 
 
 def _opened(

@@ -1,20 +1,37 @@
-"""The interface that every generator of candidates fulfils.
+"""The interface of a generator: requests in, texts out.
 
-A `Request` says what is wanted; `sugarbush.generators.prompts` turns it into messages for a
-language model, and the offline generators read its fields. A request holds released or public text
-only: that is why `Generator.generate` takes `Released` requests and why nothing else can reach an
-endpoint.
+A generator is one module and one entry point in the group `sugarbush.generators`. The entry point
+names a subclass of `GeneratorSettings`: the generator's settings, which also open it and say what
+the rest of the library must know about it. `sugarbush/examples/generator.py` is the shortest one.
+
+A `Request` describes one text. `sugarbush.generators.prompts` turns it into messages for a language
+model; other generators read its fields. Only `Released` requests are accepted, so private text
+cannot reach a generator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
 
 from sugarbush.errors import PrivacyError
 from sugarbush.privacy.data_types import Released
+from sugarbush.settings import Section
+
+if TYPE_CHECKING:
+    from sugarbush.generators.openai.settings import EndpointSettings
+
+# Texts (n,) to unit vectors (n, dim).
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 class Problem(StrEnum):
@@ -33,11 +50,12 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One text wanted. `sample` tells apart several wishes that are otherwise equal.
+    """One text to write.
 
-    `subject` is the public description of the corpus ("customer-service dialogues");
-    `attributes` are pairs of DP (or schema) attribute name and value, in schema order; `examples`
-    are donated texts; `words` is the target length in words, None when it is left open.
+    `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
+    are pairs of name and value, from the DP table or the schema, in the schema's order. `examples`
+    are donated texts. `words` is the target length, None for any length. `sample` distinguishes
+    requests that are otherwise equal.
     """
 
     subject: str
@@ -49,12 +67,12 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomRequest(Request):
-    """RANDOM_API: a text from nothing, from metadata, from examples, or from both (MAPLE)."""
+    """RANDOM_API: a new text, optionally from metadata and examples (MAPLE)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariationRequest(Request):
-    """VARIATION_API: a text near `parent`, `mask_share` of whose words may be rewritten."""
+    """VARIATION_API: a text near `parent`; `mask_share` of its words may be rewritten."""
 
     parent: str
     mask_share: float
@@ -101,9 +119,9 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
 
 
 def released_requests(requests: object) -> tuple[Request, ...]:
-    """The requests, if they are released: a caller may have gone past the type checker.
+    """The requests. Checks at run time what the type checker checks before.
 
-    Raises PrivacyError before anything reaches a model.
+    Raises PrivacyError where they are not released; nothing has reached a model then.
     """
     if not isinstance(requests, Released) or not all(
         isinstance(request, Request) for request in requests.value
@@ -119,9 +137,123 @@ NO_REQUESTS: Released[tuple[Request, ...]] = Released(())
 
 
 class Generator(Protocol):
-    """A source of candidates. Returns one answer a request, in order; equal seeds, equal texts
-    for the offline ones. `what` names the batch for people (a round, say)."""
+    """An open generator."""
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
-    ) -> Released[tuple[Answer, ...]]: ...
+    ) -> Released[tuple[Answer, ...]]:
+        """One answer a request, in order. `what` names the batch for people ("round 1").
+
+        Guarantee: each answer depends on the seed and its own request, not on other requests.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorContext:
+    """What a generator may use beside its own settings.
+
+    `seed` is public. `state` is a folder for answers and a journal of paid calls. `account` is the
+    `privacy.dataset` that caps apply to, `stage` the pipeline stage that asks. Relative paths in
+    settings start at `base`. `embed` is for public text. `say` prints a line for the operator.
+    """
+
+    seed: int
+    state: Path
+    account: str
+    stage: str
+    base: Path
+    embed: Embed
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorFacts:
+    """What the release card says about a generator.
+
+    `endpoint` is None where nothing was sent to another machine. `sources` names public corpora.
+    """
+
+    provider: str
+    model: str | None = None
+    endpoint: str | None = None
+    sources: tuple[str, ...] = ()
+
+
+class Price(Section):
+    """Price of a million tokens, in any one currency."""
+
+    input: Annotated[float, Field(ge=0)]
+    """Of a million prompt tokens."""
+    output: Annotated[float, Field(ge=0)]
+    """Of a million answer tokens."""
+    date: str
+    """The day the price was read, in quotes: '2026-11-01'."""
+
+    @field_validator("date", mode="before")
+    @classmethod
+    def _is_quoted(cls, date: object) -> object:
+        """Without quotes YAML reads a date, and DVC then fails to read any setting."""
+        if not isinstance(date, str):
+            raise ValueError("must be a date in quotes, such as '2026-11-01'")
+        return datetime.date.fromisoformat(date).isoformat()
+
+
+def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: float) -> float | None:
+    """What so many tokens cost, in the currency of the price; None without a price."""
+    if price is None:
+        return None
+    return (price.input * prompt_tokens + price.output * completion_tokens) / 1_000_000
+
+
+class GeneratorSettings(Section):
+    """The settings of one generator, and how to open it. A plug-in is a subclass.
+
+    Mark fields that do not affect the texts as `Annotated[T, NOT_IN_OUTPUT]`.
+    """
+
+    name: ClassVar[str]
+    """The entry point's name, and the section's name under `generator` in params.yaml."""
+    one_domain: ClassVar[bool] = False
+    """Whether it writes texts of one domain, whatever the corpus is."""
+
+    @abstractmethod
+    def open(self, context: GeneratorContext) -> Generator:
+        """The generator, ready to be asked. Import heavy libraries here, not at module level."""
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the texts, as JSON values. Part of cache keys."""
+        return self.output_settings()
+
+    def facts(self) -> GeneratorFacts:
+        """What the release card says. It is public: of a path show the last part only."""
+        return GeneratorFacts(provider=self.name)
+
+    def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
+        """Check that the generator can answer `planned`, the longest requests of a run.
+
+        Raises a SugarbushError that says what to change. Does nothing by default.
+        """
+
+    def public_files(self) -> tuple[str, ...]:
+        """Data files that the texts depend on, as the settings name them."""
+        return ()
+
+    def public_texts(self, base: Path) -> tuple[str, ...]:
+        """Public texts that the generator returns unchanged. No private record may equal one."""
+        return ()
+
+    @property
+    def answer_token_limit(self) -> int | None:
+        """Most tokens of an answer, None where there is no limit."""
+        return None
+
+    @property
+    def price(self) -> Price | None:
+        """Price of tokens, None where they are free or the price is unknown."""
+        return None
+
+    @property
+    def endpoint(self) -> EndpointSettings | None:
+        """The endpoint that is asked, None where the generator runs on this machine."""
+        return None

@@ -12,19 +12,29 @@ and `prepare` keeps to the other side of that cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from sugarbush.errors import GeneratorError, InvariantError
-from sugarbush.generators.interface import Answer, Problem, Request, VariationRequest
-from sugarbush.generators.settings import PoolSettings
+from sugarbush.generators.interface import (
+    Answer,
+    Embed,
+    GeneratorContext,
+    GeneratorFacts,
+    GeneratorSettings,
+    Problem,
+    Request,
+    VariationRequest,
+)
+from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 # Of the examples in a prompt so many, drawn anew for each request, make the point to draw around.
 _EXAMPLES_A_QUERY = 3
@@ -44,6 +54,44 @@ class _Prompt:
 _NOTHING = _Prompt()
 
 
+class Pool(GeneratorSettings):
+    """Texts of a public corpus, chosen by their embeddings."""
+
+    name: ClassVar[str] = "pool"
+
+    sources: tuple[PoolSource, ...] = ()
+    """The public files."""
+    temperature: Annotated[float, Field(gt=0)] = 0.05
+    """Cosine difference that makes a text e times as likely."""
+    neighbours: Annotated[int, Field(ge=1)] = 200
+    """How many texts near a parent may become its variations."""
+
+    def open(self, context: GeneratorContext) -> PoolGenerator:
+        texts = load_pool(self.sources, base=context.base)
+        return PoolGenerator(
+            texts,
+            context.embed(texts),
+            params=self,
+            seed=context.seed,
+            embed=context.embed,
+        )
+
+    def facts(self) -> GeneratorFacts:
+        return GeneratorFacts(
+            provider=self.name, sources=tuple(Path(source.file).name for source in self.sources)
+        )
+
+    def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
+        """Read the files."""
+        load_pool(self.sources, base=context.base)
+
+    def public_files(self) -> tuple[str, ...]:
+        return tuple(source.file for source in self.sources)
+
+    def public_texts(self, base: Path) -> tuple[str, ...]:
+        return load_pool(self.sources, base=base)
+
+
 class PoolGenerator:
     """Draws pool texts for requests.
 
@@ -61,7 +109,7 @@ class PoolGenerator:
         texts: Sequence[str],
         embeddings: NDArray[np.float32],
         *,
-        params: PoolSettings,
+        params: Pool,
         seed: int,
         embed: Embed,
     ) -> None:

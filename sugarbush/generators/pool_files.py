@@ -1,36 +1,52 @@
 """The public files of the pool, as texts.
 
-A slice of the private set's own kind may be public ("a tenth of this file"): PoolSource.share takes
-the texts whose `hash_share` lies below it, and prepare.exclude_share keeps to those at or above it.
-With both at 0.1 the parts are disjoint by construction: nobody compares the pool with private
-records, and one more record moves no other across the cut.
+Part of the private data set may be public, for example a tenth of one file. `PoolSource.share`
+selects the texts whose `hash_share` is below it, and `prepare.exclude_share` removes exactly those
+from the private records. Both depend on a text's own hash: the parts are disjoint without a
+comparison, and a new record moves no other record between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from sugarbush.data.reading import read_rows
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.generators.settings import PoolSource
 from sugarbush.paths import find_input
 from sugarbush.randomness import hash_share
+from sugarbush.settings import Section, Share
 
 SETTING = "generator.pool.sources"
+
+
+class PoolSource(Section):
+    """A public file. Its texts are selected by hash, so the order of rows has no effect."""
+
+    file: str
+    """A csv, jsonl or parquet file."""
+    text_column: str
+    """The column that contains the texts."""
+    rows: Annotated[int, Field(ge=1)] | None = None
+    """Most texts to use; null: all."""
+    share: Share | None = None
+    """Share of the texts to use; null: all."""
 
 
 def load_pool(
     sources: Sequence[PoolSource], *, base: Path, setting: str = SETTING
 ) -> tuple[str, ...]:
-    """The texts of every source, in the order of the files, each text once.
+    """The texts of all sources, in the order of the files, without duplicates.
 
-    Raises ParamsError when no source is named; InputError when a file cannot be read or a source
-    leaves no text.
+    Raises ParamsError without a source, InputError for an unreadable file or one without texts.
     """
     if not sources:
         raise ParamsError(
-            f"generator.provider: pool draws from public files, and {setting} names none"
+            f"params.yaml: {setting} is empty. The pool needs at least one public file: "
+            "{file: .., text_column: ..}."
         )
     return tuple(
         dict.fromkeys(text for source in sources for text in _texts(source, base, setting))
@@ -38,7 +54,7 @@ def load_pool(
 
 
 def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
-    """What `share` and then `rows` leave of a file: the texts of least hash, in file order."""
+    """The texts of a file, in its order: of those under `share`, the `rows` of least hash."""
     path = find_input(base, source.file)
     wanted = {source.text_column: f"{setting}.text_column"}
     cells = [
@@ -51,5 +67,7 @@ def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
         kept = set(sorted(texts, key=hash_share)[: source.rows])
         texts = [text for text in texts if text in kept]
     if not texts:
-        raise InputError(f"{path}: leaves no text (setting {setting})")
+        raise InputError(
+            f"{path}: no text is left (setting {setting}). See text_column, rows and share."
+        )
     return texts

@@ -11,9 +11,9 @@ from sugarbush.errors import InvariantError
 from sugarbush.evolution.initialisation import Targets, targets_by_label
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.methods.evolving import EvolvingMethod
-from sugarbush.settings import AtLeastOne, Count, NotNegative
 from sugarbush.methods.interface import LABELS, MethodInputs, ShareRequest
 from sugarbush.privacy.data_types import Released
+from sugarbush.settings import AtLeastOne, Count, NotNegative
 
 
 class AugPE(EvolvingMethod):

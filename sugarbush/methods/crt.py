@@ -147,9 +147,7 @@ class CRT(Method):
             rounds=np.zeros(count, dtype=np.int64),
         )
         usage = Usage(calls=count + made.redrawn, completion_tokens=made.tokens)
-        evolution = Evolution(
-            rounds=(), final=population, usage=usage, ledger_ids=model.ledger_ids
-        )
+        evolution = Evolution(rounds=(), final=population, usage=usage, ledger_ids=model.ledger_ids)
         return FinalSet(evolution=evolution, run=digest_of(seed=how.seed, ids=[]))
 
     def measured_recall(
@@ -273,9 +271,7 @@ class CRT(Method):
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
-            session=PrivacySession(
-                ledger=inputs.uncapped_ledger(LEDGER), stage=self.name, run=run
-            ),
+            session=PrivacySession(ledger=inputs.uncapped_ledger(LEDGER), stage=self.name, run=run),
         )
         return trained, tokenizer
 

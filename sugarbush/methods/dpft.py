@@ -172,9 +172,7 @@ class DPFT(Method):
 
         schema, settings = inputs.schema, self.sampling
         codes = self._codes(inputs)
-        network, tokenizer = models.load(
-            str(model.value), device=open_device(self.training.device)
-        )
+        network, tokenizer = models.load(str(model.value), device=open_device(self.training.device))
         prompts = codes.map(
             lambda table: [control_codes(schema.decode(tuple(row))) for row in table.tolist()]
         )
@@ -238,9 +236,7 @@ class DPFT(Method):
         from sugarbush.training.dpsgd.train import Mechanism
 
         settings = self.training.chosen
-        schedule = self._schedule(
-            inputs.metadata, records_per_user=inputs.privacy.records_per_user
-        )
+        schedule = self._schedule(inputs.metadata, records_per_user=inputs.privacy.records_per_user)
         event = plan.of(TRAINING).subsampled
         assert event is not None
         return Mechanism(

@@ -105,7 +105,10 @@ class EvolvingMethod(EvolutionSettings, Method):
                 length=inputs.length,
                 donated=donated,
                 choose=lambda codes, k: choose_examples(
-                    codes, donated.codes if donated else codes[:0], k=k, rng=public_rng(seed, "near")
+                    codes,
+                    donated.codes if donated else codes[:0],
+                    k=k,
+                    rng=public_rng(seed, "near"),
                 ),
                 seed=seed,
             )

@@ -17,7 +17,6 @@ from sugarbush.methods.evolving import EvolvingMethod
 from sugarbush.methods.interface import FinalSet, Initial, MethodInputs
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import NonPrivate
-from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import Purpose
 from sugarbush.randomness import public_rng, seed_of

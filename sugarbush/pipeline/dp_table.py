@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.paths import Roots, require
-from sugarbush.pipeline.release import read_release
+from sugarbush.pipeline.released import read_ledger_ids
 from sugarbush.privacy.data_types import Released
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import DpCounts, DpTableFacts, MeasuredMarginal
@@ -51,9 +51,7 @@ def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
         name = described["label"]
         return DpCounts(
             source="one noisy histogram",
-            counts=Released(
-                {name: np.load(folder / "labels.npy")}, tuple(read_release(folder)["ledger_ids"])
-            ),
+            counts=Released({name: np.load(folder / "labels.npy")}, read_ledger_ids(folder)),
             stddev={name: float(described["label_stddev"])},
         )
     return None

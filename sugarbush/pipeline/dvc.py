@@ -19,8 +19,8 @@ from sugarbush.pipeline.stage import Output, Stage
 
 SETTINGS_FILE = "data/stamps/settings.json"
 HEAD = """\
-# Generated from the declarations in sugarbush/pipeline/graph.py: `sugarbush init --update` writes it
-# again. Private files are no outputs: their stages write keyed digests to data/stamps instead.
+# Generated from the declarations in sugarbush/pipeline/graph.py; `sugarbush init --update` writes
+# it again. Private files are no outputs: their stages write keyed digests to data/stamps instead.
 
 """
 METRICS: dict[str, Any] = {
@@ -94,7 +94,7 @@ def _output(output: Output) -> Any:
     return {path: options} if options else path
 
 
-def _item(path: str) -> str:
+def _item(path: str) -> Any:
     return PlainScalarString(path.replace("{method}", "${item}"))
 
 

@@ -5,8 +5,7 @@ The real texts were opened by `sugarbush.data.private_store`: everything here is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,8 +26,7 @@ from sugarbush.evaluation.evaluate import (
     evaluate_texts,
 )
 from sugarbush.evaluation.features import LatentSpace, latent_space
-from sugarbush.paths import Roots
-from sugarbush.pipeline.encoders import open_encoder
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 
 ENCODER, LATENT, SECOND = "encoder", "tf-idf", "second encoder"
@@ -44,18 +42,13 @@ class Encoders:
     second: Embed | None
 
 
-@contextmanager
-def open_encoders(params: ProjectSettings, roots: Roots, *, private: bool) -> Iterator[Encoders]:
+def open_encoders(project: Project, *, private: bool) -> Encoders:
     """Both encoders, with the caches that belong to what they encode."""
-    name = params.evaluate.second_encoder
-    with open_encoder(params, roots, private=private) as main:
-        if name is None:
-            yield Encoders(main=main.encode, second=None)
-            return
-        embedding = params.embedding.model_copy(update={"model": name})
-        other = params.model_copy(update={"embedding": embedding})
-        with open_encoder(other, roots, private=private) as second:
-            yield Encoders(main=main.encode, second=second.encode)
+    name = project.settings.evaluate.second_encoder
+    main = project.encoder(private=private).encode
+    if name is None:
+        return Encoders(main=main, second=None)
+    return Encoders(main=main, second=project.encoder_named(name, private=private).encode)
 
 
 @dataclass(frozen=True, kw_only=True)

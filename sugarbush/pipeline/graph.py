@@ -32,9 +32,8 @@ STAGES = (
     Stage(
         name="make_example",
         description="the embedded example: its corpus, schema and donated examples",
-        settings=("make_example", "prepare.file"),
-        code=("sugarbush.examples",),
-        outputs=(Output(path="data/public/example"),),
+        inputs=("params.yaml",),
+        outputs=(Output(path="data/public/example", persist=True),),
     ),
     Stage(
         name="fingerprint",

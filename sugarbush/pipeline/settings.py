@@ -6,28 +6,31 @@ import copy
 import difflib
 import re
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import EvolutionSettings, InitialiseSettings, PromptContent
 from sugarbush.examples.settings import MakeExampleSettings
-from sugarbush.generators.settings import SHARED_BY_ENDPOINTS, GeneratorSettings
+from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
+from sugarbush.generators.settings import GeneratorSection, generator_class
+from sugarbush.methods import method_class
 from sugarbush.methods.augpe import AugPE
+from sugarbush.methods.interface import Method
 from sugarbush.methods.maple import Maple
-from sugarbush.methods.nonprivate import NonPrivate
+from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
+from sugarbush.registry import GENERATORS, METHODS, plugin_names
 from sugarbush.report.settings import ReportSettings
 from sugarbush.settings import Section
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
@@ -37,44 +40,10 @@ from sugarbush.training.dpsgd.settings import FinetuneSettings, GenerateSettings
 FILE = "params.yaml"
 
 
-class Method(StrEnum):
-    """The methods that turn metadata and votes into texts."""
-
-    MAPLE = "maple"
-    AUGPE = "augpe"
-    PUBLIC = "public"
-    DPFT = "dpft"
-    CRT = "crt"
-    NONPRIVATE = "nonprivate"
-
-    @property
-    def votes(self) -> bool:
-        """Whether it draws noisy votes from the budget."""
-        return self in (Method.MAPLE, Method.AUGPE)
-
-    @property
-    def trains(self) -> bool:
-        """Whether it fine-tunes a model by DP-SGD, and so neither starts nor evolves candidates."""
-        return self is Method.DPFT
-
-    @property
-    def stays_private(self) -> bool:
-        """Whether it has no DP guarantee, and so stays an arm in the private root."""
-        return self in (Method.CRT, Method.NONPRIVATE)
-
-    @property
-    def uses_metadata(self) -> bool:
-        """Whether it starts from the DP table of AIM."""
-        return self in (Method.MAPLE, Method.DPFT)
-
-    @property
-    def uses_labels(self) -> bool:
-        """Whether it starts from DP counts of one label."""
-        return self is Method.AUGPE
-
-
 class EvolveSettings(Section):
-    """Evolution, by method. Methods that train a model have none."""
+    """Evolution, by method. Other methods have a section of their own name where they need one."""
+
+    model_config = ConfigDict(extra="allow")
 
     maple: Maple = Maple()
     augpe: AugPE = AugPE()
@@ -83,28 +52,42 @@ class EvolveSettings(Section):
     """Evolves nothing: see finetune."""
     crt: None = None
     """Evolves nothing: see crt."""
-    nonprivate: NonPrivate = NonPrivate()
+    nonprivate: NonPrivatePE = NonPrivatePE()
     seed: int = 1
     """Seed of selection and prompts."""
 
-    def of(self, method: Method) -> EvolutionSettings:
-        """The preset of a method that evolves candidates."""
-        if method.trains or method is Method.CRT:
-            raise InvariantError(f"{method} evolves no candidates")
-        return getattr(self, method.value)  # type: ignore[no-any-return]
+    @model_validator(mode="before")
+    @classmethod
+    def _plug_ins(cls, fields: Any) -> Any:
+        """Parse the sections of methods that other packages add. Refuse unknown ones by name."""
+        if not isinstance(fields, dict):
+            return fields
+        parsed = dict(fields)
+        for name in fields.keys() - cls.model_fields.keys():
+            if name not in plugin_names(METHODS):
+                close = difflib.get_close_matches(name, cls.model_fields, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise ValueError(f"{name} is not a known setting{hint}")
+            parsed[name] = method_class(name).model_validate(fields[name])
+        return parsed
+
+    def of(self, name: str) -> Any:
+        """The settings of a method that evolves candidates; its defaults where it has no section."""
+        own = getattr(self, name, None)
+        return method_class(name)() if own is None else own
 
 
 class ProjectSettings(Section):
     """All settings of a project, checked together. `ProjectSettings()` is the example's."""
 
-    methods: Annotated[tuple[Method, ...], Field(min_length=1)] = (Method.MAPLE,)
+    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("maple",)
     """Methods to run: maple, augpe, public, dpft, crt, nonprivate."""
     privacy: PrivacySettings = PrivacySettings()
     make_example: MakeExampleSettings = MakeExampleSettings()
     prepare: PrepareSettings = PrepareSettings()
     extract_metadata: ExtractMetadataSettings = ExtractMetadataSettings()
     synthesize_metadata: SynthesizeMetadataSettings = SynthesizeMetadataSettings()
-    generator: GeneratorSettings = GeneratorSettings()
+    generator: GeneratorSection = GeneratorSection()
     embedding: EmbeddingSettings = EmbeddingSettings()
     initialise: InitialiseSettings = InitialiseSettings()
     evolve: EvolveSettings = EvolveSettings()
@@ -115,30 +98,36 @@ class ProjectSettings(Section):
     evaluate: EvaluateSettings = EvaluateSettings()
     report: ReportSettings = ReportSettings()
 
-    @property
-    def trains(self) -> bool:
-        """Whether one of the methods fine-tunes a model."""
-        return any(method.trains for method in self.methods)
+    def method(self, name: str) -> Method:
+        """One method, configured. Raises ParamsError when nothing of that name is installed."""
+        return method_class(name).from_project(self)
 
     @property
-    def evolving(self) -> tuple[Method, ...]:
-        """The methods that ask a generator for candidates."""
-        return tuple(m for m in self.measured if not m.trains)
+    def chosen(self) -> tuple[Method, ...]:
+        """The methods to run, configured."""
+        return tuple(self.method(name) for name in self.methods)
 
     @property
     def released(self) -> tuple[Method, ...]:
         """The methods whose texts are released: all that have a DP guarantee."""
-        return tuple(method for method in self.methods if not method.stays_private)
+        return tuple(method for method in self.chosen if not method.stays_private)
 
     @property
     def measured(self) -> tuple[Method, ...]:
-        """The methods that the metrics compare: those released, and the ceiling without noise."""
-        return tuple(method for method in self.methods if method is not Method.CRT)
+        """The methods whose texts the metrics compare."""
+        return tuple(method for method in self.chosen if method.is_measured)
 
     @property
-    def redacts(self) -> bool:
-        """Whether one of the methods trains on a redacted corpus."""
-        return Method.CRT in self.methods
+    def reads_example(self) -> bool:
+        """Whether a setting names a file of the embedded example."""
+        public = [file for method in self.chosen for file, _ in method.public_files()]
+        named = [self.prepare.file, self.prepare.donated, self.prepare.schema_, *public]
+        return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
+
+    def output_settings(self) -> dict[str, Any]:
+        """What affects an output, with the settings of each chosen method under `by_method`."""
+        by_method = {method.name: method.output_settings() for method in self.chosen}
+        return {**super().output_settings(), "by_method": by_method}
 
     @model_validator(mode="before")
     @classmethod
@@ -152,23 +141,12 @@ class ProjectSettings(Section):
         return self
 
     @model_validator(mode="after")
-    def _noiseless_on_public_data(self) -> ProjectSettings:
-        """What it asks the generator for is made of real metadata and exact votes."""
-        if Method.NONPRIVATE in self.methods and self.privacy.purpose is Purpose.RELEASE:
-            raise ValueError(
-                "methods: nonprivate adds no noise anywhere and protects nobody. It is for data "
-                "that everybody may read: set privacy.purpose: benchmark if that is so, or leave "
-                "it out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _trained_on_whole_rows(self) -> ProjectSettings:
-        if self.synthesize_metadata.attributes and any(m.trains for m in self.methods):
-            raise ValueError(
-                "synthesize_metadata.attributes limits the DP table, and a trained model is asked "
-                "by all attributes of the schema: set it to null, or leave the method out"
-            )
+    def _suits_every_method(self) -> ProjectSettings:
+        for name in self.methods:
+            try:
+                self.method(name).check(self)
+            except ParamsError as error:
+                raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")
@@ -177,24 +155,20 @@ class ProjectSettings(Section):
         person = self.privacy.unit is Unit.USER
         if person and self.prepare.user_column is None:
             raise ValueError(
-                "privacy.unit: user needs prepare.user_column: the column that says whose a "
-                "record is"
+                "privacy.unit: user needs prepare.user_column: the column that names the user of "
+                "each record"
             )
         if not person and self.prepare.user_column is not None:
             raise ValueError(
                 "prepare.user_column is set, but privacy.unit: record protects each record and "
-                "not the person. Set privacy.unit: user, or user_column: null"
-            )
-        if person and self.redacts:
-            raise ValueError(
-                "methods: crt protects a secret and no person: with privacy.unit: user leave it out"
+                "not the user. Set privacy.unit: user, or user_column: null"
             )
         if self.privacy.records_per_user > 1 and (
             self.synthesize_metadata.engine is Engine.SMARTNOISE
         ):
             raise ValueError(
-                "synthesize_metadata.engine: smartnoise reckons with the noise of one record a "
-                "person: set engine: sugarbush, or privacy.records_per_user: 1"
+                "synthesize_metadata.engine: smartnoise calibrates the noise for one record per "
+                "user: set engine: sugarbush, or privacy.records_per_user: 1"
             )
         return self
 
@@ -240,16 +214,21 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
 def default_fields() -> dict[str, Any]:
     """Every setting with its default, as a complete params.yaml has it.
 
-    What is derived from other settings is null (`privacy.dataset`, `privacy.purpose`) or left out
-    (the limits that `extract_metadata.llm` shares with `generator.openai`).
+    What is derived from other settings is null: `privacy.dataset` and `privacy.purpose`.
     """
-    fields = ProjectSettings().model_dump(mode="json", by_alias=True)
+    generator = GeneratorSection.model_validate(_every_generator())
+    fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
-    llm = fields["extract_metadata"]["llm"]
-    fields["extract_metadata"]["llm"] = {
-        name: value for name, value in llm.items() if name not in {*SHARED_BY_ENDPOINTS, "mode"}
-    }
     return fields
+
+
+def _every_generator() -> dict[str, Any]:
+    """A section for each installed generator; `required` where a setting has no default."""
+    classes = {name: generator_class(name) for name in plugin_names(GENERATORS)}
+    return {
+        name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
+        for name, kind in classes.items()
+    }
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,9 +287,10 @@ def _without_examples(evolve: dict[str, Any]) -> dict[str, Any]:
     changed = {}
     for method, field in EvolveSettings.model_fields.items():
         own = evolve.get(method, {})
-        if isinstance(field.default, EvolutionSettings) and isinstance(own, dict):
-            if own.get("prompt", field.default.prompt) == PromptContent.BOTH:
-                changed[method] = {**own, "prompt": PromptContent.METADATA.value}
+        if not (isinstance(field.default, EvolutionSettings) and isinstance(own, dict)):
+            continue
+        if own.get("prompt", field.default.prompt) == PromptContent.BOTH:
+            changed[method] = {**own, "prompt": PromptContent.METADATA.value}
     return changed
 
 
@@ -319,7 +299,7 @@ def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):
         return {}
-    own = section.get("llm", {})
+    own = section.get("llm")
     if not isinstance(own, dict):
         return {}
     shared = {name: other[name] for name in SHARED_BY_ENDPOINTS if name in other}
@@ -356,7 +336,10 @@ def _meant(location: tuple[str | int, ...]) -> str:
     model: Any = ProjectSettings
     for part in location[:-1]:
         field = getattr(model, "model_fields", {}).get(str(part))
-        model = field.annotation if field is not None else None
+        if field is not None:
+            model = next((t for t in get_args(field.annotation) if t), field.annotation)
+        else:
+            model = generator_class(str(part)) if model is GeneratorSection else None
     names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
     close = difflib.get_close_matches(str(location[-1]), names, n=1)
     return f"; did you mean {close[0]}?" if close else "."

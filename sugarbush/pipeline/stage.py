@@ -54,7 +54,7 @@ class Stage:
     settings: tuple[str, ...] = ()
     plan: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
-    version: str | None = None
+    version: int | None = None
     outputs: tuple[Output, ...] = ()
     spends: bool = False
     by_method: bool = False

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
-from sugarbush.generators.interface import Usage
+from sugarbush.generators.interface import GeneratorFacts, Usage
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.ledger import Entry
@@ -26,19 +26,6 @@ from sugarbush.privacy.unit import Unit
 FINAL = -1  # the round of the final set
 Pair = tuple[str, str]  # of attributes, in the schema's order
 REAL = "real"  # the "method" whose texts are real: what nothing can be expected to pass
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeneratorFacts:
-    """Who wrote the candidates. `endpoint` is None where nothing left this machine.
-
-    `sources` names the public corpora of a pool.
-    """
-
-    provider: str
-    model: str | None = None
-    endpoint: str | None = None
-    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from sugarbush.report.plots import interval, number
 
+LOADER = PackageLoader("sugarbush.report", "templates")
 TEMPLATES = Environment(
-    loader=PackageLoader("sugarbush.report", "templates"),
+    loader=LOADER,
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.evaluation.next_token import _Encoded
-from sugarbush.generators.local_model import LocalModel
+from sugarbush.generators.huggingface.model import LocalModel
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.marked import marked_units
 from sugarbush.training.crt.policies import make_policy

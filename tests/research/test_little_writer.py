@@ -10,10 +10,10 @@ import torch
 from research.fine_tuning import Texts
 from research.little_writer import LONGEST, MOST_EXAMPLES, documents, lists_of, trained
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.prompts import SEPARATOR
-from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
 from sugarbush.training.dpsgd import models
@@ -59,7 +59,7 @@ def test_the_model_learns_the_lists_and_the_provider_writes_by_it(tmp_path: Path
     before, after = (perplexity(m, unseen, batch_size=20) for m in (untrained, writer.model))
     assert after < before / 3
     models.save(writer.model, writer.tokenizer, tmp_path)
-    params = HuggingFaceSettings(
+    params = HuggingFace(
         model=str(tmp_path), device="cpu", dtype="float32", temperature=0.5, top_p=0.9,
         max_tokens=40, batch_tokens=4096,
     )  # fmt: skip

@@ -36,7 +36,7 @@ from sugarbush.generators.openai.failures import (
     wait_s,
     worth_retrying,
 )
-from sugarbush.generators.settings import OpenAiSettings
+from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.paths import atomic_file, make_owner_only
 
 FOLDER = "batches"
@@ -71,7 +71,7 @@ async def ask_in_batches(
     calls: Sequence[Call],
     *,
     client: openai.AsyncOpenAI,
-    params: OpenAiSettings,
+    params: EndpointSettings,
     meter: Meter,
     known: Callable[[str], bool],
     receive: Receive,
@@ -110,7 +110,7 @@ class _Desk:
         self,
         client: openai.AsyncOpenAI,
         *,
-        params: OpenAiSettings,
+        params: EndpointSettings,
         meter: Meter,
         receive: Receive,
         folder: Path,
@@ -289,7 +289,7 @@ def _of_another_run(key: str) -> Call:
     return Call(key=key, messages=(), seed=0, worst_cost=0.0)
 
 
-def _line(call: Call, params: OpenAiSettings) -> bytes:
+def _line(call: Call, params: EndpointSettings) -> bytes:
     fields = {
         "custom_id": call.key,
         "method": "POST",

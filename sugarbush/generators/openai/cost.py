@@ -20,12 +20,12 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import GeneratorError, StorageError
-from sugarbush.generators.settings import CallMode, OpenAiSettings, Price
+from sugarbush.generators.interface import cost_of
+from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 from sugarbush.paths import make_owner_only
 
 FOLDER = "usage"
 
-_PER_MILLION = 1_000_000
 # Template tokens around each message and at the end of a prompt; no chat format in use has more.
 _TEMPLATE_TOKENS = 16
 # English prose in byte-level BPE vocabularies; used for planning only, never for a cap.
@@ -72,14 +72,6 @@ class CapReachedError(GeneratorError):
     """The next call could pass `max_calls` or `max_cost`."""
 
 
-def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: float) -> float | None:
-    """What so many tokens cost, in the currency of the price; None without a price."""
-    if price is None:
-        return None
-    total = price.input * prompt_tokens + price.output * completion_tokens
-    return total / _PER_MILLION
-
-
 def most_prompt_tokens(contents: Iterable[str]) -> int:
     """An upper bound on the tokens of a prompt: a byte-level vocabulary has none under a byte."""
     return sum(len(text.encode("utf-8", "replace")) + _TEMPLATE_TOKENS for text in contents)
@@ -119,11 +111,11 @@ class Meter:
     endpoint bills for an answer that never arrived is not known here.
     """
 
-    def __init__(self, state: Path, *, account: str, stage: str, params: OpenAiSettings) -> None:
+    def __init__(self, state: Path, *, account: str, stage: str, params: EndpointSettings) -> None:
         self.account = account
         self._stage = stage
         self._params = params
-        self._price = params.prices.get(params.model)
+        self._price = params.price
         self._journal = _Journal(journal_path(state, account))
         self._held_cost = 0.0
         self.in_flight = 0

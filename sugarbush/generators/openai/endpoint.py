@@ -22,7 +22,6 @@ from aiolimiter import AsyncLimiter
 from openai.types.chat import ChatCompletion
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
-from sugarbush.attributes.settings import LabelsSettings
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.cost import likely_prompt_tokens
@@ -35,8 +34,8 @@ from sugarbush.generators.openai.failures import (
     wait_s,
     worth_retrying,
 )
+from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.generators.prompts import Message
-from sugarbush.generators.settings import OpenAiSettings
 
 # A bucket of this length lets no burst through that a per-minute limit of the endpoint would see.
 _BURST_S = 2.0
@@ -61,7 +60,7 @@ class Call:
     response_format: dict[str, Any] | None = None
 
 
-def read_key(params: OpenAiSettings) -> str:
+def read_key(params: EndpointSettings) -> str:
     """The key from the environment. Raises ParamsError naming the variable, never its value."""
     if params.key_variable is None:
         return "none"
@@ -78,13 +77,13 @@ def read_key(params: OpenAiSettings) -> str:
 
 
 @asynccontextmanager
-async def open_client(params: OpenAiSettings) -> AsyncIterator[openai.AsyncOpenAI]:
+async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpenAI]:
     """The official client, without its own retries.
 
     A proxy that the environment names can read what goes to an http address. Nobody has declared
     it trusted, so that private texts are not sent by way of it.
     """
-    reads_along = params.base_url.startswith("http:") and isinstance(params, LabelsSettings)
+    reads_along = params.base_url.startswith("http:") and params.reads_private_text
     http_client = openai.DefaultAsyncHttpxClient(
         follow_redirects=False, timeout=params.timeout_s, trust_env=not reads_along
     )
@@ -98,7 +97,7 @@ async def open_client(params: OpenAiSettings) -> AsyncIterator[openai.AsyncOpenA
         yield client
 
 
-def call_body(params: OpenAiSettings, call: Call) -> dict[str, Any]:
+def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
     """The fields of one call. One choice a call: some servers quietly ignore n > 1."""
     body: dict[str, Any] = {
         "model": params.model,
@@ -147,7 +146,7 @@ class _Clock:
 class Endpoint:
     """An open connection to an endpoint, shared by all calls of one event loop."""
 
-    def __init__(self, client: openai.AsyncOpenAI, params: OpenAiSettings) -> None:
+    def __init__(self, client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
         self._client, self._params = client, params
         self._requests = _limiter(params.requests_per_minute, largest=1)
         largest = params.context_tokens + params.max_tokens

@@ -20,9 +20,8 @@ from enum import Enum, auto
 import openai
 from tenacity import RetryCallState, wait_random_exponential
 
-from sugarbush.attributes.settings import LabelsSettings
 from sugarbush.errors import GeneratorError
-from sugarbush.generators.settings import OpenAiSettings
+from sugarbush.generators.openai.settings import EndpointSettings
 
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=60)
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
@@ -105,13 +104,13 @@ def wait_s(state: RetryCallState) -> float:
     return asked if asked is not None else _BACKOFF(state)
 
 
-def told(error: Exception, params: OpenAiSettings) -> CallError | StopError:
+def told(error: Exception, params: EndpointSettings) -> CallError | StopError:
     """The failure as one of ours."""
     stop = verdict_on(error) is Verdict.STOP
     return (StopError if stop else CallError)(explain(error, params))
 
 
-def explain(error: BaseException, params: OpenAiSettings) -> str:
+def explain(error: BaseException, params: EndpointSettings) -> str:
     """What went wrong and what to change. Quotes no header and no key."""
     where = f"{params.base_url} ({params.setting}.base_url)"
     match error:
@@ -140,7 +139,7 @@ def _reason(error: BaseException | None) -> str:
     return words[:_QUOTED_CHARACTERS] or type(error).__name__
 
 
-def _explain_status(error: openai.APIStatusError, params: OpenAiSettings, where: str) -> str:
+def _explain_status(error: openai.APIStatusError, params: EndpointSettings, where: str) -> str:
     words = _words(error)
     said = _said(error, words, params)
     match error.status_code:
@@ -193,9 +192,9 @@ def _words(error: openai.APIStatusError) -> str:
     return words if isinstance(words, str) else ""
 
 
-def _said(error: openai.APIStatusError, words: str, params: OpenAiSettings) -> str:
+def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) -> str:
     """The endpoint's words, shortened, without the key; of one that reads private texts, none."""
-    if isinstance(params, LabelsSettings) or not words:
+    if params.reads_private_text or not words:
         return ""
     sent = error.request.headers.get("authorization", "").removeprefix("Bearer ")
     if sent:

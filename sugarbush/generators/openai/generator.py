@@ -31,9 +31,9 @@ from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, Endpoint, open_client
 from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import Probed, longest_question, probe
+from sugarbush.generators.openai.settings import CallMode, OpenAI
 from sugarbush.generators.progress import progress
 from sugarbush.generators.prompts import Message, estimate_tokens, render, shown_texts
-from sugarbush.generators.settings import CallMode, OpenAiSettings
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import seed_of
 
@@ -56,7 +56,7 @@ class OpenAiGenerator:
 
     def __init__(
         self,
-        params: OpenAiSettings,
+        params: OpenAI,
         *,
         seed: int,
         state: Path,

@@ -19,8 +19,8 @@ from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.endpoint import Call, call_body, read_completion
 from sugarbush.generators.openai.failures import FAULTS, StopError, explain, wait_s, worth_retrying
+from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 from sugarbush.generators.prompts import Message
-from sugarbush.generators.settings import CallMode, OpenAiSettings
 
 # Enough that a model that thinks first is not refused, too few to matter.
 _TOKENS = 16
@@ -59,7 +59,7 @@ def longest_question(tokens: int) -> str:
     return f"{_FILLER * -(-tokens // _FILLER_TOKENS)}\n\nThat was to take up room. {_QUESTION}"
 
 
-async def probe(client: openai.AsyncOpenAI, params: OpenAiSettings, *, tokens: int = 0) -> Probed:
+async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
     """An answer to a short question, or to one of about `tokens` where nobody says that it fits.
 
     Raises GeneratorError or ParamsError with what to change.
@@ -84,7 +84,12 @@ async def probe(client: openai.AsyncOpenAI, params: OpenAiSettings, *, tokens: i
 
 
 async def _asked(
-    client: openai.AsyncOpenAI, params: OpenAiSettings, question: str, *, limit: int, offer: _Offer
+    client: openai.AsyncOpenAI,
+    params: EndpointSettings,
+    question: str,
+    *,
+    limit: int,
+    offer: _Offer,
 ) -> Completion:
     limited = params.model_copy(update={"max_tokens": limit})
     message = Message(role="user", content=question)
@@ -107,7 +112,7 @@ async def _asked(
         raise StopError(explain(error, params)) from None
 
 
-async def _see_batches(client: openai.AsyncOpenAI, params: OpenAiSettings) -> None:
+async def _see_batches(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
     """Raises ParamsError where the endpoint has no Batch API; any other failure shows later."""
     try:
         await client.batches.list(limit=1)
@@ -121,7 +126,7 @@ async def _see_batches(client: openai.AsyncOpenAI, params: OpenAiSettings) -> No
         return
 
 
-async def _offer(client: openai.AsyncOpenAI, params: OpenAiSettings) -> _Offer:
+async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer:
     """What the list of models says. A server without a usable list says nothing here."""
     try:
         page = await client.models.list()
@@ -135,7 +140,7 @@ async def _offer(client: openai.AsyncOpenAI, params: OpenAiSettings) -> _Offer:
     return _Offer(names=tuple(m.id for m in models), context_tokens=min(lengths, default=None))
 
 
-def _not_found(error: openai.NotFoundError, params: OpenAiSettings, offer: _Offer) -> str:
+def _not_found(error: openai.NotFoundError, params: EndpointSettings, offer: _Offer) -> str:
     if not offer.names or params.model in offer.names:
         return explain(error, params)
     near = difflib.get_close_matches(params.model, offer.names, n=5, cutoff=0.3)

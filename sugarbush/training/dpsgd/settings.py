@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sugarbush.generators.settings import PoolSource
+from sugarbush.generators.pool_files import PoolSource
 from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Count, NotNegative, Positive, Section
 
 TINY = "tiny"  # finetune.<preset>.model and crt.model: the GPT-2 that stage pretrain leaves

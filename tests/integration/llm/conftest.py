@@ -12,7 +12,7 @@ import pytest
 
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.openai.generator import OpenAiGenerator
-from sugarbush.generators.settings import OpenAiSettings
+from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.pipeline.settings import load_params
 from sugarbush.privacy.data_types import Released
 from tests.integration.llm.server import KEY, MODEL, FaultServer, running
@@ -20,14 +20,14 @@ from tests.integration.llm.server import KEY, MODEL, FaultServer, running
 ROOT = Path(__file__).parents[3]
 
 
-def endpoint_params(base_url: str, **changes: Any) -> OpenAiSettings:
+def endpoint_params(base_url: str, **changes: Any) -> OpenAI:
     """The settings of params.yaml for a local server, without limits that would slow a test."""
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {
         "base_url": base_url, "model": MODEL, "requests_per_minute": 1e6,
         "tokens_per_minute": 1e9, "batch_poll_s": 0.02, "timeout_s": 10,
     }  # fmt: skip
-    return OpenAiSettings.model_validate(fields | changes)
+    return OpenAI.model_validate(fields | changes)
 
 
 def wishes(count: int, *, first: int = 0) -> Released[tuple[RandomRequest, ...]]:

@@ -17,7 +17,7 @@ from sugarbush.attributes.label_prompts import answer_schema, label_prompt, read
 from sugarbush.attributes.llm_labels import (
     Labeller,
 )
-from sugarbush.attributes.settings import LabelsSettings
+from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.data.schema import Attribute
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.generators.answer_cache import open_cache
@@ -58,7 +58,7 @@ def good(number: int, body: Body) -> Reply:
 
 def labeller(bench: Bench, **changes: Any) -> Labeller:
     shared = endpoint_params(bench.server.base_url).model_dump()
-    params = LabelsSettings.model_validate(shared | {"trusted": True} | changes)
+    params = LabelEndpoint.model_validate(shared | {"trusted": True} | changes)
     return Labeller(params, ATTRIBUTES, folder=bench.state, account="tickets")
 
 

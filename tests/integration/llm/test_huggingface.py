@@ -16,11 +16,11 @@ import torch
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError
 from sugarbush.generators import answers as llm_answers
 from sugarbush.generators import huggingface
-from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.huggingface.batch import pack, pad_left
+from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+from sugarbush.generators.huggingface.model import load_model
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import Answer, Problem, RandomRequest, Request, VariationRequest
-from sugarbush.generators.local_batch import pack, pad_left
-from sugarbush.generators.local_model import load_model
-from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Private, Released
 from tests.integration.llm.tiny_gpt2 import CONTEXT_TOKENS, save_tiny_gpt2, sentences
 
@@ -38,12 +38,12 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_gpt2(tmp_path_factory.mktemp("chat"), chats=True)
 
 
-def settings_for(model: Path, **changes: Any) -> HuggingFaceSettings:
+def settings_for(model: Path, **changes: Any) -> HuggingFace:
     fields = {
         "model": str(model), "device": "cpu", "dtype": "auto", "temperature": 0.8, "top_p": 0.95,
         "max_tokens": 48, "batch_tokens": 4096,
     }  # fmt: skip
-    return HuggingFaceSettings.model_validate(fields | changes)
+    return HuggingFace.model_validate(fields | changes)
 
 
 def generator_of(

@@ -20,9 +20,9 @@ from transformers import GPT2LMHeadModel
 from sugarbush.errors import StorageError
 from sugarbush.generators import huggingface
 from sugarbush.generators.answer_cache import AnswerCache, open_cache
-from sugarbush.generators.huggingface import HuggingFaceGenerator
+from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import Answer, RandomRequest
-from sugarbush.generators.settings import HuggingFaceSettings
 from sugarbush.privacy.data_types import Released
 from tests.integration.llm.conftest import ROOT
 from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2, sentences
@@ -56,7 +56,7 @@ def generator_of(
         "model": str(model), "device": "cpu", "dtype": "bfloat16", "temperature": 0.8,
         "top_p": 0.95, "max_tokens": 48, "batch_tokens": 600,
     }  # fmt: skip
-    params = HuggingFaceSettings.model_validate(fields | changes)
+    params = HuggingFace.model_validate(fields | changes)
     return HuggingFaceGenerator(params, seed=seed, state=state, say=print)
 
 

@@ -17,15 +17,15 @@ from pathlib import Path
 from sugarbush.generators.interface import RandomRequest, Request
 from sugarbush.attributes.llm_labels import Labeller
 from sugarbush.generators.openai.generator import OpenAiGenerator
-from sugarbush.attributes.settings import LabelsSettings as LabelsParams
-from sugarbush.generators.settings import OpenAiSettings as OpenAiParams
+from sugarbush.attributes.settings import LabelEndpoint
+from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.privacy.data_types import Private, Released
 
 
 def allowed(
     generator: OpenAiGenerator,
     released: Released[tuple[Request, ...]],
-    labels: LabelsParams,
+    labels: LabelEndpoint,
     texts: Private[str],
 ) -> None:
     generator.generate(released)
@@ -36,7 +36,7 @@ def allowed(
 def refused(
     generator: OpenAiGenerator,
     requests: Private[tuple[Request, ...]],
-    settings: OpenAiParams,
+    settings: OpenAI,
     labeller: Labeller,
     texts: Private[str],
 ) -> None:

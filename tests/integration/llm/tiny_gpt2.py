@@ -12,8 +12,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+from sugarbush.generators.huggingface.batch import pad_left
 from sugarbush.generators.interface import RandomRequest
-from sugarbush.generators.local_batch import pad_left
 from sugarbush.generators.prompts import SEPARATOR, continuation, render
 from sugarbush.randomness import public_rng
 

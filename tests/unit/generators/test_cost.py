@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sugarbush.generators.interface import Price, cost_of
 from sugarbush.generators.openai.cost import (
     CapReachedError,
     Meter,
-    cost_of,
     journal_path,
     likely_prompt_tokens,
     most_prompt_tokens,
     read_journal,
     spending_by_batch,
 )
-from sugarbush.generators.settings import OpenAiSettings, Price
+from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.pipeline.settings import load_params
 
 PRICE = Price(input=0.5, output=2.0, date="2026-11-01")
 ROOT = Path(__file__).parents[3]
 
 
-def params(**changes: Any) -> OpenAiSettings:
+def params(**changes: Any) -> OpenAI:
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {"model": "m", "prices": {"m": PRICE}, "max_tokens": 100} | changes
-    return OpenAiSettings.model_validate(fields)
+    return OpenAI.model_validate(fields)
 
 
 def meter(state: Path, stage: str = "evolve", **changes: Any) -> Meter:

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tenacity import RetryCallState
 
-from sugarbush.attributes.settings import LabelsSettings
+from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.endpoint import read_completion, read_key
 from sugarbush.generators.openai.failures import Verdict, explain, retry_after_s, verdict_on, wait_s
 from sugarbush.generators.openai.generator import OpenAiGenerator
+from sugarbush.generators.openai.settings import OpenAI
 from sugarbush.generators.prompts import Message
-from sugarbush.generators.settings import OpenAiSettings, Provider
 from sugarbush.pipeline.settings import load_params
 
 ROOT = Path(__file__).parents[3]
@@ -30,9 +30,9 @@ KEY = "sk-secret-0123456789"
 REQUEST = httpx2.Request("POST", "http://x/v1", headers={"authorization": f"Bearer {KEY}"})
 
 
-def params(**changes: Any) -> OpenAiSettings:
+def params(**changes: Any) -> OpenAI:
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
-    return OpenAiSettings.model_validate(fields | changes)
+    return OpenAI.model_validate(fields | changes)
 
 
 def status_error(
@@ -138,7 +138,7 @@ def test_a_long_answer_of_the_endpoint_is_cut() -> None:
 
 def test_an_endpoint_that_is_sent_private_text_is_not_quoted() -> None:
     error = status_error(400, "in your prompt 'a secret'")
-    labels = LabelsSettings.model_validate(params().model_dump() | {"trusted": True})
+    labels = LabelEndpoint.model_validate(params().model_dump() | {"trusted": True})
     assert "secret" in explain(error, params())
     assert "secret" not in explain(error, labels)
     assert "extract_metadata.llm.base_url" in explain(error, labels)
@@ -210,7 +210,7 @@ OTHER = {
 
 
 def test_every_setting_has_another_value_to_try() -> None:
-    assert OTHER.keys() == OpenAiSettings.model_fields.keys()
+    assert OTHER.keys() == OpenAI.model_fields.keys()
 
 
 @pytest.mark.parametrize("name", sorted(OTHER.keys() - {"context_tokens"}))
@@ -220,13 +220,13 @@ def test_answers_are_kept_apart_exactly_by_what_decides_which_texts_come(
     """`context_tokens` decides through the messages, which are in the key themselves."""
     change = {name: OTHER[name]} | ({"prices": OTHER["prices"]} if name == "max_cost" else {})
 
-    def key_and_identity(one: OpenAiSettings) -> tuple[str, dict[str, Any]]:
+    def key_and_identity(one: OpenAI) -> tuple[str, dict[str, Any]]:
         generator = OpenAiGenerator(
             one, seed=1, state=tmp_path, account="tickets", stage="evolve", say=print
         )
         call = generator._call((Message(role="user", content="hello"),), 3, 0)
         whole = load_params(ROOT / "params.yaml").generator
-        chosen = whole.model_copy(update={"openai": one, "provider": Provider.OPENAI})
+        chosen = whole.model_copy(update={"openai": one, "provider": "openai"})
         return call.key, chosen.identity()
 
     key, identity = key_and_identity(params())

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import GeneratorError, InvariantError
 from sugarbush.generators.interface import Answer, RandomRequest, Request, VariationRequest
-from sugarbush.generators.pool import PoolGenerator
-from sugarbush.generators.settings import PoolSettings
+from sugarbush.generators.pool import Pool, PoolGenerator
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
 
@@ -37,7 +36,7 @@ def _pool(
     return PoolGenerator(
         [f"text {i}" for i in range(count)],
         _directions(count, "pool"),
-        params=PoolSettings(sources=(), temperature=temperature, neighbours=neighbours),
+        params=Pool(sources=(), temperature=temperature, neighbours=neighbours),
         seed=seed,
         embed=embed,
     )
@@ -87,7 +86,7 @@ def test_the_query_is_the_mean_of_three_examples_and_changes_from_request_to_req
     pool = PoolGenerator(
         [f"corner {i}" for i in range(DIMENSION)],
         np.eye(DIMENSION, dtype=np.float32),
-        params=PoolSettings(sources=(), temperature=0.001, neighbours=3),
+        params=Pool(sources=(), temperature=0.001, neighbours=3),
         seed=1,
         embed=embed,
     )
@@ -128,7 +127,7 @@ def test_no_copy_of_the_parent_comes_back_though_the_pool_holds_it_twice() -> No
     pool = PoolGenerator(
         ["same", "same", "other", "third"],
         np.stack([vectors[0], vectors[0], vectors[1], vectors[2]]),
-        params=PoolSettings(sources=(), temperature=0.05, neighbours=1),
+        params=Pool(sources=(), temperature=0.05, neighbours=1),
         seed=1,
         embed=_refuse,
     )
@@ -205,7 +204,7 @@ def test_texts_and_embeddings_must_match() -> None:
         PoolGenerator(
             ["a", "b"],
             _directions(3, "pool"),
-            params=PoolSettings(sources=(), temperature=1, neighbours=1),
+            params=Pool(sources=(), temperature=1, neighbours=1),
             seed=1,
             embed=_refuse,
         )

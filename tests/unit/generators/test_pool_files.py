@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.generators.pool_files import load_pool
-from sugarbush.generators.settings import PoolSource
+from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.randomness import hash_share
 
 TEXTS = [f"letter {i}, on the loss of parcel {7 * i}" for i in range(300)]
@@ -89,5 +88,5 @@ def test_a_missing_file_or_column_names_file_and_setting(folder: Path) -> None:
 
 
 def test_a_source_that_leaves_nothing_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match="leaves no text"):
+    with pytest.raises(InputError, match="no text is left"):
         load_pool([_source("a.csv", share=1e-9)], base=folder)

@@ -1,0 +1,19 @@
+"""The simulator as a generator plug-in, registered as a third party's would be."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sugarbush.generators.interface import Generator, GeneratorContext, GeneratorSettings
+
+
+class Simulator(GeneratorSettings):
+    """A writer of customer-service texts from a grammar: no key, no download, no settings."""
+
+    name: ClassVar[str] = "simulator"
+    one_domain: ClassVar[bool] = True
+
+    def open(self, context: GeneratorContext) -> Generator:
+        from sugarbush.examples.simulator.writer import Simulator as Writer
+
+        return Writer(seed=context.seed)

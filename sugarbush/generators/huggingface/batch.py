@@ -1,0 +1,148 @@
+"""A batch of prompts, packed by length, and the texts that a local model writes after them.
+
+A row of a batch is drawn with uniforms of its own, so that it does not depend on the others
+(docs/decisions/0211).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import (
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+
+from sugarbush.errors import GeneratorError
+from sugarbush.generators.answer_cache import Completion
+from sugarbush.generators.huggingface.model import LocalModel
+from sugarbush.generators.huggingface.sampling import pick_tokens
+from sugarbush.generators.huggingface.settings import HuggingFace
+from sugarbush.generators.prompts import SEPARATOR
+
+# The separator is looked for in the text of so many last tokens; it has at most five.
+_TAIL_TOKENS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A prompt's tokens, and public uniforms, one for each token that may be added."""
+
+    ids: list[int]
+    uniforms: NDArray[np.float64]
+
+
+def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> list[Completion]:
+    """What the model writes after each of the prompts, as it comes.
+
+    Raises GeneratorError naming the setting where the device has no memory for the batch.
+    """
+    ids, mask = pad_left([row.ids for row in rows], pad_id=local.pad_id)
+    limits = torch.tensor([len(row.uniforms) for row in rows])
+    uniforms = torch.zeros(len(rows), int(limits.max()))
+    for place, row in enumerate(rows):
+        uniforms[place, : len(row.uniforms)] = torch.from_numpy(row.uniforms)
+    width = ids.shape[1]
+    sampler = _Sampler(width, uniforms.to(local.device), params)
+    ends = _Ends(width, limits.to(local.device), None if local.chats else local.tokenizer)
+    try:
+        with torch.inference_mode():
+            output = local.model.generate(
+                ids.to(local.device),
+                attention_mask=mask.to(local.device),
+                max_new_tokens=int(limits.max()),
+                do_sample=False,  # the sampler leaves one token to choose
+                logits_processor=LogitsProcessorList([sampler]),
+                stopping_criteria=StoppingCriteriaList([ends]),
+            )
+    except torch.OutOfMemoryError:
+        raise GeneratorError(
+            f"the model ran out of memory on {local.device} with a batch of {len(rows)} texts; "
+            f"lower generator.huggingface.batch_tokens={params.batch_tokens} or max_tokens"
+        ) from None
+    added = output[:, width:].tolist()
+    return [_completion(local, row, tokens) for row, tokens in zip(rows, added, strict=True)]
+
+
+def pack(lengths: Sequence[int], limits: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
+    """Places in batches, longest prompts first, so that little is padded.
+
+    A batch of n has at most `batch_tokens` tokens, n times its longest prompt and its largest
+    limit; a prompt that is longer than that alone is a batch of its own.
+    """
+    batches: list[list[int]] = []
+    room, longest, limit = 0, 0, 0
+    for place in sorted(range(len(lengths)), key=lambda i: (-lengths[i], -limits[i], i)):
+        limit = max(limit, limits[place])
+        if not batches or (len(batches[-1]) + 1) * (longest + limit) > room:
+            batches.append([])
+            room, longest, limit = batch_tokens, lengths[place], limits[place]
+        batches[-1].append(place)
+    return batches
+
+
+def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tensor]:
+    """Ids and attention mask (b, longest), each row's prompt at its right end."""
+    width = max(len(prompt) for prompt in prompts)
+    ids = torch.full((len(prompts), width), pad_id, dtype=torch.int64)
+    mask = torch.zeros_like(ids)
+    for row, prompt in enumerate(prompts):
+        ids[row, width - len(prompt) :] = torch.tensor(prompt)
+        mask[row, width - len(prompt) :] = 1
+    return ids, mask
+
+
+class _Sampler(LogitsProcessor):
+    """Leaves each row one token, drawn with the row's own uniform for this step."""
+
+    def __init__(self, width: int, uniforms: Tensor, params: HuggingFace) -> None:
+        self._width, self._uniforms, self._params = width, uniforms, params
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        # On a GPU transformers may take a few steps more before it sees that all rows have ended.
+        step = min(input_ids.shape[1] - self._width, self._uniforms.shape[1] - 1)
+        tokens = pick_tokens(
+            scores,
+            self._uniforms[:, step],
+            temperature=self._params.temperature,
+            top_p=self._params.top_p,
+        )
+        return torch.full_like(scores, -math.inf).scatter_(1, tokens[:, None], 0.0)
+
+
+class _Ends(StoppingCriteria):
+    """A row ends at its own limit and, where a tokenizer is given, at the separator."""
+
+    def __init__(self, width: int, limits: Tensor, tokenizer: Any | None) -> None:
+        self._width, self._limits, self._tokenizer = width, limits, tokenizer
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        added = input_ids.shape[1] - self._width
+        ended = self._limits <= added
+        if self._tokenizer is None:
+            return ended
+        tails = self._tokenizer.batch_decode(input_ids[:, -min(added, _TAIL_TOKENS) :])
+        found = torch.tensor([SEPARATOR in tail for tail in tails], device=ended.device)
+        return ended | found
+
+
+def _completion(local: LocalModel, row: Row, tokens: list[int]) -> Completion:
+    """What was written, up to the token that ends an answer."""
+    tokens = tokens[: len(row.uniforms)]
+    length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
+    return Completion(
+        text=local.tokenizer.decode(tokens[:length], skip_special_tokens=True),
+        finish_reason="length" if length is None else "stop",
+        refused=False,
+        prompt_tokens=len(row.ids),
+        completion_tokens=len(tokens) if length is None else length + 1,
+    )

@@ -1,0 +1,198 @@
+"""A causal language model on this machine, loaded through transformers.
+
+Code that comes with a model is never run. The sampling defaults that its authors ship are not
+used: the settings decide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from jinja2 import TemplateError
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from sugarbush.errors import ParamsError
+from sugarbush.generators.huggingface.settings import HuggingFace
+
+# What transformers meets in a folder that is incomplete, damaged or of another kind.
+_CANNOT_LOAD = (
+    OSError, ValueError, KeyError, ImportError, RuntimeError, EOFError, UnpicklingError,
+    SafetensorError,
+)  # fmt: skip
+# So many values of each tensor tell one model from another.
+_VALUES = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalModel:
+    """A loaded model. `end_ids` are the tokens that end an answer; `fingerprint` tells weights,
+    architecture and vocabulary apart, whatever they are called."""
+
+    model: Any
+    tokenizer: Any
+    device: torch.device
+    context_tokens: int
+    pad_id: int
+    end_ids: tuple[int, ...]
+    fingerprint: str
+
+    @property
+    def chats(self) -> bool:
+        return bool(self.tokenizer.chat_template)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids; a chat's special tokens are written by its template, any other text has none
+        but those that the tokenizer adds."""
+        ids: list[int] = self.tokenizer(
+            text, add_special_tokens=not self.chats, split_special_tokens=not self.chats
+        )["input_ids"]
+        return ids
+
+    def chat(self, content: str) -> str:
+        """The chat in the model's own format, up to where its answer begins.
+
+        Templates of reasoning models know `enable_thinking`; to others it is a variable unused.
+        """
+        messages = [{"role": "user", "content": content}]
+        written: str = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+        return written
+
+
+def load_model(params: HuggingFace) -> LocalModel:
+    """The model of the settings, loaded once a process.
+
+    Raises ParamsError naming the setting that cannot be used.
+    """
+    device = device_of(params.device)
+    local = _load(params.model, device, dtype_of(params.dtype, device))
+    if params.max_tokens >= local.context_tokens:
+        raise ParamsError(
+            f"generator.huggingface.max_tokens={params.max_tokens} leaves no room for a prompt: "
+            f"the model has a context of {local.context_tokens} tokens"
+        )
+    return local
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            name, dtype=dtype, trust_remote_code=False
+        )
+    except _CANNOT_LOAD as error:
+        raise ParamsError(
+            f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Expected "
+            "a folder with config.json, weights and tokenizer of a causal language model, or the "
+            "name of one that is in the local cache or can be fetched."
+        ) from None
+    # A folder without a tokenizer gives one that knows no word.
+    known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
+    if not known or max(known) >= model.get_input_embeddings().num_embeddings:
+        raise ParamsError(
+            f"generator.huggingface.model='{name}' has no tokenizer that goes with its weights"
+        )
+    context_tokens = _context_of(model, tokenizer)
+    tokenizer.model_max_length = sys.maxsize  # prompts are measured before they are cut to size
+    end_ids = _end_ids(model, tokenizer)
+    pad_id = next(i for i in (*end_ids, tokenizer.pad_token_id, 0) if i is not None)
+    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+        eos_token_id=list(end_ids) or None, pad_token_id=pad_id
+    )
+    local = LocalModel(
+        model=model.to(device).eval(),
+        tokenizer=tokenizer,
+        device=device,
+        context_tokens=context_tokens,
+        pad_id=pad_id,
+        end_ids=end_ids,
+        fingerprint=_fingerprint(model, tokenizer),
+    )
+    if local.chats:
+        _try_template(local, name)
+    return local
+
+
+def _try_template(local: LocalModel, name: str) -> None:
+    """Raises ParamsError where a chat of one message cannot be written."""
+    try:
+        local.chat("Known words.")
+    except (TemplateError, ValueError, TypeError) as error:
+        raise ParamsError(
+            f"generator.huggingface.model='{name}' has a chat template that cannot write a chat of "
+            f"one message by the user: {_first_line(error)} Mend it in the model's folder, or take "
+            "another model."
+        ) from None
+
+
+def device_of(name: str) -> torch.device:
+    """The device of the setting; `auto` is a GPU where there is one. Raises ParamsError."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ParamsError(
+            f"generator.huggingface.device='{name}' is not there; expected auto, cpu, or a GPU "
+            "such as cuda or cuda:1 that torch can see"
+        ) from None
+    return device
+
+
+def dtype_of(name: str, device: torch.device) -> torch.dtype:
+    """The type of the setting; `auto` is bfloat16 on a GPU that knows it and float32 on a CPU."""
+    if name != "auto":
+        return {
+            "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16
+        }[name]  # fmt: skip
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+
+
+def _context_of(model: Any, tokenizer: Any) -> int:
+    """Tokens of prompt and answer together. A tokenizer that knows no bound says 1e30."""
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return int(min(positions or math.inf, tokenizer.model_max_length, sys.maxsize))
+
+
+def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """The tokens that end an answer: chat models often have one more than their tokenizer says."""
+    configured = model.generation_config.eos_token_id
+    listed = configured if isinstance(configured, list) else [configured]
+    return tuple(dict.fromkeys(i for i in (*listed, tokenizer.eos_token_id) if i is not None))
+
+
+def _first_line(error: BaseException) -> str:
+    line = str(error).strip().partition("\n")[0].rstrip(".")
+    return f"{line}." if line else f"{type(error).__name__}."
+
+
+def _fingerprint(model: Any, tokenizer: Any) -> str:
+    """A hash of the vocabulary, the architecture, and values from all over every tensor.
+
+    Training moves nearly every value of the tensors that it trains, so that some of each suffice.
+    """
+    config = model.config.to_dict()
+    for name in ("_name_or_path", "transformers_version"):
+        config.pop(name, None)
+    described = [sorted(tokenizer.get_vocab().items()), config]
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode())
+    for name, tensor in model.state_dict().items():
+        values = tensor.detach().flatten()
+        picked = values[:: max(1, values.numel() // _VALUES)]
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(picked.double().cpu().numpy().tobytes())
+    return digest.hexdigest()

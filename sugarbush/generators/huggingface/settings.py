@@ -1,0 +1,57 @@
+"""Settings of the generator that runs a language model on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from sugarbush.generators.interface import (
+    GeneratorContext,
+    GeneratorFacts,
+    GeneratorSettings,
+    Request,
+)
+from sugarbush.privacy.data_types import Released
+from sugarbush.settings import NOT_IN_OUTPUT
+
+if TYPE_CHECKING:
+    from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+
+
+class HuggingFace(GeneratorSettings):
+    """A causal language model on this machine, through transformers."""
+
+    name: ClassVar[str] = "huggingface"
+
+    model: str
+    """A model's name at the hub, or its folder."""
+    device: Annotated[str, NOT_IN_OUTPUT] = "auto"
+    """auto (a GPU where there is one), cpu, cuda, cuda:1."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Type of the weights; auto: bfloat16 on a GPU, float32 on a CPU."""
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Sampling temperature."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """Nucleus of the sampling."""
+    max_tokens: Annotated[int, Field(ge=1)] = 256
+    """Most tokens of an answer."""
+    batch_tokens: Annotated[int, Field(ge=64), NOT_IN_OUTPUT] = 16384
+    """Most tokens of a batch, prompts and answers together; less needs less memory."""
+
+    def open(self, context: GeneratorContext) -> HuggingFaceGenerator:
+        from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+
+        return HuggingFaceGenerator(self, seed=context.seed, state=context.state, say=context.say)
+
+    def facts(self) -> GeneratorFacts:
+        return GeneratorFacts(provider=self.name, model=Path(self.model).name)
+
+    def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
+        """Load the model and check that the longest prompts fit its context."""
+        self.open(context).check(planned)
+
+    @property
+    def answer_token_limit(self) -> int:
+        return self.max_tokens

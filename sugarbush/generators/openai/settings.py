@@ -1,0 +1,164 @@
+"""Settings of an OpenAI-compatible endpoint, and of the generator that asks one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from sugarbush.generators.interface import (
+    GeneratorContext,
+    GeneratorFacts,
+    GeneratorSettings,
+    Price,
+    Request,
+)
+from sugarbush.privacy.data_types import Released
+from sugarbush.settings import NOT_IN_OUTPUT, Section
+
+if TYPE_CHECKING:
+    from sugarbush.generators.openai.generator import OpenAiGenerator
+
+# `extract_metadata.llm` takes these from `generator.openai` unless it sets them.
+SHARED_BY_ENDPOINTS = (
+    "temperature",
+    "token_limit",
+    "send_seed",
+    "concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "timeout_s",
+    "deadline_s",
+    "max_retries",
+    "batch_poll_s",
+    "prices",
+)
+
+
+class CallMode(StrEnum):
+    """How requests are sent: one HTTP call each, or in files that are answered within a day."""
+
+    DIRECT = "direct"
+    BATCH = "batch"
+
+
+class EndpointSettings(Section):
+    """An OpenAI-compatible endpoint: hosted, vLLM, llama.cpp, Ollama."""
+
+    setting: ClassVar[str]
+    """The section's name in messages."""
+    reads_private_text: ClassVar[bool] = False
+    """Whether private text is sent. Then no message repeats the endpoint's words."""
+
+    base_url: str = "http://localhost:8000/v1"
+    """Address of the API: the part before /chat/completions."""
+    model: Annotated[str, Field(min_length=1)]
+    """The model's name at the endpoint."""
+    key_variable: Annotated[str | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
+    """Environment variable that contains the key; null: the endpoint needs none."""
+    mode: Annotated[CallMode, NOT_IN_OUTPUT] = CallMode.DIRECT
+    """direct, or batch: files of calls, cheaper and slower."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
+    """Sampling temperature; null: not sent."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
+    """Nucleus of the sampling; null: not sent."""
+    max_tokens: Annotated[int, Field(ge=1)] = 512
+    """Most tokens of an answer."""
+    token_limit: Annotated[Literal["max_tokens", "max_completion_tokens"], NOT_IN_OUTPUT] = (
+        "max_tokens"
+    )
+    """The field that carries max_tokens; newer OpenAI models need max_completion_tokens."""
+    send_seed: Annotated[bool, NOT_IN_OUTPUT] = True
+    """Whether calls carry a seed; false where the endpoint refuses it."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    """For reasoning models; null: not sent."""
+    concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
+    """Calls at the same time."""
+    requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
+    """Rate limit of calls."""
+    tokens_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 2_000_000
+    """Rate limit of tokens, prompts and longest answers together."""
+    timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
+    """Seconds for one attempt."""
+    deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
+    """Seconds for a call with its retries, without the wait for the rate limits."""
+    max_retries: Annotated[int, Field(ge=0), NOT_IN_OUTPUT] = 8
+    """Further attempts of a failed call."""
+    batch_poll_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 30
+    """Seconds between looks at a submitted batch."""
+    context_tokens: Annotated[int, Field(ge=64)] = 8192
+    """The model's context, prompt and answer together; prompts are shortened to fit."""
+    max_calls: Annotated[Annotated[int, Field(ge=1)] | None, NOT_IN_OUTPUT] = None
+    """Most calls that all runs on one privacy.dataset pay for together; null: no cap."""
+    max_cost: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IN_OUTPUT] = None
+    """Most that all runs on one privacy.dataset pay together; null: no cap."""
+    prices: Annotated[dict[str, Price], NOT_IN_OUTPUT] = Field(default_factory=dict)
+    """Price of a million tokens by model: {my-model: {input: .., output: .., date: '..'}}."""
+
+    @property
+    def price(self) -> Price | None:
+        """Price of the model's tokens, None where `prices` has none."""
+        return self.prices.get(self.model)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, base_url: str) -> str:
+        parts = urlsplit(base_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("must be an http(s) address such as http://localhost:8000/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError(
+                "contains a user, a query or a fragment; a key comes from key_variable"
+            )
+        return base_url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.max_tokens >= self.context_tokens:
+            raise ValueError(
+                f"max_tokens={self.max_tokens} leaves no room for a prompt in "
+                f"context_tokens={self.context_tokens}"
+            )
+        if self.max_cost is not None and self.price is None:
+            raise ValueError(
+                f"max_cost needs a price: prices has none for model '{self.model}'. Add "
+                "prices: {<model>: {input: .., output: .., date: ..}} per million tokens, or set "
+                "max_cost: null and max_calls instead"
+            )
+        return self
+
+
+class OpenAI(EndpointSettings, GeneratorSettings):
+    """Any OpenAI-compatible endpoint as a generator."""
+
+    name: ClassVar[str] = "openai"
+    setting: ClassVar[str] = "generator.openai"
+
+    def open(self, context: GeneratorContext) -> OpenAiGenerator:
+        from sugarbush.generators.openai.generator import OpenAiGenerator
+
+        return OpenAiGenerator(
+            self,
+            seed=context.seed,
+            state=context.state,
+            account=context.account,
+            stage=context.stage,
+            say=context.say,
+        )
+
+    def facts(self) -> GeneratorFacts:
+        return GeneratorFacts(provider=self.name, model=self.model, endpoint=self.base_url)
+
+    def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
+        """Check key, address, model and context, with one paid call at most."""
+        self.open(context).check(planned)
+
+    @property
+    def answer_token_limit(self) -> int:
+        return self.max_tokens
+
+    @property
+    def endpoint(self) -> EndpointSettings:
+        return self

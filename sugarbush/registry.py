@@ -1,0 +1,60 @@
+"""Plug-ins by name: generators, methods, encoders and metrics.
+
+A package registers a plug-in as an entry point. The built-in ones are registered in the same way,
+in Sugarbush's own pyproject.toml:
+
+    [project.entry-points."sugarbush.generators"]
+    parrot = "my_package.parrot:Parrot"
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from sugarbush.errors import ParamsError
+
+GENERATORS = "sugarbush.generators"
+METHODS = "sugarbush.methods"
+ENCODERS = "sugarbush.encoders"
+METRICS = "sugarbush.metrics"
+
+
+def plugin_names(group: str) -> tuple[str, ...]:
+    """The names that are registered in `group`, in alphabetical order. Loads no plug-in."""
+    return tuple(sorted(entry_points(group=group).names))
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """The object that is registered as `name` in `group`.
+
+    Raises ParamsError where no package or more than one registers the name, and where the object
+    cannot be imported.
+
+    >>> load_plugin("sugarbush.generators", "simulator").name
+    'simulator'
+    """
+    kind = group.rpartition(".")[2].removesuffix("s")
+    found = tuple(entry_points(group=group, name=name))
+    if not found:
+        known = ", ".join(plugin_names(group)) or "none"
+        raise ParamsError(
+            f"'{name}' is no installed {kind}. Known: {known}. A package adds one as an entry "
+            f"point of the group '{group}'."
+        )
+    if len(found) > 1:
+        packages = " and ".join(sorted(map(_package, found)))
+        raise ParamsError(
+            f"{packages} both register a {kind} named '{name}'. Uninstall one, or rename its "
+            "entry point."
+        )
+    try:
+        return found[0].load()
+    except (ImportError, AttributeError) as error:
+        raise ParamsError(
+            f"the {kind} '{name}' of {_package(found[0])} cannot be imported: {error}"
+        ) from None
+
+
+def _package(found: EntryPoint) -> str:
+    return found.dist.name if found.dist is not None else found.value
