@@ -623,6 +623,10 @@ def _run(
         method, stage="synthesize", metadata=drawn.value(), report=report
     )
     if "finetune" in method.stages:
+        if method.starts_from_pretrained is not None:
+            from sugarbush.pipeline.stages.pretrain import write_models
+
+            write_models(project.pretrained, project)
         final = _trained(method, inputs, new_draw=new_draw)
     else:
         first = None

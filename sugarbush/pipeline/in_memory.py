@@ -89,6 +89,10 @@ class InMemoryProject(Project):
         cache = corpus.private_embeddings if private else corpus.public_embeddings
         return Encoder(self.settings.embedding.model_copy(update={"model": name}), cache=cache)
 
+    @property
+    def pretrained(self) -> Path:
+        return self.scratch("pretrained")
+
     def scratch(self, name: str) -> Path:
         """A folder for checkpoints that only its owner may enter, gone with this object."""
         if self._scratch is None:

@@ -90,6 +90,11 @@ class Project:
             "codes": self.keyed_digest("train_codes", left_by="extract_metadata"),
         }
 
+    @property
+    def pretrained(self) -> Path:
+        """The small public models of stage pretrain."""
+        return self.roots.public / "pretrained"
+
     def scratch(self, name: str) -> Path:
         """A private folder, for checkpoints."""
         return self.private.folder(name)
@@ -282,7 +287,7 @@ class Project:
             open_store=self.open_store,
             scratch=self.scratch,
             find=self.find,
-            pretrained=self.roots.public / "pretrained",
+            pretrained=self.pretrained,
             restart=("-m", f"tasks.{stage}", "--method", method.name),
             report=report,
         )
