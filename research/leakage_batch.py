@@ -184,9 +184,7 @@ class Laboratory:
 
     def _labelled(self, sizes: Sizes) -> Iterator[LabelledText]:
         """The set's texts with those of their spans that are secrets."""
-        for one in load_labelled(
-            find_input(self._base, sizes.file), text_column=TEXT
-        ):
+        for one in load_labelled(find_input(self._base, sizes.file), text_column=TEXT):
             spans = tuple(span for span in one.spans if span[2] in sizes.secrets)
             yield LabelledText(text=one.text, spans=spans)
 

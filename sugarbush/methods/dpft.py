@@ -168,7 +168,9 @@ class DPFT(Method):
                     internal = self._train_into(inputs, mechanism, store)
                 finished = store.finished(_MODEL)
                 assert finished is not None
-                return self._trained(inputs, mechanism, plan, finished, store.run, internal)
+                return self._trained(
+                    inputs, mechanism, plan, finished, run=store.run, internal=internal
+                )
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
         """One text for each code that is drawn from the DP table."""
@@ -374,6 +376,7 @@ class DPFT(Method):
         mechanism: Mechanism,
         plan: BudgetPlan,
         finished: Path,
+        *,
         run: str,
         internal: dict[str, Any],
     ) -> TrainedModel:

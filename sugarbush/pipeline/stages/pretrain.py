@@ -94,9 +94,7 @@ def write_models(folder: Path, project: Project) -> None:
             "examples": len(kept),
             "tokens": int(sum(len(example.tokens) for example in kept)),
             "weights": sum(p.numel() for p in model.parameters()),
-            "perplexity_on_public_text": perplexity(
-                model, held, batch_size=settings.batch_size
-            ),
+            "perplexity_on_public_text": perplexity(model, held, batch_size=settings.batch_size),
         }
         save(model.to(torch.device("cpu")), tokenizer, own)
         (own / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
