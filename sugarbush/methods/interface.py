@@ -21,6 +21,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.settings import Section
 
@@ -150,6 +151,16 @@ class MethodInputs:
     def cache_key_of_private_data(self) -> dict[str, str]:
         """Keyed digests of the texts and of their codes."""
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
+
+    def session(self, *, stage: str, run: str) -> PrivacySession:
+        """What a mechanism needs to charge the ledger of this run. `run` is that of its store."""
+        return PrivacySession(
+            ledger=self.ledger(),
+            stage=stage,
+            run=run,
+            dataset_fingerprint=self.corpus.dataset_fingerprint(),
+            records_per_unit=self.privacy.records_per_user,
+        )
 
 
 class Method(Section):
