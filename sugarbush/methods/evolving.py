@@ -254,10 +254,6 @@ class EvolvingMethod(EvolutionSettings, Method):
             if calls
         )
 
-    def card_settings(self) -> dict[str, Any]:
-        """Its evolution settings."""
-        return {} if self.stays_private else {"evolve": {self.name: self.model_dump(mode="json")}}
-
     def _longest_attributes(self, schema: Schema) -> tuple[tuple[str, str], ...]:
         shown = self.by_label or self.prompt in {PromptContent.METADATA, PromptContent.BOTH}
         chosen = schema.attributes if shown else ()

@@ -228,7 +228,7 @@ class Method(Section):
 
     def card_settings(self) -> dict[str, Any]:
         """Its settings as the release card shows them, by section."""
-        return {}
+        return {} if self.stays_private else self.as_sections()
 
     @property
     def starts_from(self) -> str | None:
