@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, create_model, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
@@ -62,14 +62,15 @@ class EvolveSettings(Section):
         """Parse the sections of methods that other packages add. Refuse unknown ones by name."""
         if not isinstance(fields, dict):
             return fields
-        parsed = dict(fields)
-        for name in fields.keys() - cls.model_fields.keys():
+        added = sorted(fields.keys() - cls.model_fields.keys())
+        for name in added:
             if name not in plugin_names(METHODS):
                 close = difflib.get_close_matches(name, cls.model_fields, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ", and no installed method"
                 raise ValueError(f"{name} is not a known setting{hint}")
-            parsed[name] = method_class(name).model_validate(fields[name])
-        return parsed
+        kinds: dict[str, Any] = {name: (method_class(name), ...) for name in added}
+        parsed = create_model("Sections", __config__=Section.model_config, **kinds)
+        return fields | dict(parsed.model_validate({name: fields[name] for name in added}))
 
     def of(self, name: str) -> Any:
         """The settings of a method that evolves candidates; its defaults where it has no section."""
@@ -313,9 +314,9 @@ def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
     """The methods whose prompt has metadata and examples, with metadata alone."""
-    kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()} | added
+    kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
-    for method, kind in kinds.items():
+    for method, kind in {**kinds, **added}.items():
         own = evolve.get(method, {})
         if not (issubclass(kind, EvolutionSettings) and isinstance(own, dict)):
             continue
@@ -369,7 +370,8 @@ def _meant(location: tuple[str | int, ...]) -> str:
         if field is not None:
             model = next((t for t in get_args(field.annotation) if t), field.annotation)
         else:
-            model = generator_class(str(part)) if model is GeneratorSection else None
+            classes = {GeneratorSection: generator_class, EvolveSettings: method_class}
+            model = classes[model](str(part)) if model in classes else None
     names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
     close = difflib.get_close_matches(str(location[-1]), names, n=1)
     return f"; did you mean {close[0]}?" if close else "."
