@@ -40,10 +40,15 @@ _SAME_COSINE = 0.999
 class EncoderPlugin(Protocol):
     """What an entry point of the group `sugarbush.encoders` returns when it is called."""
 
-    identity: str
-    """Another value whenever an equal text gets another vector. Part of cache keys."""
-    dim: int
-    """Length of a vector."""
+    @property
+    def identity(self) -> str:
+        """Changes whenever an equal text gets another vector. Part of cache keys."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        ...
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
         """Vectors `(n, dim)` of distinct texts, of any length.

@@ -160,9 +160,8 @@ def device_of(name: str) -> torch.device:
 def dtype_of(name: str, device: torch.device) -> torch.dtype:
     """The type of the setting; `auto` is bfloat16 on a GPU that supports it, float32 on a CPU."""
     if name != "auto":
-        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[
-            name
-        ]
+        dtype: torch.dtype = getattr(torch, name)
+        return dtype
     if device.type != "cuda":
         return torch.float32
     return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
