@@ -33,7 +33,7 @@ from sentence_transformers import SentenceTransformer
 
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.evolution.voting import nearest
+from sugarbush.evolution.nearest import nearest
 from sugarbush.randomness import public_rng
 
 DATA = Path("../shared/data/cfpb_complaints/cfpb_complaints.parquet")

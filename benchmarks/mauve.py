@@ -1,10 +1,10 @@
-"""How long the metrics take, and how much of it is k-means.
+"""How long do the metrics take, and how much of the time is k-means?
 
     python -m benchmarks.mauve [n] [dim]
 
-Two samples of `n` embeddings each (5,000 of 384 dimensions), seconds by the clock and as a multiple
-of one bare product of all points with all centroids, which k-means needs once an iteration. The
-data are Gaussian mixtures of 200 clusters.
+Two samples of `n` embeddings each (5,000 of 384 dimensions) from Gaussian mixtures of 200 clusters.
+Prints seconds, and the multiple of one product of all points with all centroids: k-means needs one
+such product per iteration.
 """
 
 from __future__ import annotations

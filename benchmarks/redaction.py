@@ -27,7 +27,7 @@ from sugarbush.training.crt.dedup import (
 from sugarbush.training.crt.findings import Detector
 from sugarbush.training.crt.patterns import RegexDetector
 from sugarbush.training.crt.presidio import PresidioDetector
-from sugarbush.training.crt.recall import Labelled, measure
+from sugarbush.training.crt.recall import LabelledText, measure
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.sentences import Sentence
 
@@ -49,10 +49,10 @@ def time_duplicates(name: str, duplicates: Duplicates, count: int) -> None:
     print(f"| {name} | {count:,} | {masked:,} | {seconds:.1f} | {peak:.0f} |")
 
 
-def labelled(path: Path, labels: set[str]) -> list[Labelled]:
+def labelled(path: Path, labels: set[str]) -> list[LabelledText]:
     frame = pd.read_parquet(path)
     return [
-        Labelled(
+        LabelledText(
             text=text,
             spans=tuple(
                 (s["start"], s["end"], s["label"])

@@ -1,7 +1,7 @@
 """The grid of arms and epsilons, replayed in memory: many seeds, intervals over whole runs.
 
-    python -m research.sweep settings/sweep.yaml       # prepares and embeds the sets
-    python -m research.arms settings/sweep.yaml --seeds 10
+    python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
+    python -m research.arms research/settings/sweep.yaml --seeds 10
 
 Writes reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, as a sweep
 does, and runs.csv, every run by itself. A figure is the mean over seeds, its interval 95% by
@@ -26,9 +26,9 @@ from scipy.stats import t as student
 from research.benchmark_dataset import METRICS, BenchmarkDataset, grounds
 from research.page import write_page
 from research.replay import Measured, Variant, replay
+from sugarbush.evaluation.interface import FINAL
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.paths import atomic_file
-from sugarbush.report.model import FINAL
 
 AUGPE: Mapping[str, Any] = {
     "start": "labels", "prompt": PromptContent.INDEPENDENT, "by_label": True

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from sugarbush.pipeline.encoders import open_encoder
+from sugarbush.pipeline.generators import open_generator
 
 from research.cached_results import Kept, open_kept
 from research.sweep_layout import GROUND, points_of, sweep_folder
 from sugarbush.data.private_store import load_real_texts
 from sugarbush.data.schema import load_schema
-from sugarbush.evaluation.attributes import AttributeReader, train_reader
+from sugarbush.evaluation.attributes import AttributeClassifier, train_classifier
 from sugarbush.evaluation.features import LatentSpace, latent_space
 from sugarbush.evaluation.jensen_shannon import distance_by_attribute
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.generators.interface import Answer, Generator, Request
 from sugarbush.paths import Roots
-from sugarbush.pipeline.encoders import open_encoder
-from sugarbush.pipeline.generators import open_generator
 from sugarbush.pipeline.settings import ProjectSettings, parse_params
 from sugarbush.pipeline.stages.initialise import load_donated
 from sugarbush.privacy.data_types import Released
@@ -45,9 +45,9 @@ class Viewer:
     """Looks at every text once, however often it is asked about."""
 
     def __init__(
-        self, embed: Embed, latent: LatentSpace, readers: Sequence[AttributeReader]
+        self, embed: Embed, latent: LatentSpace, classifiers: Sequence[AttributeClassifier]
     ) -> None:
-        self._embed, self._latent, self._readers = embed, latent, readers
+        self._embed, self._latent, self._classifiers = embed, latent, classifiers
         self._place: dict[str, int] = {}
         self._known: View | None = None
 
@@ -61,7 +61,7 @@ class Viewer:
 
     def _learn(self, new: Sequence[str]) -> None:
         vectors = self._embed(new)
-        codes = np.stack([reader.read(vectors) for reader in self._readers], axis=1)
+        codes = np.stack([classifier.predict(vectors) for classifier in self._classifiers], axis=1)
         found = View(vectors, self._latent.encode(new), codes)
         self._place |= {text: len(self._place) + i for i, text in enumerate(new)}
         if self._known is not None:
@@ -101,7 +101,8 @@ class BenchmarkDataset:
         with open_encoder(params, roots, private=True) as private:
             self.voters = private.encode(train.texts)
             readers = [
-                train_reader(self.voters, self.codes[:, j], seed=seed) for j in range(len(names))
+                train_classifier(self.voters, self.codes[:, j], seed=seed)
+                for j in range(len(names))
             ]
             latent = latent_space(train.texts, seed=seed)
             self.heldout = Viewer(private.encode, latent, readers).of(heldout.texts)

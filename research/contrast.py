@@ -29,16 +29,18 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.evaluation.mauve import mauve
-from sugarbush.evolution.evolve import PrivateEmbeddings, VotingSession, Writer, evolve
+from sugarbush.evolution.evolve import Writer, evolve
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.pipeline.settings import load_params
 from sugarbush.pipeline.stages.make_example import SUBJECT, write_records
 from sugarbush.privacy.budget import mu_of
-from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import open_result_store
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -90,22 +92,25 @@ def final(
             Path(state), dataset="contrast", purpose="benchmark", unit=Unit.RECORD, cap=100.0,
             delta=DELTA,
         )  # fmt: skip
-        voting = VotingSession(
-            voters=Private(voters),
-            stddev=math.sqrt(rounds) / mu_of(epsilon=EPSILON, delta=DELTA),
-            ledger=ledger,
-            stage="evolve",
-            dataset_fingerprint=(),
-        )
         with open_result_store(
             Path(state), dataset="contrast", stage="evolve", digest=str(seed), forced=False
-        ) as draws:
+        ) as store:
+            voting = VotingSession(
+                embeddings=Private(voters),
+                stddev=math.sqrt(rounds) / mu_of(epsilon=EPSILON, delta=DELTA),
+                session=PrivacySession(ledger=ledger, stage="evolve", run=store.run),
+            )
             found = evolve(
-                start, ledger_ids=(), params=params, schema=SCHEMA,
+                Released(start),
+                params=params,
+                schema=SCHEMA,
                 writer=Writer(generator=Simulator(seed=seed), max_dropped_share=0.5),
-                encode=memory.encode, voting=voting, draws=draws, seed=seed,
+                encode=memory.encode,
+                voting=voting,
+                store=store,
+                seed=seed,
                 say=lambda line: None,
-            )  # fmt: skip
+            )
     return found.final.texts
 
 

@@ -40,6 +40,7 @@ from sugarbush.pipeline.stages.pretrain import simulated
 from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
 from sugarbush.training.dpsgd import models
@@ -147,7 +148,7 @@ def encoded(part: Texts, schema: Schema, tokenizer: Any, length: int) -> list[tu
 
 
 def schema_of(name: str) -> Schema:
-    return load_schema(Path("settings") / f"{name}.schema.yaml")
+    return load_schema(Path("research/settings") / f"{name}.schema.yaml")
 
 
 def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
@@ -174,7 +175,7 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
     examples = plain_examples(texts, tokenizer=tokenizer, max_length=options.length)
     for schema, own, codes in written:
         examples += encoded(Texts(texts=own, codes=codes), schema, tokenizer, options.length)
-    shape = models.Shape(
+    shape = models.ModelShape(
         layers=options.layers, width=options.width, heads=4, context=options.length
     )
     model = models.new_model(tokenizer, shape, seed=1)
@@ -231,6 +232,7 @@ def fine_tuned(
             Path(folder), dataset=options.set, purpose="benchmark", unit=Unit.RECORD,
             cap=math.inf, delta=delta,
         )  # fmt: skip
+        session = PrivacySession(ledger=ledger, stage="benchmark", run="1")
         if math.isinf(epsilon):
             train_without_privacy(
                 model,
@@ -241,9 +243,7 @@ def fine_tuned(
                 micro_batch_tokens=MICRO_BATCH_TOKENS,
                 bfloat16=options.bfloat16,
                 seed=1,
-                ledger=ledger,
-                stage="benchmark",
-                run="1",
+                session=session,
             )
             return models.merged(model), "batch 32, no noise"
         mechanism = mechanism_at(epsilon, delta, len(examples), options)
@@ -260,9 +260,7 @@ def fine_tuned(
             ),
             probe=probe_examples(len(tokenizer), max_length=options.length),
             checkpoints=Checkpoints(Path(folder) / "private"),
-            ledger=ledger,
-            stage="benchmark",
-            run="1",
+            session=session,
         )
     return models.merged(model), (
         f"delta {delta:.2g}, sigma {mechanism.noise_multiplier:.3f}, rate {mechanism.rate:.4f}, "
@@ -277,7 +275,7 @@ def mechanism_at(
     schedule = make_schedule(batch_size=options.batch, epochs=options.epochs, unit_count=records)
     plan = with_subsampling(
         make_plan(
-            [BudgetRequest(name="training", share=1.0, draws=0)], epsilon=epsilon, delta=delta
+            [BudgetRequest(name="training", share=1.0, count=0)], epsilon=epsilon, delta=delta
         ),
         {"training": Subsampling(rate=schedule.rate, steps=schedule.steps)},
         epsilon=epsilon,

@@ -1,11 +1,11 @@
-"""The curves, tables and page of a leakage grid, of the points that are finished.
+"""Charts, tables and page of a leakage grid, for its finished points.
 
-    python -m research.leakage_page settings/crt_figures.yaml
+    python -m research.leakage_page research/settings/crt_figures.yaml
 
 Reads    data/private/leakage/<grid>/
 Writes   reports/internal/leakage/<grid>/
-           table.csv            one row a condition: every figure with its bounds
-           <figure>.csv         what DVC plots, with curves.json:
+           table.csv            one row for each condition: every value with its bounds
+           <figure>.csv         for DVC's plots, with curves.json:
                                 dvc plots show <figure>.csv --template curves.json -x x -y value
            index.html           the page
 """
@@ -18,14 +18,14 @@ from pathlib import Path
 
 from research.leakage.figures import page_of, summarised
 from research.leakage_points import NAME, Points
+from research.report.curves import dvc_template, render_curve_page
 from sugarbush.errors import MissingInputError
 from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.pipeline import entry_point as stage
-from sugarbush.report.curves import dvc_template, render_curve_page
 
 
 def run(base: Path, file: Path) -> None:
-    """Write what the points so far show. Raises MissingInputError when none is finished."""
+    """Write the page of the finished points. Raises MissingInputError when there is none."""
     kept = Points(base, file)
     done = kept.done()
     if not done:
@@ -48,7 +48,7 @@ def run(base: Path, file: Path) -> None:
 
 
 def main() -> None:
-    """Draw a grid in the current folder."""
+    """Write the page of a grid in the current folder."""
     parser = argparse.ArgumentParser(prog="python -m research.leakage_page")
     parser.add_argument("file", type=Path)
     file: Path = parser.parse_args().file

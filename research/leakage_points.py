@@ -1,9 +1,9 @@
-"""Which points of a leakage grid are finished, and their figures.
+"""The finished points of a leakage grid, and their values.
 
-    python -m research.leakage_points settings/crt_figures.yaml    # prints the batches to be run
+    python -m research.leakage_points research/settings/crt_figures.yaml
 
 Reads    the grid file, the sets' files
-Writes   data/private/leakage/<grid>/<key>.json    one a finished point, whole or not at all
+Writes   data/private/leakage/<grid>/<key>.json    one for each finished point
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from research.leakage.grid import Grid, Point, Sizes, load_grid, points
+from research.leakage.grid import Grid, LeakagePoint, Sizes, load_grid, points
 from sugarbush.data.file_digests import digest_of_files
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots, atomic_file, make_private
@@ -24,10 +24,10 @@ NAME = "leakage"
 
 
 class Points:
-    """The points of one grid on file. What a grid no longer asks for is kept and not shown.
+    """The stored points of one grid.
 
-    So are points of a set's file, or of a redaction, that has changed since. Raises InputError when
-    a set's file is not there.
+    Points are stored but not shown when the grid, a set's file or the redaction has changed since.
+    Raises InputError when a set's file is missing.
     """
 
     def __init__(self, base: Path, file: Path) -> None:
@@ -36,29 +36,29 @@ class Points:
         self._files = {name: file_of(base, name, sizes) for name, sizes in self.grid.sets.items()}
 
     def done(self) -> list[dict[str, Any]]:
-        """The figures of the finished points, in the order of the grid."""
+        """The values of the finished points, in the order of the grid."""
         files = map(self._file, points(self.grid))
         return [json.loads(file.read_text()) for file in files if file.exists()]
 
-    def unfinished(self, batch: str | None = None) -> Iterator[Point]:
-        """The points without figures, of `batch` or of all. Raises ParamsError on no such batch."""
+    def unfinished(self, batch: str | None = None) -> Iterator[LeakagePoint]:
+        """The unfinished points of `batch` or of all. Raises ParamsError for an unknown batch."""
         if batch is not None and batch not in {point.batch for point in points(self.grid)}:
             raise ParamsError(f"the grid has no batch '{batch}', such as customersim/gpt2/0")
         for point in points(self.grid):
             if batch in (None, point.batch) and not self._file(point).exists():
                 yield point
 
-    def key(self, point: Point) -> str:
-        """What the point is called in the ledger and on file."""
+    def key(self, point: LeakagePoint) -> str:
+        """The name of the point in the ledger and in its file."""
         return point.key(self.grid, file=self._files[point.set_name])
 
-    def keep(self, point: Point, figures: dict[str, Any]) -> None:
-        """Put a finished point on file."""
+    def keep(self, point: LeakagePoint, figures: dict[str, Any]) -> None:
+        """Store a finished point."""
         make_private(self._folder)
         with atomic_file(self._file(point)) as path:
             path.write_text(json.dumps(point.model_dump(mode="json") | figures) + "\n")
 
-    def _file(self, point: Point) -> Path:
+    def _file(self, point: LeakagePoint) -> Path:
         return self._folder / f"{self.key(point)}.json"
 
 
@@ -73,7 +73,7 @@ def _print_batches(base: Path, file: Path) -> None:
 
 
 def main() -> None:
-    """Print what is not finished in the current folder."""
+    """Print the unfinished batches of a grid in the current folder."""
     parser = argparse.ArgumentParser(prog="python -m research.leakage_points")
     parser.add_argument("file", type=Path)
     file: Path = parser.parse_args().file

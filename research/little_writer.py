@@ -68,7 +68,7 @@ def documents(texts: Texts, schema: Schema, *, count: int, rng: Rng) -> list[str
 
 
 def trained(
-    lists: Sequence[str], *, shape: models.Shape, vocabulary: int, batch_size: int, seed: int
+    lists: Sequence[str], *, shape: models.ModelShape, vocabulary: int, batch_size: int, seed: int
 ) -> Writer:
     """A model that has read every list once, and its tokenizer, both from these lists alone."""
     tokenizer = models.train_tokenizer(lists, vocabulary=vocabulary)
@@ -117,7 +117,7 @@ def main() -> None:
     }
     writer = trained(
         lists_of(sets, count=options.documents, seed=1),
-        shape=models.Shape(
+        shape=models.ModelShape(
             layers=options.layers, width=options.width, heads=4, context=options.context
         ),
         vocabulary=options.vocabulary,

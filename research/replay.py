@@ -29,6 +29,7 @@ from sugarbush.evolution.initialisation import (
     targets_by_rows,
 )
 from sugarbush.evolution.kernel_scores import RESOLUTION, summed_scores
+from sugarbush.evolution.nearest import nearest, nearest_within_label
 from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.selection import (
     apportion,
@@ -38,7 +39,6 @@ from sugarbush.evolution.selection import (
 )
 from sugarbush.evolution.settings import EvolutionSettings, PromptContent
 from sugarbush.evolution.variation import variation_requests, with_variations
-from sugarbush.evolution.voting import nearest, nearest_within_label
 from sugarbush.generators.examples import choose_examples
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
@@ -181,12 +181,12 @@ def _plan(params: ProjectSettings, variant: Variant, epsilon: float) -> BudgetPl
         return None
     parts = [
         BudgetRequest(
-            name=METADATA, share=variant.metadata_share, draws=int(variant.start == "labels")
+            name=METADATA, share=variant.metadata_share, count=int(variant.start == "labels")
         )
     ]
     if variant.rounds:
         parts.append(
-            BudgetRequest(name="votes", share=1 - variant.metadata_share, draws=variant.rounds)
+            BudgetRequest(name="votes", share=1 - variant.metadata_share, count=variant.rounds)
         )
     whole = sum(part.share for part in parts)
     parts = [dataclasses.replace(part, share=part.share / whole) for part in parts]

@@ -1,7 +1,7 @@
 """Which way of voting and selecting gives the better texts: variants of MAPLE, many seeds each.
 
-    python -m research.sweep settings/sweep.yaml       # prepares and embeds the sets
-    python -m research.selection settings/sweep.yaml --epsilon 1 --seeds 10
+    python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
+    python -m research.selection research/settings/sweep.yaml --epsilon 1 --seeds 10
 
 A difference is taken to `maple` at the same seed, with a 95% interval by Student's t over seeds.
 Figures are MAUVE against held-out texts in both feature spaces and the mean JSD, of equally many

@@ -1,7 +1,7 @@
 """A grid of points on public data, of the kind that its file names, and the page of their figures.
 
-    python -m research.sweep settings/sweep.yaml --jobs 2    # methods x budgets x seeds
-    python -m research.sweep settings/crt_figures.yaml       # what confidential training gives away
+    python -m research.sweep research/settings/sweep.yaml --jobs 2    # methods x budgets x seeds
+    python -m research.sweep research/settings/crt_figures.yaml    # what trained models give away
 
 Of the kind `pipelines` every point is a pipeline of its own, DVC underneath (docs/decisions/0510);
 of the kind `leakage` points are trained models, run in batches that share a corpus (0703).
@@ -124,7 +124,7 @@ def main() -> None:
     """Run a sweep; the cores are shared out among its points."""
     cores = os.cpu_count() or 1
     parser = argparse.ArgumentParser(prog="python -m research.sweep", description=__doc__)
-    parser.add_argument("file", help="the sweep, such as settings/sweep.yaml")
+    parser.add_argument("file", help="the sweep, such as research/settings/sweep.yaml")
     parser.add_argument("--jobs", type=int, default=max(1, cores // 2), help="points at a time")
     asked = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // asked.jobs)))

@@ -1,8 +1,8 @@
 """The folders of a sweep: one pipeline a point, each with its own settings and results.
 
-    python -m research.sweep_layout kind settings/sweep.yaml       # prints what kind of grid it is
-    python -m research.sweep_layout grounds settings/sweep.yaml    # prints one folder a set
-    python -m research.sweep_layout points settings/sweep.yaml     # prints one folder a point
+    python -m research.sweep_layout kind research/settings/sweep.yaml    # prints its kind
+    python -m research.sweep_layout grounds research/settings/sweep.yaml   # one folder a set
+    python -m research.sweep_layout points research/settings/sweep.yaml    # one folder a point
 
 Reads    the sweep file, params.yaml, the sets' settings
 Writes   data/private/sweeps/<sweep>/<set>/<point>/: params.yaml, links to this checkout's code,
@@ -27,7 +27,7 @@ import yaml
 from research.sweep_points import Point, Sweep, kind_of, load_fields, load_sweep, points
 from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.settings import FILE
+from sugarbush.pipeline.settings import FILE, complete_fields
 
 NAME = "sweep"
 GROUND = "ground"
@@ -53,7 +53,7 @@ def points_of(base: Path, file: Path) -> tuple[Sweep, tuple[Point, ...]]:
     """A sweep and all its points, with every file's path made absolute."""
     sweep = load_sweep(base / file)
     files = {name: load_fields(base / own.file) for name, own in sweep.sets.items()}
-    found = tuple(points(sweep, base=load_fields(base / FILE), files=files))
+    found = tuple(points(sweep, base=complete_fields(load_fields(base / FILE)), files=files))
     for point in found:
         _make_absolute(point.fields, base.absolute())
     return sweep, found

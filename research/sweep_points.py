@@ -130,7 +130,7 @@ def points(
 ) -> Iterator[Point]:
     """Every point, arm by arm, so that a sweep that is cut short has its first arms on all sets.
 
-    `base` is params.yaml, `files` the content of the sets' files.
+    `base` is a complete params.yaml, `files` the content of the sets' files.
     Raises ParamsError when a point's settings are not valid, or do not declare its data public:
     a grid compares methods by their distance to real texts, which would be a choice made on
     private data.

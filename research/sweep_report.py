@@ -1,6 +1,6 @@
-"""The page of a sweep: arms at equal budget, set by set, with their intervals.
+"""The page of a sweep: methods at equal budget, for each set, with their intervals.
 
-Every figure on it was computed on held-out texts of data that is declared public.
+Every value is computed from held-out texts of data that is declared public.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from sugarbush.report.curves import CurveFigure, curves
-from sugarbush.report.model import FINAL, REAL, Figure, figures_of
+from research.report.curves import CurveFigure, curves
+from research.report.templating import TEMPLATES
+from sugarbush.evaluation.interface import FINAL, REAL, MetricValue, read_values
 from sugarbush.report.plots import interval
 from sugarbush.report.svg import (
     Scale,
@@ -28,11 +29,11 @@ from sugarbush.report.svg import (
     short,
     text,
 )
-from sugarbush.report.templating import TEMPLATES, inlined
+from sugarbush.report.templating import inlined
 
 OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs; a row is one run"
 _WIDTH = 440
-# What the table and the charts show of a final set: column, metric, space, title, better.
+# The columns and charts of final texts: column, metric, space, title, better direction.
 _SHOWN = (
     ("mauve", "mauve", "encoder", "MAUVE, encoder", "higher"),
     ("mauve_words", "mauve", "tf-idf", "MAUVE, words", "higher"),
@@ -46,10 +47,10 @@ _SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPage:
-    """All figures of a sweep, a row each, and the points that have none.
+    """All metric values of a sweep, and the points that have none.
 
     Columns: set, arm (REAL for real texts), method, epsilon, seed, round, calls, metric, space,
-    value, low, high. `intervals` says what the intervals are over.
+    value, low, high. `intervals` describes the intervals.
     """
 
     name: str
@@ -59,11 +60,11 @@ class SweepPage:
 
 
 def headline(figures: pd.DataFrame) -> pd.DataFrame:
-    """One row a final set: its texts, calls and main figures, each with `_low` and `_high`.
+    """One row for each final set: its texts, calls and main values with `_low` and `_high`.
 
-    Real texts have one row a set: the ceiling at as many texts.
+    Real texts have one row for each set: the ceiling at equally many texts.
     """
-    final = figures[figures["round"] == FINAL].drop_duplicates(  # real texts: once a point
+    final = figures[figures["round"] == FINAL].drop_duplicates(  # every point has the real texts
         ["set", "arm", "epsilon", "seed", "metric", "space"]
     )
     rows = []
@@ -76,8 +77,10 @@ def headline(figures: pd.DataFrame) -> pd.DataFrame:
         for column, metric, space, _, _ in _SHOWN:
             figure = _one(own, metric, space)
             row[column], row[f"{column}_low"], row[f"{column}_high"] = (
-                figure.value, figure.low, figure.high,
-            )  # fmt: skip
+                figure.value,
+                figure.low,
+                figure.high,
+            )
         accuracy = own.loc[own["metric"] == "accuracy", "value"]
         row["accuracy"] = accuracy.mean() if len(accuracy) else math.nan
         rows.append(row)
@@ -90,7 +93,7 @@ def headline(figures: pd.DataFrame) -> pd.DataFrame:
 
 
 def shown(figures: pd.DataFrame) -> pd.DataFrame:
-    """What the page shows of the figures, without the rest: final sets, and MAUVE by round."""
+    """The values that the page shows: those of final texts, and MAUVE by round."""
     known = [(metric, space) for _, metric, space, _, _ in _SHOWN] + [("texts", "text")]
     own = pd.MultiIndex.from_frame(figures[["metric", "space"]])
     final = (figures["round"] == FINAL) & (own.isin(known) | (figures["metric"] == "accuracy"))
@@ -98,12 +101,12 @@ def shown(figures: pd.DataFrame) -> pd.DataFrame:
     return figures[final | by_round]
 
 
-def _one(figures: pd.DataFrame, metric: str, space: str) -> Figure:
-    """The figure of that name, or one without a value."""
+def _one(figures: pd.DataFrame, metric: str, space: str) -> MetricValue:
+    """The value of that metric, NaN if there is none."""
     own = figures[(figures["metric"] == metric) & (figures["space"] == space)]
     if own.empty:
-        return Figure(method="", round=FINAL, space=space, metric=metric, value=math.nan)
-    (figure,) = figures_of({str(k): v for k, v in row.items()} for row in own.to_dict("records"))
+        return MetricValue(method="", round=FINAL, space=space, metric=metric, value=math.nan)
+    (figure,) = read_values({str(k): v for k, v in row.items()} for row in own.to_dict("records"))
     return figure
 
 
@@ -127,7 +130,7 @@ def render_sweep_page(page: SweepPage) -> str:
 def _section(
     name: str, table: pd.DataFrame, figures: pd.DataFrame, styles: dict[str, tuple[str, int]]
 ) -> dict[str, Any]:
-    """One set: what was measured on it as a table and as charts, and nothing else."""
+    """One set: the table and the charts of its metrics."""
     shown = [item for item in _SHOWN if table[item[0]].notna().any()]
     return {
         "name": name,
@@ -136,8 +139,11 @@ def _section(
         "learns": bool(table["accuracy"].notna().any()),
         "rows": [_cells(row) for row in table.to_dict("records")],
         "charts": [
-            {"title": title, "better": better,
-             "chart": forest(table, column, title=title, styles=styles)}
+            {
+                "title": title,
+                "better": better,
+                "chart": forest(table, column, title=title, styles=styles),
+            }
             for column, _, _, title, better in shown
         ],
         "epsilons": [
@@ -149,11 +155,11 @@ def _section(
             {"epsilon": epsilon_text(epsilon), "chart": chart_}
             for epsilon, chart_ in _by_calls(figures, name, styles)
         ],
-    }  # fmt: skip
+    }
 
 
 def _cells(row: dict[Any, Any]) -> dict[str, Any]:
-    """A row of the table: numbers to sort by, and figures as they are written."""
+    """A row of the table: numbers for sorting, and texts for people."""
     written = {
         column: interval(_figure(row, column)) if not math.isnan(row[column]) else "–"
         for column, *_ in _SHOWN
@@ -163,25 +169,30 @@ def _cells(row: dict[Any, Any]) -> dict[str, Any]:
 
 
 def epsilon_text(epsilon: float) -> str:
-    """As people write it."""
+    """An epsilon as text."""
     if math.isnan(epsilon):
         return "–"
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def _figure(row: dict[Any, Any], column: str) -> Figure:
+def _figure(row: dict[Any, Any], column: str) -> MetricValue:
     low, high = row[f"{column}_low"], row[f"{column}_high"]
     known = low is not None and not math.isnan(low)
-    return Figure(
-        method=str(row["arm"]), round=FINAL, space="", metric=column, value=row[column],
-        low=low if known else None, high=high if known else None,
-    )  # fmt: skip
+    return MetricValue(
+        method=str(row["arm"]),
+        round=FINAL,
+        space="",
+        metric=column,
+        value=row[column],
+        low=low if known else None,
+        high=high if known else None,
+    )
 
 
 def forest(
     table: pd.DataFrame, column: str, *, title: str, styles: dict[str, tuple[str, int]]
 ) -> Markup:
-    """One line a final set: its figure as a mark and its interval as a whisker."""
+    """One line for each final set: a mark for its value and a whisker for its interval."""
     rows = [row for row in table.to_dict("records") if not math.isnan(row[column])]
     step, left, right, top = 22, 128, 16, 4
     base = top + step * len(rows)
@@ -209,9 +220,9 @@ def forest(
 def _by_epsilon(
     table: pd.DataFrame, column: str, *, title: str, styles: dict[str, tuple[str, int]]
 ) -> Markup | None:
-    """One line an arm, its seeds' mean at each epsilon; None where no arm has two epsilons.
+    """One line for each method: the mean over seeds at each epsilon; None without two epsilons.
 
-    Without intervals, which would lie on one another: those are in the table.
+    The intervals would overlap; the table has them.
     """
     finite = table[(table["epsilon"] > 0) & ~table["epsilon"].isin([math.inf])]
     means = finite.groupby(["arm", "epsilon"], sort=False)[column].mean().dropna().reset_index()
@@ -227,14 +238,17 @@ def _by_epsilon(
 def _by_calls(
     figures: pd.DataFrame, set_name: str, styles: dict[str, tuple[str, int]]
 ) -> list[tuple[float, Markup]]:
-    """MAUVE by calls of the generator, a chart for each epsilon; arms without rounds are left out.
+    """MAUVE by generator calls for the first seed of each method: one chart for each epsilon.
 
-    The first seed of each arm.
+    Methods without rounds are left out.
     """
     own = figures[
-        (figures["set"] == set_name) & (figures["metric"] == "mauve")
-        & (figures["space"] == "encoder") & (figures["round"] != FINAL) & figures["calls"].notna()
-    ]  # fmt: skip
+        (figures["set"] == set_name)
+        & (figures["metric"] == "mauve")
+        & (figures["space"] == "encoder")
+        & (figures["round"] != FINAL)
+        & figures["calls"].notna()
+    ]
     found = []
     for epsilon in sorted(e for e in own["epsilon"].unique() if e > 0):
         at = own[own["epsilon"] == epsilon]
@@ -251,7 +265,7 @@ def _by_calls(
 def call_curves(
     lines: dict[str, list[tuple[float, float]]], *, styles: dict[str, tuple[str, int]]
 ) -> Markup:
-    """One line an arm, a mark a round; the further left and the higher, the better."""
+    """One line for each method, one mark for each round; left and high is better."""
     height, left, right, top, bottom = 250, 46, 14, 14, 40
     calls: Sequence[float] = [c for curve in lines.values() for c, _ in curve]
     x = Scale(low=max(1.0, min(calls)), high=max(calls), start=left, end=_WIDTH - right, log=True)
@@ -262,12 +276,16 @@ def call_curves(
         style, shape = styles[arm]
         at = [(x(c), y(value)) for c, value in curve]
         marks = [
-            group([element("title", f"{arm}, {c:,.0f} calls: {value:.3f}"),
-                   marker(shape, *place, "mark")])
+            group(
+                [
+                    element("title", f"{arm}, {c:,.0f} calls: {value:.3f}"),
+                    marker(shape, *place, "mark"),
+                ]
+            )
             for place, (c, value) in zip(at, curve, strict=True)
-        ]  # fmt: skip
+        ]
         parts.append(group([line(at, "curve"), *marks], class_=style))
     ends = sorted({min(calls), max(calls)})
     parts += axis_bottom(x, height - bottom, labels=[(c, short(c)) for c in ends])
     parts.append(text("calls", (left + _WIDTH) / 2, height - 6, anchor="middle", class_="name"))
-    return chart(parts, width=_WIDTH, height=height, label="MAUVE by calls of the generator")
+    return chart(parts, width=_WIDTH, height=height, label="MAUVE by generator calls")

@@ -1,7 +1,7 @@
 """The figures of a sweep as tables and as one page.
 
-    python -m research.sweep_table settings/sweep.yaml
-    python -m research.sweep_table settings/sweep.yaml --without FOLDER    # a point that failed
+    python -m research.sweep_table research/settings/sweep.yaml
+    python -m research.sweep_table research/settings/sweep.yaml --without FOLDER_OF_A_FAILED_POINT
 
 Reads    data/private/sweeps/<sweep>/<set>/<point>/: reports/internal/figures.csv,
          data/released/{initial,evolve}/<method>/usage.json
@@ -19,6 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import pandas as pd
+from sugarbush.pipeline.texts import final_folder, first_folder
 
 from research.sweep_layout import points_of, sweep_folder
 from research.sweep_points import Point
@@ -28,7 +29,6 @@ from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.pipeline import entry_point as stage
 from sugarbush.pipeline.settings import Method
-from sugarbush.pipeline.texts import final_folder, first_folder
 
 NAME = "sweep_table"
 

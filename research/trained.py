@@ -1,7 +1,7 @@
 """What models learn from the final sets of the arms: the metrics that train one, over whole runs.
 
-    python -m research.sweep settings/sweep.yaml       # prepares and embeds the sets
-    python -m research.trained settings/sweep.yaml cfpb_complaints --attribute product_group
+    python -m research.sweep research/settings/sweep.yaml    # prepares and embeds the sets
+    python -m research.trained research/settings/sweep.yaml yelp --attribute category
 
 A run replays every arm anew (`research.replay`) and trains anew on its final set, and on as many
 real train texts: a small decoder that predicts held-out real texts, and the bundled MiniLM,
@@ -36,12 +36,12 @@ from sugarbush.data.private_store import load_real_texts
 from sugarbush.evaluation.downstream import majority
 from sugarbush.evaluation.fine_tuned import PUBLISHED as FINE_TUNING
 from sugarbush.evaluation.fine_tuned import fine_tuned_predictions
+from sugarbush.evaluation.interface import FINAL, REAL
 from sugarbush.evaluation.next_token import PUBLISHED as DECODING
 from sugarbush.evaluation.next_token import Decoder, next_token_scores
-from sugarbush.evaluation.small_models import Training
+from sugarbush.evaluation.small_models import Hyperparameters
 from sugarbush.paths import Roots, atomic_file
 from sugarbush.randomness import public_rng
-from sugarbush.report.model import FINAL, REAL
 
 COLUMNS = ("next_token_accuracy", "perplexity", "fine_tuned_accuracy", "fine_tuned_macro_f1",
            "majority", "mauve")  # fmt: skip
@@ -66,9 +66,9 @@ class Models:
     """What is trained: a decoder and how, a classifier of `values` classes and how; None: not."""
 
     decoder: Decoder
-    decoding: Training | None
+    decoding: Hyperparameters | None
     values: int
-    fine_tuning: Training | None
+    fine_tuning: Hyperparameters | None
 
 
 def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Settings laid over settings: sections are merged, lists and values are replaced."""
+"""Settings changed by other settings: sections are merged, lists and values are replaced."""
 
 from __future__ import annotations
 
@@ -6,14 +6,38 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def deep_merge(settings: Any, changes: Mapping[str, Any], place: tuple[str, ...] = ()) -> list[str]:
-    """Change `settings` in place; the dotted names of what is new or other than before."""
+def deep_merge(
+    settings: Any,
+    changes: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    place: tuple[str, ...] = (),
+) -> list[str]:
+    """Change `settings` in place; the dotted names of the changed settings.
+
+    A missing setting that is changed to its value in `defaults` stays missing.
+    """
     changed: list[str] = []
     for key, value in changes.items():
-        here = (*place, str(key))
-        if isinstance(value, Mapping) and isinstance(settings.get(key), Mapping):
-            changed += deep_merge(settings[key], value, here)
-        elif key not in settings or settings[key] != value:
-            settings[key] = value
+        here, known = (*place, str(key)), (defaults or {}).get(key, ...)
+        if isinstance(value, Mapping) and (value or isinstance(settings.get(key), Mapping)):
+            section = settings.get(key)
+            new = section if isinstance(section, Mapping) else {}
+            names = deep_merge(
+                new, value, defaults=known if isinstance(known, Mapping) else None, place=here
+            )
+            if names and new is not section:
+                _set(settings, key, new, first=bool(place))
+            changed += names
+        elif settings[key] != value if key in settings else known is ... or known != value:
+            _set(settings, key, value, first=bool(place))
             changed.append(".".join(here))
     return changed
+
+
+def _set(settings: Any, key: str, value: Any, *, first: bool) -> None:
+    """Set a value. A new one comes `first` in a commented section: comments follow the last one."""
+    if first and key not in settings and hasattr(settings, "insert"):
+        settings.insert(0, key, value)
+    else:
+        settings[key] = value

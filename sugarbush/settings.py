@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import inspect
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,10 +16,18 @@ class _NotInOutput:
 NOT_IN_OUTPUT = _NotInOutput()
 
 Share = Annotated[float, Field(gt=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """One section of params.yaml, frozen. Its errors never show the value that was given."""
+    """One section of params.yaml, frozen. Its errors never show the value that was given.
+
+    Every field has a default. The docstring under a field says what the setting means:
+    `sugarbush settings` prints it.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -25,6 +35,7 @@ class Section(BaseModel):
         hide_input_in_errors=True,
         allow_inf_nan=False,
         use_attribute_docstrings=True,
+        validate_default=True,  # a default of 512 is hashed like the 512.0 of a file
     )
 
     def output_settings(self) -> dict[str, Any]:
@@ -42,3 +53,33 @@ class Section(BaseModel):
             key = field.alias or name
             kept[key] = value.output_settings() if isinstance(value, Section) else whole[key]
         return kept
+
+
+class Meaning(NamedTuple):
+    """What one setting means, or what a section is about: one line."""
+
+    name: str  # dotted
+    text: str
+    is_section: bool
+
+
+def meanings(section: Section, place: tuple[str, ...] = ()) -> Iterator[Meaning]:
+    """Every section and setting, by dotted name; a section comes before its settings."""
+    for name, value in section:
+        field = type(section).model_fields.get(name)
+        here = (*place, field.alias or name if field else name)
+        if isinstance(value, Section):
+            text = inspect.cleandoc(type(value).__doc__ or "").partition("\n")[0]
+            yield Meaning(".".join(here), text, True)
+            yield from meanings(value, here)
+        else:
+            yield Meaning(".".join(here), _meaning(type(section), name), False)
+
+
+def _meaning(section: type[Section], name: str) -> str:
+    """A field's docstring. A field that a subclass overrides keeps its meaning."""
+    for owner in section.__mro__:
+        field = owner.model_fields.get(name) if issubclass(owner, Section) else None
+        if field is not None and field.description:
+            return " ".join(field.description.split())
+    return ""

@@ -1,7 +1,6 @@
-"""Stage evaluate."""
+"""Distance to held-out real texts, by round (internal)."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.evaluate import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main("evaluate", run)
+    run_stage("evaluate")

@@ -1,7 +1,6 @@
-"""Stage evolve."""
+"""Rounds of private votes and public variation."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.evolve import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main_of_method("evolve", run)
+    run_stage("evolve")

@@ -1,7 +1,6 @@
-"""Stage extract_metadata."""
+"""One row of attribute values for each text, by the schema."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.extract_metadata import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main("extract_metadata", run)
+    run_stage("extract_metadata")

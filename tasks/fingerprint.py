@@ -1,7 +1,6 @@
-"""Stage fingerprint."""
+"""Keyed digests of the files that the settings name, and the resolved settings."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.fingerprint import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main("fingerprint", run)
+    run_stage("fingerprint")

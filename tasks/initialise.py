@@ -1,7 +1,6 @@
-"""Stage initialise."""
+"""The first candidates of a method, from DP metadata and donated examples."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.initialise import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main_of_method("initialise", run)
+    run_stage("initialise")

@@ -1,7 +1,6 @@
-"""Stage make_example."""
+"""The embedded example: its corpus, schema and donated examples."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.make_example import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main("make_example", run)
+    run_stage("make_example")

@@ -1,7 +1,6 @@
-"""Stage prepare."""
+"""Check the data file and split it into a private and a held-out part."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.prepare import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main("prepare", run)
+    run_stage("prepare")

@@ -1,7 +1,6 @@
-"""Stage report."""
+"""The release card, and the public and internal pages."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.report import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main("report", run)
+    run_stage("report")

@@ -1,7 +1,6 @@
-"""Stage synthesize_metadata."""
+"""The DP metadata: a table by AIM, or DP counts of one label."""
 
-from sugarbush.pipeline import entry_point
-from sugarbush.pipeline.stages.synthesize_metadata import run
+from sugarbush.pipeline.stage import run_stage
 
 if __name__ == "__main__":
-    entry_point.main("synthesize_metadata", run)
+    run_stage("synthesize_metadata")

@@ -1,21 +1,20 @@
-"""Settings for tests: the committed ones with a few changed."""
+"""Settings for tests: the defaults with a few changed."""
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from sugarbush.pipeline.settings import ProjectSettings, parse_params
+from sugarbush.pipeline.settings import ProjectSettings, default_fields, parse_params
 
 ROOT = Path(__file__).parents[1]
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    """The committed settings; `section__key__key=value` changes one."""
-    fields = copy.deepcopy(yaml.safe_load((ROOT / "params.yaml").read_text()))
+    """Every setting, as in a complete params.yaml; `section__key__key=value` changes one."""
+    fields = default_fields()
+    fields["generator"]["openai"] |= {"model": "my-model"}
+    fields["generator"]["huggingface"] |= {"model": "gpt2"}
     for name, value in changes.items():
         *path, last = name.split("__")
         section = fields

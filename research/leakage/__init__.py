@@ -1,1 +1,1 @@
-"""What confidential training costs and gives away, beside its baselines. On public data alone."""
+"""The cost and the leaks of confidential training and of its baselines, on public data alone."""

@@ -1,11 +1,11 @@
-"""The texts of a set, the canaries among them, and a policy that overlooks some of those."""
+"""The texts of a set, its canaries, and a policy that misses some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from research.leakage.grid import Grid, Point, Sizes
+from research.leakage.grid import Grid, LeakagePoint, Sizes
 from sugarbush.audits.canaries import Canary, draw_canaries, inserted, missed
 from sugarbush.errors import InputError
 from sugarbush.randomness import hash_share, public_rng
@@ -16,7 +16,7 @@ from sugarbush.training.crt.redact import Policy
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts taken as public, members, and others that nothing is trained on."""
+    """Texts treated as public, members, and others that no model is trained on."""
 
     public: list[str]
     members: list[str]
@@ -24,14 +24,14 @@ class Corpus:
 
 
 def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
-    """The first of `texts` by their hash, each once; which of them are members is by `seed`.
+    """The distinct texts that come first by their hash; `seed` chooses the members.
 
     Raises InputError when there are too few.
     """
     ordered = sorted(set(texts), key=hash_share)
     wanted = sizes.public + sizes.members + sizes.others
     if len(ordered) < wanted:
-        raise InputError(f"{sizes.file} has {len(ordered)} texts; the grid asks for {wanted}")
+        raise InputError(f"{sizes.file} has {len(ordered)} texts; the grid needs {wanted}")
     rest = ordered[sizes.public : wanted]
     sides = [rest[place] for place in public_rng(seed, "sides").permutation(len(rest))]
     return Corpus(ordered[: sizes.public], sides[: sizes.members], sides[sizes.members :])
@@ -39,7 +39,7 @@ def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
 
 @dataclass(frozen=True)
 class Overlooking:
-    """The patterns, but for findings with one of `secrets` in them."""
+    """The patterns, without findings that contain one of `secrets`."""
 
     secrets: tuple[str, ...]
 
@@ -53,7 +53,7 @@ class Overlooking:
 
 @dataclass(frozen=True)
 class Planted:
-    """Members with canaries among them, and a policy that overlooks a share gamma of those."""
+    """Members with canaries, and a policy that misses a share gamma of the canaries."""
 
     texts: list[str]
     canaries: list[Canary]
@@ -61,8 +61,8 @@ class Planted:
     policy: Policy
 
 
-def plant(corpus: Corpus, grid: Grid, point: Point) -> Planted:
-    """The arm's own corpus, before anything is trained on it."""
+def plant(corpus: Corpus, grid: Grid, point: LeakagePoint) -> Planted:
+    """The corpus of a point."""
     canaries = draw_canaries(count=grid.canaries, seed=point.seed)
     overlooked = missed(canaries, gamma=point.gamma or 0.0, seed=point.seed)
     return Planted(

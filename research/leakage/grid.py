@@ -1,4 +1,4 @@
-"""A grid of arms, miss rates and seeds, and its points: a trained model and what it gives away."""
+"""A grid of training methods, miss rates and seeds, and its points: one trained model each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sugarbush.settings import Section
 from sugarbush.training.crt.patterns import described
 
 
-class Arm(StrEnum):
-    """What a model is trained by.
+class TrainingMethod(StrEnum):
+    """How a model is trained; grid files and stored points call it an arm.
 
-    `public`: the public texts alone. `crt` takes every text for private; `crt-conservative`
-    trains without noise on the sentences that a conservative policy calls public.
+    `public`: on the public texts alone. `crt` treats every text as private. `crt-conservative`
+    trains without noise on the sentences that a conservative policy declares public.
     """
 
     PUBLIC = "public"
@@ -33,38 +33,43 @@ class Arm(StrEnum):
     CRT_CONSERVATIVE = "crt-conservative"
 
 
-class Model(StrEnum):
-    """Which model. Selective DP-SGD needs the LSTM."""
+class ModelKind(StrEnum):
+    """The kind of model. Selective DP-SGD needs the LSTM."""
 
     GPT2 = "gpt2"
     LSTM = "lstm"
 
 
 HEADS = 2  # of the GPT-2
-VERSION = 1  # to be raised when the figures of a point come to mean something else
+VERSION = 1  # raise it when the values of a point change their meaning
 
-WITH_POLICY = {Arm.SDP, Arm.REDACT_ONLY, Arm.CRT, Arm.CRT_CONSERVATIVE}
-WITH_EPSILON = {Arm.DPSGD, Arm.CRT, Arm.CRT_CONSERVATIVE}
+WITH_POLICY = {
+    TrainingMethod.SDP,
+    TrainingMethod.REDACT_ONLY,
+    TrainingMethod.CRT,
+    TrainingMethod.CRT_CONSERVATIVE,
+}
+WITH_EPSILON = {TrainingMethod.DPSGD, TrainingMethod.CRT, TrainingMethod.CRT_CONSERVATIVE}
 
 
 def _different(values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """Twice the same would be counted as another seed. Raises ValueError."""
+    """Raises ValueError for a repeated value: it would count as another seed."""
     if len(set(values)) < len(values):
-        raise ValueError("one is named twice")
+        raise ValueError("a value occurs twice")
     return values
 
 
 def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
     if list(values) != sorted(values):
-        raise ValueError("they do not increase")
+        raise ValueError("the values must increase")
     return values
 
 
 class Sizes(Section):
-    """A set: its parquet file, and how many texts are public, members, and held out.
+    """A benchmark dataset: its parquet file, and its numbers of public, member and other texts.
 
-    `secrets`: the labels of the file's spans that are secrets, on which the conservative policy is
-    measured. `purpose` benchmark declares that everybody may read the file.
+    `secrets` are the labels of spans that are secrets; the conservative policy is measured on
+    them. `purpose` benchmark declares that everybody may read the file.
     """
 
     file: str
@@ -75,7 +80,7 @@ class Sizes(Section):
     secrets: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class Shape(Section):
+class ModelShape(Section):
     """The size of a model; `context` is the longest text in tokens. The LSTM has one layer."""
 
     vocabulary: Annotated[int, Field(ge=258)]
@@ -84,10 +89,10 @@ class Shape(Section):
     width: Annotated[int, Field(ge=2)]
 
 
-class Training(Section):
-    """Epochs and rates. Noisy arms have a batch and a rate of their own.
+class TrainingSettings(Section):
+    """Epochs, batch sizes and learning rates; noisy methods have their own.
 
-    The public passes of the confidential arms take the ordinary batch and rate.
+    The public passes of the confidential methods use the ordinary ones.
     """
 
     public_epochs: Annotated[float, Field(gt=0)]
@@ -102,23 +107,23 @@ class Training(Section):
 
 
 class ModelGrid(Section):
-    """A model, how it is trained, and the arms that train it."""
+    """A model, its training settings, and the methods that train it."""
 
-    arms: Annotated[tuple[Arm, ...], Field(min_length=1), AfterValidator(_different)]
-    shape: Shape
-    training: Training
+    arms: Annotated[tuple[TrainingMethod, ...], Field(min_length=1), AfterValidator(_different)]
+    shape: ModelShape
+    training: TrainingSettings
 
 
 class Grid(Section):
     """A grid file.
 
-    `epsilons`: the first one is that of the figures over gamma; the others are trained with at
-    `gammas[1]` for the figure over epsilon. `conservative` is the policy of `crt-conservative`.
+    The charts over gamma use the first of `epsilons`; the chart over epsilon uses all of them at
+    `gammas[1]`. `conservative` is the policy of `crt-conservative`.
     """
 
     kind: Literal[Kind.LEAKAGE]
     sets: Annotated[dict[Name, Sizes], Field(min_length=1)]
-    models: Annotated[dict[Model, ModelGrid], Field(min_length=1)]
+    models: Annotated[dict[ModelKind, ModelGrid], Field(min_length=1)]
     gammas: Annotated[
         tuple[Annotated[float, Field(ge=0, le=1)], ...],
         Field(min_length=2),
@@ -141,39 +146,39 @@ class Grid(Section):
         for name, sizes in self.sets.items():
             fewest = min(sizes.members, sizes.others)
             if fewest < 2 * self.group_size:
-                raise ValueError(f"sets.{name}: {fewest} texts do not make two groups")
+                raise ValueError(f"sets.{name}: two groups need more than {fewest} texts")
         return self
 
     @model_validator(mode="after")
     def _require_models_that_can_be_made(self) -> Self:
-        gpt2 = self.models.get(Model.GPT2)
-        if gpt2 is not None and Arm.SDP in gpt2.arms:
+        gpt2 = self.models.get(ModelKind.GPT2)
+        if gpt2 is not None and TrainingMethod.SDP in gpt2.arms:
             raise ValueError("models.gpt2.arms: selective DP-SGD needs the LSTM")
         if gpt2 is not None and gpt2.shape.width % HEADS:
-            raise ValueError(f"models.gpt2.shape.width: {HEADS} heads do not share it evenly")
+            raise ValueError(f"models.gpt2.shape.width: {HEADS} heads must divide it evenly")
         return self
 
 
-class Point(Section):
-    """`gamma` None: no policy; `epsilon` None: no noise by a target."""
+class LeakagePoint(Section):
+    """One training. `gamma` None: no policy; `epsilon` None: no target for the noise."""
 
     set_name: str
-    model: Model
-    arm: Arm
+    model: ModelKind
+    arm: TrainingMethod
     gamma: float | None
     epsilon: float | None
     seed: int
 
     @property
     def batch(self) -> str:
-        """What it is run with: the points of one set, model and seed share a corpus."""
+        """The name of its batch: the points of one set, model and seed share a corpus."""
         return f"{self.set_name}/{self.model}/{self.seed}"
 
     def key(self, grid: Grid, *, file: str) -> str:
-        """A digest of all that the point's figures follow from; `file` is that of the set's file.
+        """A digest of everything that the point's values depend on; `file` is the file's digest.
 
-        The code that trains and attacks is in it by its VERSION, redaction by its patterns, and a
-        conservative policy that is a model by its name.
+        It contains the VERSION of the code, the patterns of the redaction, and the name of a
+        conservative policy that is a model.
         """
         return digest_of(
             version=VERSION,
@@ -190,7 +195,7 @@ class Point(Section):
 
 
 def load_grid(path: Path) -> Grid:
-    """A grid file. Raises ParamsError naming file and key, also where a set is not public."""
+    """Read a grid file. Raises ParamsError with file and key, also when a set is not public."""
     try:
         grid = Grid.model_validate(load_fields(path))
     except ValidationError as error:
@@ -201,26 +206,30 @@ def load_grid(path: Path) -> Grid:
     for name, sizes in grid.sets.items():
         if sizes.purpose is not Purpose.BENCHMARK:
             raise ParamsError(
-                f"{path}: sets.{name} is not declared public. Secrets are planted and models are "
-                "trained without noise here; set its purpose: benchmark if everybody may read it"
+                f"{path}: sets.{name} is not declared public. A leakage grid trains models without "
+                "noise. Set its purpose: benchmark if everybody may read it"
             )
     return grid
 
 
-def points(grid: Grid) -> Iterator[Point]:
-    """All points, seed by seed for each set and model, so that a stopped run has whole seeds."""
+def points(grid: Grid) -> Iterator[LeakagePoint]:
+    """All points, seed by seed for each set and model: a stopped run has complete seeds."""
     for set_name in grid.sets:
         for model, own in grid.models.items():
             for seed in range(grid.seeds):
                 for arm in own.arms:
                     for gamma, epsilon in _conditions(arm, grid):
-                        yield Point(
-                            set_name=set_name, model=model, arm=arm, gamma=gamma, epsilon=epsilon,
+                        yield LeakagePoint(
+                            set_name=set_name,
+                            model=model,
+                            arm=arm,
+                            gamma=gamma,
+                            epsilon=epsilon,
                             seed=seed,
-                        )  # fmt: skip
+                        )
 
 
-def _conditions(arm: Arm, grid: Grid) -> Iterator[tuple[float | None, float | None]]:
+def _conditions(arm: TrainingMethod, grid: Grid) -> Iterator[tuple[float | None, float | None]]:
     first, *further = grid.epsilons
     for gamma in dict.fromkeys(grid.gammas) if arm in WITH_POLICY else (None,):
         yield gamma, first if arm in WITH_EPSILON else None

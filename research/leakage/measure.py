@@ -1,4 +1,4 @@
-"""What a trained model of the grid can do, and what it gives away."""
+"""The quality of a trained model of the grid, and what it leaks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from research.leakage.corpus import Corpus, Planted
+from research.leakage.first_model import FirstModel
 from research.leakage.grid import Grid
-from research.leakage.start import Start
 from sugarbush.audits.exposure import candidate_losses, ranked
 from sugarbush.audits.membership import Attack, attack, by_perplexity, by_reference, groups
 from sugarbush.training.crt.marked import marked_units
@@ -26,9 +26,9 @@ Candidates = tuple[list[int], NDArray[np.int64]]
 
 @dataclass(frozen=True, kw_only=True)
 class Losses:
-    """A model's mean loss of a token, text by text, and its perplexity of held-out texts.
+    """A model's mean loss per token of each text, and its perplexity on held-out texts.
 
-    `outside` counts only what no pattern takes for a secret.
+    `outside` is the perplexity without the tokens that a pattern finds.
     """
 
     members: NDArray[np.float64]
@@ -37,8 +37,8 @@ class Losses:
     outside: float
 
 
-def losses_of(model: Any, start: Start, corpus: Corpus) -> Losses:
-    """What all attacks but exposure are made of: of as many members as others."""
+def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
+    """The input of all attacks except exposure, on equal numbers of members and others."""
     (members, _), (others, whole) = (
         _mean_losses(model, start.examples(texts[: len(corpus.others)]))
         for texts in (corpus.members, corpus.others)
@@ -71,9 +71,9 @@ def attacks(
     grid: Grid,
     seed: int,
 ) -> dict[str, Any]:
-    """Exposure of the canaries, and membership of texts and of groups of them.
+    """Exposure of the canaries, and membership of texts and of groups of texts.
 
-    `before` are the losses of the first model, which saw neither side: the reference.
+    The reference, `before`, are the losses of the first model, trained on neither side.
     """
     exposed = ranked(candidate_losses(model, *candidates), planted.canaries)
     scores = [by_perplexity(own.members), by_perplexity(own.others)]
@@ -111,7 +111,7 @@ def _named(name: str, found: Attack) -> dict[str, float]:
 
 @torch.inference_mode()
 def _mean_losses(model: Any, units: Sequence[tuple[Example]]) -> tuple[NDArray[np.float64], float]:
-    """Each text's mean loss, and the perplexity of all."""
+    """The mean loss of each text, and the perplexity of all texts."""
     model.eval()
     sums, counts = [], []
     for first in range(0, len(units), BATCH):

@@ -1,1 +1,1 @@
-"""What an attacker who holds the model can tell. On benchmarks; a failed attack proves nothing."""
+"""Attacks by somebody who has the model, on benchmarks. A failed attack proves nothing."""

@@ -1,13 +1,14 @@
-"""Exposure: how far up a canary stands among all numbers that it could have been.
+"""Exposure: the rank of a canary among all possible candidates.
 
-    exposure = log2 |R| - log2 rank,    rank 1 for the likeliest of the |R| candidates
+    exposure = log2 |R| - log2 rank,    rank 1 for the most likely of the |R| candidates
 
-Exactly, over all of them: the candidates' tokens form a tree, whose inner nodes are visited once
-each, many at a time, on a cache of what stands before. With a digit a token 10^6 candidates take
-111,111 tokens of the model, not 6,000,000.
+The rank is exact. The candidates' tokens form a tree. Each inner node is visited once, in batches,
+with a cache of the prefix. With one digit per token, 10^6 candidates need 111,111 tokens instead of
+6,000,000.
 
-Without a leak a rank is uniform: the mean exposure is 1/ln 2 = 1.44 bits, the highest of ten 4.2 on
-average and below 7.6 in 95% of cases. Source: Carlini et al. 2019, "The Secret Sharer", section 4.
+Without a leak the rank is uniform: the mean exposure is 1/ln 2 = 1.44 bits. The highest of ten is
+4.2 on average, and below 7.6 in 95% of cases.
+Source: Carlini et al. 2019, "The Secret Sharer", section 4.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from torch import Tensor
 
 from sugarbush.audits.canaries import DIGITS, PREFIX, Canary
 
-_NONE = -1  # where a candidate has no further token
-_LOGITS = 2**23  # that are held at once
+_NO_TOKEN = -1  # after the last token of a candidate
+_LOGITS = 2**23  # in memory at once
 _TEXTS = 50_000  # tokenized at a time
-_TRIED = 997
+_CHECKED = 997
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ def exposure(model: Any, tokenizer: Any, canaries: Sequence[Canary]) -> Exposure
 
 
 def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
-    """The same from the losses of all candidates. A tie counts in favour of the attacker."""
+    """The exposure from the losses of all candidates. A tie counts in favour of the attacker."""
     ranks = [1 + int((losses < losses[canary.number]).sum()) for canary in canaries]
     return Exposure(bits=tuple(float(np.log2(len(losses)) - np.log2(rank)) for rank in ranks))
 
@@ -61,11 +62,11 @@ def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
 def candidate_tokens(
     tokenizer: Any, *, prefix: str = PREFIX, digits: int = DIGITS
 ) -> tuple[list[int], NDArray[np.int64]]:
-    """The tokens that all candidates begin with, and the others, (10^digits, longest).
+    """The tokens that all candidates share at their start, and the others, (10^digits, longest).
 
-    As in a corpus, where a tokenizer may join digits with one another and with what stands before.
+    As in a corpus, the tokenizer may join digits with each other and with the prefix.
     """
-    fast = tokenizer.backend_tokenizer  # half the time of the tokenizer around it
+    fast = tokenizer.backend_tokenizer  # twice as fast as its wrapper
     fast.no_truncation()
     fast.no_padding()
     numbers = [f"{number:0{digits}d}" for number in range(10**digits)]
@@ -73,7 +74,7 @@ def candidate_tokens(
     if ids is None:
         ids = _encoded(fast, [prefix + number for number in numbers])
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    table = np.full((len(ids), lengths.max()), _NONE, dtype=np.int64)
+    table = np.full((len(ids), lengths.max()), _NO_TOKEN, dtype=np.int64)
     present = np.arange(table.shape[1]) < lengths[:, None]
     table[present] = np.fromiter(chain.from_iterable(ids), np.int64, lengths.sum())
     common = int(np.argmax((table != table[0]).any(axis=0)))
@@ -81,11 +82,10 @@ def candidate_tokens(
 
 
 def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[list[int]] | None:
-    """The tokens of each candidate, where its number is one word to the tokenizer; else None.
+    """The tokens of each candidate, if the tokenizer treats its number as one word; else None.
 
-    Words are encoded one by one, so all but the last need it once: a quarter of the time. Whether
-    that is so of this tokenizer is tried on every 997th number, for which the whole candidate is
-    encoded.
+    Such a tokenizer encodes words one by one, so the prefix is encoded once: four times as fast.
+    Every 997th candidate is encoded as a whole to check this.
     """
     if fast.pre_tokenizer is None:
         return None
@@ -94,10 +94,10 @@ def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[
         return None
     before = word.removesuffix(numbers[0])
     own = _encoded(Tokenizer(fast.model), [before + number for number in numbers])
-    tried = slice(None, None, _TRIED)
-    whole = _encoded(fast, [prefix + number for number in numbers[tried]])
+    checked = slice(None, None, _CHECKED)
+    whole = _encoded(fast, [prefix + number for number in numbers[checked]])
     first = whole[0][: len(whole[0]) - len(own[0])]
-    if whole != [first + ids for ids in own[tried]]:
+    if whole != [first + ids for ids in own[checked]]:
         return None
     return [first + ids for ids in own]
 
@@ -116,7 +116,7 @@ def candidate_losses(
 ) -> NDArray[np.float64]:
     """The loss in nats of each row of `candidates` after `prefix`, (n,). -1 ends a row.
 
-    `model` is causal and keeps a cache, as those of transformers do.
+    `model` is a causal model of transformers, with a cache.
     """
     model.eval()
     device = next(model.parameters()).device
@@ -133,7 +133,7 @@ def candidate_losses(
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Some nodes of one depth: the model's cache of them, and what may follow, (nodes, V)."""
+    """Nodes of one depth: the model's cache, and the next-token log probabilities, (nodes, V)."""
 
     cache: Any
     log_probabilities: Tensor
@@ -149,14 +149,14 @@ class _Tree:
     def visit(
         self, nodes: _Nodes, places: NDArray[np.int64], node_of: NDArray[np.int64], *, depth: int
     ) -> None:
-        """Add the losses of the tokens from `depth` on to those at `places`, under `node_of`."""
+        """Add the losses of the tokens from `depth` on to the candidates at `places`."""
         tokens = self._rows[places, depth]
-        here = tokens != _NONE
+        here = tokens != _NO_TOKEN
         taken = nodes.log_probabilities[node_of[here], tokens[here]]
         self.losses[places[here]] -= taken.double().cpu().numpy()
         if depth + 1 == self._rows.shape[1]:
             return
-        deeper = np.flatnonzero(self._rows[places, depth + 1] != _NONE)
+        deeper = np.flatnonzero(self._rows[places, depth + 1] != _NO_TOKEN)
         keys = node_of[deeper] * (tokens.max() + 1) + tokens[deeper]
         _, first, child_of = np.unique(keys, return_index=True, return_inverse=True)
         for start in range(0, len(first), self._chunk):

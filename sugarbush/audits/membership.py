@@ -1,8 +1,8 @@
-"""Membership inference: was this text, or this group of texts, trained on?
+"""Membership inference: was the model trained on this text, or on this group of texts?
 
-A score is higher for what looks like a member: minus the log perplexity, or by how much it is lower
-than a reference model's, which saw neither side. Beside accuracy, which averages over all, stands
-the true positive rate at 1% false positives: an attack that is sure of a few is one.
+A score is higher for a likely member. It is minus the log perplexity, or the difference to the log
+perplexity of a reference model that was trained on neither side. Accuracy is an average over all
+texts. The true positive rate at 1% false positives also shows an attack that is sure of few texts.
 Source: Carlini et al. 2022, "Membership Inference Attacks From First Principles".
 """
 
@@ -33,7 +33,7 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well scores tell members from others. 0.5, 0.01 and 0.5 are those of a guess."""
+    """How well scores separate members from others. A guess has 0.5, 0.01 and 0.5."""
 
     auc: Interval
     true_positives_at_1_percent: Share
@@ -41,24 +41,24 @@ class Attack:
 
 
 def by_perplexity(losses: Scores) -> Scores:
-    """Scores from each text's mean loss of a token, in nats."""
+    """Scores from the mean loss per token of each text, in nats."""
     return -losses
 
 
 def by_reference(losses: Scores, reference_losses: Scores) -> Scores:
-    """Scores from the losses of the model and of one that saw neither side."""
+    """Scores from the losses of the model and of a reference model trained on neither side."""
     return reference_losses - losses
 
 
 def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
-    """The summed scores of `count` groups of `size` texts each, drawn by a public seed.
+    """The summed scores of `count` groups of `size` texts each, chosen by a public seed.
 
-    Every other group is of every other text: `attack` tries a threshold on groups that share no
-    text with those it was chosen on. Within a half they do, so intervals of one run are too narrow:
-    use `over_seeds`. Raises ValueError where there are fewer texts than two groups have.
+    Even groups use even texts and odd groups use odd texts, so `attack` tests a threshold on groups
+    that share no text with the groups that chose it. Groups of one half share texts, so intervals
+    of one run are too narrow: use `over_seeds`. Raises ValueError without texts for two groups.
     """
     if len(scores) < 2 * size:
-        raise ValueError(f"{len(scores)} texts do not make two groups of {size}")
+        raise ValueError(f"two groups of {size} need more than {len(scores)} texts")
     rng = public_rng(seed, "groups")
     halves = scores[::2], scores[1::2]
     return np.array(
@@ -69,9 +69,9 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
 def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Attack:
     """AUC, TPR at 1% FPR and accuracy of thresholds on scores.
 
-    The threshold for accuracy is chosen on one half of the texts and tried on the other, both
-    ways; chosen and tried on the same ones, a guess would come out above 0.5. Accuracy is of as
-    many members as others: texts that the larger side has beyond are left out of it.
+    The threshold for accuracy is chosen on one half of the texts and tested on the other, in both
+    directions. On the same texts, a guess would be above 0.5. Accuracy uses equal numbers of
+    members and others; it leaves out the rest of the larger side.
     """
     if not (len(members) >= 4 and len(others) >= 4):
         raise ValueError("an attack needs at least four members and four others")
@@ -92,10 +92,7 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
 
 
 def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """The mean of one figure over runs with other seeds, with Student's interval.
-
-    Infinitely wide for a single run.
-    """
+    """The mean over runs with different seeds, with Student's interval; infinite for one run."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(value=mean, lower=-math.inf, upper=math.inf)
@@ -105,10 +102,13 @@ def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval
 
 
 def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
-    """The probability that a member scores higher, ties half; DeLong et al. 1988's interval."""
+    """The probability that a member has the higher score, a tie counts half.
+
+    Source of the interval: DeLong et al. 1988.
+    """
     m, n = len(members), len(others)
     ranks = rankdata(np.concatenate([members, others]))
-    # How much of the other side each text beats.
+    # The share of the other side that has a lower score than each text.
     of_members = (ranks[:m] - rankdata(members)) / n
     of_others = 1 - (ranks[m:] - rankdata(others)) / m
     value = float(of_members.mean())
@@ -118,7 +118,7 @@ def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
 
 
 def _tried(members: Scores, others: Scores, new_members: Scores, new_others: Scores) -> list[bool]:
-    """Whether each new text is told rightly by the threshold that is best on the first ones."""
+    """Whether the best threshold of the first texts classifies each new text correctly."""
     values = np.unique(np.concatenate([members, others]))
     thresholds = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
     found = 1 - np.searchsorted(np.sort(members), thresholds) / len(members)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import groupby
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from sugarbush.cli.checks import example_is_made
 from sugarbush.cli.staleness import would_draw
-from sugarbush.pipeline.budget import open_ledger, plan_for
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.project import Project
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
@@ -20,10 +18,10 @@ from sugarbush.privacy.ledger import Ledger
 _MANY = 128
 
 
-def show_budget(base: Path, params: ProjectSettings, console: Console) -> None:
+def show_budget(project: Project, console: Console) -> None:
     """Print the ledger of `privacy.dataset`, its total, and the plan of the next run."""
-    ledger, plan = open_ledger(params, base), plan_for(params)
-    console.print(f"Ledger of '{ledger.dataset}' ({params.privacy.purpose}): {ledger.path}")
+    ledger, plan, settings = project.ledger(), project.plan, project.settings
+    console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
     entries = ledger.entries()
     if entries:
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -36,11 +34,11 @@ def show_budget(base: Path, params: ProjectSettings, console: Console) -> None:
         console.print(table)
     delta = f"at delta {ledger.delta:g}, per {ledger.unit}"
     console.print(f"Spent so far: epsilon {ledger.total():.4g} of {ledger.cap:g} {delta}")
-    console.print(f"A run of {', '.join(params.methods)} plans epsilon {plan.epsilon:.4g}:")
+    console.print(f"A run of {', '.join(settings.methods)} plans epsilon {plan.epsilon:.4g}:")
     for part in plan.allocations:
         console.print(f"  {part.name:<16} {described(part.event)}")
     events = tuple(part.event for part in plan.allocations)
-    if example_is_made(base, params) and not would_draw(base, params):
+    if example_is_made(project) and not would_draw(project):
         console.print("All of it is finished: a run draws nothing and spends nothing.")
         return
     after = ledger.total(*events)

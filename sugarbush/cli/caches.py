@@ -7,10 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
-from sugarbush.paths import Roots
-from sugarbush.pipeline.labeller import answers_folder
-from sugarbush.pipeline.settings import load_params
-from sugarbush.pipeline.state import state_of
+from sugarbush.pipeline.project import Project
 
 ANSWERS, LABELS = "generator", "labels"
 
@@ -41,6 +38,6 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 
 def _folders(base: Path) -> dict[str, Path]:
-    """The generator's answers are released text and outlive the checkout; labels are private."""
-    params = load_params(base / "params.yaml")
-    return {ANSWERS: state_of(params, base), LABELS: answers_folder(Roots(base))}
+    """The generator's answers are released text and outlive the project; labels are private."""
+    project = Project(base)
+    return {ANSWERS: project.state, LABELS: project.label_answers}

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from rich.console import Console
 
 from sugarbush.cli.staleness import would_draw
-from sugarbush.data.schema import Schema, load_schema
-from sugarbush.errors import InputError, ParamsError
-from sugarbush.evolution.settings import PromptContent
-from sugarbush.paths import Roots, find_input
-from sugarbush.pipeline.budget import open_ledger, plan_for
-from sugarbush.pipeline.labeller import open_labeller
-from sugarbush.pipeline.preflight import check_generator, check_model
+from sugarbush.data.schema import Schema
+from sugarbush.data.split import unmatched_attributes
+from sugarbush.errors import InputError
+from sugarbush.pipeline.corpus import read_corpus
+from sugarbush.pipeline.preflight import check_generator
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.stages.prepare import prepared, unmatched_attributes
-from sugarbush.pipeline.stages.synthesize_metadata import label_attribute
 from sugarbush.privacy.settings import Purpose
 
-TOY_NOTICE = (
+DOMAIN_NOTICE = (
     "           but the simulator writes customer-service texts whatever your own are.\n"
     "           For a result that is like them set generator.provider to openai, huggingface or\n"
     "           pool (README: Who writes the texts)"
 )
 
-SLIP_NOTICE = (
-    "           but attribute '{}' is never told: no row's column holds a value that the schema\n"
-    "           lists, so that every record falls into the bucket. Compare how they are written."
+UNMATCHED_NOTICE = (
+    "           but no row has one of the listed values of '{}': every record gets the value\n"
+    "           `other`. Compare how the values are written."
 )
 
 
-def generator_is_a_toy(params: ProjectSettings) -> bool:
-    """Whether one's own data would be imitated by the example's generator."""
-    own = params.privacy.purpose is not Purpose.EXAMPLE
-    asked = bool(params.evolving) and params.generator.chosen.one_domain
-    return own and asked
+def generator_has_another_domain(settings: ProjectSettings) -> bool:
+    """Whether the generator writes texts of one domain, whatever the user's own data are."""
+    own = settings.privacy.purpose is not Purpose.EXAMPLE
+    asked = any(method.asks_generator for method in settings.chosen)
+    return own and asked and settings.generator.chosen.one_domain
 
 
 def goes_in_the_clear(base_url: str) -> bool:
@@ -51,41 +47,36 @@ def goes_in_the_clear(base_url: str) -> bool:
         return True
 
 
-def check(base: Path, params: ProjectSettings, console: Console) -> None:
-    """Print one line a thing that is in order. Raises the first error of each that is not."""
+def check(project: Project, console: Console) -> None:
+    """Print one line for each thing that is in order. Raises the first error of one that is not."""
+    settings = project.settings
     console.print("settings   ok")
-    schema = schema_of(base, params)
+    schema = schema_of(project)
     console.print(f"schema     ok: {len(schema.attributes)} attributes")
-    label_attribute(params, schema)
-    _prompts(params)
-    if not example_is_made(base, params):
+    project.label()
+    if not example_is_made(project):
         console.print("data       the embedded example; its first stage makes it")
     else:
-        parts = prepared(base, params, schema)
+        parts = read_corpus(project)
         console.print("data       ok")
         for name in unmatched_attributes(parts, schema):
-            console.print(SLIP_NOTICE.format(name), soft_wrap=True)
-    if (labeller := open_labeller(params, Roots(base), schema)) is not None:
+            console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
+    if (labeller := project.labeller()) is not None:
         labeller.check()
-        asked = params.extract_metadata.label_endpoint.base_url
+        asked = settings.extract_metadata.label_endpoint.base_url
         how = ", UNENCRYPTED over the network" if goes_in_the_clear(asked) else ""
         console.print(f"labels     ok: {asked} answers, and will be sent every private text{how}")
-    if params.evolving:
-        check_generator(params, base, schema)
-        console.print(f"generator  ok: {params.generator.provider}")
-    if params.trains:
-        check_model(params, schema)
-        console.print(f"model      ok: {params.finetune.chosen.model}")
-    if params.redacts:
-        from sugarbush.training.crt.start import check_start
-
-        check_start(params.crt)
-        console.print(f"model      ok: {params.crt.model} (crt)")
-    if generator_is_a_toy(params):
-        console.print(TOY_NOTICE, soft_wrap=True)
-    plan = plan_for(params)
-    ledger = open_ledger(params, base)
-    if example_is_made(base, params) and not would_draw(base, params):
+    if any(method.asks_generator for method in settings.chosen):
+        check_generator(project)
+        console.print(f"generator  ok: {settings.generator.provider}")
+    for method in settings.chosen:
+        method.preflight(schema)
+        if not method.asks_generator:
+            console.print(f"method     ok: {method.name}")
+    if generator_has_another_domain(settings):
+        console.print(DOMAIN_NOTICE, soft_wrap=True)
+    plan, ledger = project.plan, project.ledger()
+    if example_is_made(project) and not would_draw(project):
         console.print("budget     ok: what spends is up to date, a run draws nothing")
         return
     ledger.check([part.event for part in plan.allocations])
@@ -95,24 +86,16 @@ def check(base: Path, params: ProjectSettings, console: Console) -> None:
     )
 
 
-def example_is_made(base: Path, params: ProjectSettings) -> bool:
-    """False on a fresh checkout that is set to the example: its first stage makes the corpus."""
-    return params.privacy.purpose is not Purpose.EXAMPLE or (base / params.prepare.file).exists()
+def example_is_made(project: Project) -> bool:
+    """False in a new project that is set to the example: its first stage makes the corpus."""
+    settings = project.settings
+    example = settings.privacy.purpose is Purpose.EXAMPLE
+    return not example or (project.base / settings.prepare.file).exists()
 
 
-def schema_of(base: Path, params: ProjectSettings) -> Schema:
+def schema_of(project: Project) -> Schema:
     """The schema. Raises InputError where it is the example's, which is not made yet."""
-    path = find_input(base, params.prepare.schema_)
-    if not example_is_made(base, params):
-        raise InputError(f"{path}: the example is not made yet; run: dvc repro make_example")
-    return load_schema(path)
-
-
-def _prompts(params: ProjectSettings) -> None:
-    for method in params.evolving:
-        prompt = params.evolve.of(method).prompt
-        if prompt in {PromptContent.EXAMPLES, PromptContent.BOTH} and not params.prepare.donated:
-            raise ParamsError(
-                f"params.yaml: evolve.{method}.prompt={prompt} shows donated examples; set "
-                "prepare.donated, or choose prompt: metadata"
-            )
+    if not example_is_made(project):
+        path = project.find(project.settings.prepare.schema_)
+        raise InputError(f"{path}: the example is not made yet; run: sugarbush run")
+    return project.schema

@@ -9,8 +9,8 @@ from rich.console import Console
 from sugarbush.attributes.draft import draft_schema, schema_yaml
 from sugarbush.data.reading import is_missing, read_rows
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.paths import Roots, atomic_file, find_input
-from sugarbush.pipeline.encoders import open_encoder
+from sugarbush.paths import atomic_file, find_input
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 
 SETTING = "prepare.donated"
@@ -27,10 +27,8 @@ def draft(
     if output.exists():
         raise ParamsError(f"{output}: is there already; name another file with --output")
     texts, columns = donated_examples(base, params)
-    with open_encoder(params, Roots(base), private=False) as encoder:
-        schema = draft_schema(
-            texts, subject=subject, columns=columns, embed=encoder.encode, seed=seed
-        )
+    embed = Project(base, settings=params).encoder(private=False).encode
+    schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
     with atomic_file(output) as temporary:
         temporary.write_text(schema_yaml(schema), encoding="utf-8")
     for attribute in schema.attributes:

@@ -6,70 +6,55 @@ texts: like every exact tally, for the operator's terminal only.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from rich.console import Console
 from rich.table import Table
 
 from sugarbush.cli.checks import schema_of
 from sugarbush.generators.openai.cost import journal_path, read_journal, spending_by_batch
 from sugarbush.generators.openai.settings import EndpointSettings
-from sugarbush.paths import Roots
-from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels, planned_calls
-from sugarbush.pipeline.settings import Method, ProjectSettings
-from sugarbush.pipeline.stages.prepare import prepared, read_donated
-from sugarbush.pipeline.state import state_of
+from sugarbush.pipeline.corpus import read_corpus, read_donated
+from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import read_record_count
 
 
-def show_estimate(base: Path, params: ProjectSettings, console: Console) -> None:
+def show_estimate(project: Project, console: Console) -> None:
     """Print calls and tokens by stage, their cost where the model has a price, and the time that
     the endpoint's rate limits make it take."""
-    schema = schema_of(base, params)
-    donated = tuple(read_donated(base, params, schema)["text"])
-    count = _dp_record_count(base)
-    planned = [
-        batch
-        for method in params.evolving
-        for batch in planned_calls(
-            params, method, schema=schema, donated=donated,
-            candidates=_candidates(params, method, count),
-        )
-    ]  # fmt: skip
+    schema, settings = schema_of(project), project.settings
+    donated = tuple(read_donated(project)["text"])
+    count = read_record_count(project.roots)
     if schema.asked_of_llm:
-        labels, records = params.extract_metadata.label_endpoint, prepared(base, params, schema)
+        labels, records = settings.extract_metadata.label_endpoint, read_corpus(project)
         texts = (record.text for record in (*records.train, *records.heldout))
         found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
         _print(found, labels, console)
-    if params.trains:
-        console.print("dpft asks no generator: it trains a model here and draws texts from it.")
-    if not params.evolving:
+    for method in settings.chosen:
+        if not method.asks_generator:
+            console.print(f"{method.name} asks no generator: it trains a model here.")
+    if not any(method.asks_generator for method in settings.chosen):
         return
-    endpoint = params.generator.chosen.endpoint
+    planned = [
+        batch
+        for method in settings.chosen
+        for batch in method.planned_calls(
+            schema=schema,
+            donated=donated,
+            length=settings.initialise.length,
+            record_count=count,
+        )
+    ]
+    endpoint = settings.generator.chosen.endpoint
     _print(estimate(planned, endpoint), endpoint, console)
     if endpoint is None:
-        console.print(f"Provider '{params.generator.provider}' runs here: no cost but time.")
+        console.print(f"Provider '{settings.generator.provider}' runs here: no cost but time.")
     else:
-        _print_paid(base, params, console)
-    if count is None and any(params.evolve.of(m).candidates is None for m in params.evolving):
+        _print_paid(project, console)
+    if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
         console.print(
             "The DP record count is not drawn yet, so max_candidates was counted: the most it can "
             "be. Set evolve.<method>.candidates to fix the number of calls beforehand."
         )
-
-
-def _dp_record_count(base: Path) -> float | None:
-    """The count that the metadata stage released, where it has run."""
-    path = Roots(base).released / "metadata" / "table.json"
-    return float(json.loads(path.read_text())["record_count"]) if path.exists() else None
-
-
-def _candidates(params: ProjectSettings, method: Method, count: float | None) -> int | None:
-    evolution = params.evolve.of(method)
-    if evolution.candidates is not None or count is None:
-        return evolution.candidates
-    wanted = int(evolution.candidates_per_record * max(count, 0.0))
-    return max(min(wanted, evolution.max_candidates), evolution.variations)
 
 
 def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
@@ -113,9 +98,9 @@ def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
     return caps
 
 
-def _print_paid(base: Path, params: ProjectSettings, console: Console) -> None:
+def _print_paid(project: Project, console: Console) -> None:
     """What all runs on this dataset have paid; kept answers are not asked for again."""
-    paid = read_journal(journal_path(state_of(params, base), params.privacy.dataset))
+    paid = read_journal(journal_path(project.state, project.settings.privacy.dataset))
     for spent in spending_by_batch(paid):
         tokens = spent.prompt_tokens + spent.completion_tokens
         cost = "no price" if spent.unpriced == spent.calls else f"cost {spent.cost:.4g}"

@@ -81,10 +81,24 @@ def check(settings: Settings = None, assignments: Assignments = None) -> None:
     """
     from sugarbush.cli import checks
     from sugarbush.cli.settings import changed_settings
+    from sugarbush.pipeline.project import Project
 
     with told():
         tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        checks.check(BASE, tried.params, Console())
+        checks.check(Project(BASE, settings=tried.params), Console())
+
+
+@app.command("settings")
+def show_settings(
+    section: Annotated[
+        str | None, typer.Argument(help="A section or a setting, such as evolve.maple.")
+    ] = None,
+) -> None:
+    """Show every setting: its default, its value here where it differs, and its meaning."""
+    from sugarbush.cli import settings_table
+
+    with told():
+        settings_table.show_settings(BASE, section, Console())
 
 
 @app.command()
@@ -92,10 +106,11 @@ def budget(settings: Settings = None, assignments: Assignments = None) -> None:
     """Show what the ledger holds for this dataset, and what a run would spend."""
     from sugarbush.cli import budgets
     from sugarbush.cli.settings import changed_settings
+    from sugarbush.pipeline.project import Project
 
     with told():
         tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        budgets.show_budget(BASE, tried.params, Console())
+        budgets.show_budget(Project(BASE, settings=tried.params), Console())
 
 
 @app.command()
@@ -103,10 +118,11 @@ def estimate(settings: Settings = None, assignments: Assignments = None) -> None
     """Estimate the calls, tokens, cost and time that a run asks of its generator."""
     from sugarbush.cli import estimates
     from sugarbush.cli.settings import changed_settings
+    from sugarbush.pipeline.project import Project
 
     with told():
         tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        estimates.show_estimate(BASE, tried.params, Console())
+        estimates.show_estimate(Project(BASE, settings=tried.params), Console())
 
 
 @app.command()

@@ -16,9 +16,9 @@ from rich.table import Table
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings, load_params
-from sugarbush.pipeline.texts import final_folder
 from sugarbush.privacy.settings import Purpose
 
 _DVC_SAYS = (
@@ -44,7 +44,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
             "params.yaml is set to your own data, and the demo runs the embedded example only. "
             "For your own data: sugarbush run. For the demo: git checkout params.yaml"
         )
-    plan_for(params)
+    _ = Project(base).plan
     last_error = Roots(base).internal / stage.LAST
     last_error.unlink(missing_ok=True)
     if _reproduce(base, force=force) != 0:
@@ -102,7 +102,7 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     for method in params.released:
         synthetic = final_folder(roots, method) / "synthetic.jsonl"
         count = sum(1 for _ in synthetic.open(encoding="utf-8"))
-        table.add_row(f"synthetic ({method})", f"{synthetic}  ({count} texts)")
+        table.add_row(f"synthetic ({method.name})", f"{synthetic}  ({count} texts)")
     table.add_row("release card", str(roots.published / "release_card.md"))
     table.add_row("report", str(roots.published / "index.html"))
     table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not hand out)")

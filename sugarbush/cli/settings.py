@@ -10,16 +10,26 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.paths import atomic_file
-from sugarbush.pipeline.settings import FILE, ProjectSettings, parse_params
+from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, parse_params
+
+
+class _Representer(RoundTripRepresenter):
+    """Writes `null` as it is read, and not as nothing."""
+
+
+_Representer.add_representer(
+    type(None), lambda own, _: own.represent_scalar("tag:yaml.org,2002:null", "null")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """Settings with their changes: `names` of what is new, `text` for params.yaml."""
+    """Changed settings: the `names` of the changed ones, and the `text` of params.yaml."""
 
     params: ProjectSettings
     names: tuple[str, ...]
@@ -29,22 +39,24 @@ class Changed:
 def changed_settings(
     base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
 ) -> Changed:
-    """The settings of params.yaml under an overlay file and `key=value` assignments.
+    """The settings of params.yaml, changed by an overlay file and by `key=value` assignments.
 
-    Writes nothing. Raises ParamsError when the result is not valid.
+    A setting that is not in the file is added, unless it is changed to its default. Writes nothing.
+    Raises ParamsError when the result is not valid.
     """
     path = base / FILE
     if not path.is_file():
-        raise ParamsError(f"{path}: not found; run in the folder that holds it")
+        raise ParamsError(f"{path}: not found; run in the project's folder")
     yaml = YAML()
+    yaml.Representer = _Representer
     yaml.preserve_quotes = True
     yaml.width = 120
-    settings = _loaded(yaml, path)
+    settings, defaults = _loaded(yaml, path), default_fields()
     names: list[str] = []
     if overlay is not None:
         if not overlay.is_file():
             raise ParamsError(f"{overlay}: not found (--settings)")
-        names += deep_merge(settings, _loaded(yaml, overlay))
+        names += deep_merge(settings, _loaded(yaml, overlay), defaults=defaults)
     for assignment in assignments:
         name, mark, value = assignment.partition("=")
         if not mark:
@@ -52,7 +64,7 @@ def changed_settings(
         parsed = _parsed(yaml, value)
         for part in reversed(name.strip().split(".")):
             parsed = {part: parsed}
-        names += deep_merge(settings, parsed)
+        names += deep_merge(settings, parsed, defaults=defaults)
     text = StringIO()
     yaml.dump(settings, text)
     params = parse_params(YAML(typ="safe").load(text.getvalue()), source=FILE)

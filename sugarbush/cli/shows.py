@@ -15,8 +15,8 @@ from sugarbush.data.schema import load_schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.paths import Roots, find_input, require
-from sugarbush.pipeline.settings import Method, ProjectSettings, load_params
-from sugarbush.pipeline.texts import final_folder
+from sugarbush.pipeline.released import final_folder, method_folder
+from sugarbush.pipeline.settings import ProjectSettings, load_params
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
 _WIDTH = 100
@@ -27,7 +27,7 @@ def show(
 ) -> None:
     """Print one stage's artifacts. Raises ParamsError on an unknown stage."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
-    chosen = method or params.methods[0].value
+    chosen = method or params.methods[0]
     match stage:
         case "metadata":
             _metadata(base, params, rows, console)
@@ -37,10 +37,11 @@ def show(
         case "evolve":
             _rounds(roots.released / "evolve" / chosen, chosen, console)
         case "synthetic":
-            path = final_folder(roots, Method(chosen)) / "synthetic.jsonl"
+            path = final_folder(roots, params.method(chosen)) / "synthetic.jsonl"
             _texts(pd.read_json(path, lines=True), rows, console)
         case "model":
-            path = require(roots.released / "finetuned" / "model_card.json", left_by="finetune")
+            folder = method_folder(roots, params.method(chosen), "finetune")
+            path = require(folder / "model_card.json", left_by=f"finetune@{chosen}")
             console.print_json(path.read_text())
             if internal:
                 path = require(roots.internal / "finetune.json", left_by="finetune")

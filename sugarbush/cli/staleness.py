@@ -7,23 +7,28 @@ from pathlib import Path
 import networkx as nx
 
 from sugarbush.errors import FailureError
-from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages import fingerprint
 
-_SPENDING = ("synthesize_metadata", "evolve@", "finetune")
 
-
-def would_draw(base: Path, params: ProjectSettings) -> bool:
+def would_draw(project: Project) -> bool:
     """Whether a run would start a stage that spends. It may still find its draws finished.
 
-    Stamps the user's files first, as every run does, so that a changed corpus is noticed. Settings
+    Writes the keyed digests first, as every run does, so that a changed corpus is noticed. Settings
     that are tried and not in params.yaml count as new.
     """
-    if params != load_params(base / FILE):
+    if project.settings != load_params(project.base / FILE):
         return True
-    fingerprint.run(base, params)
-    spending = _SPENDING if params.trains else _SPENDING[:-1]
-    return any(name.startswith(spending) for name in stale_stages(base))
+    fingerprint.run(project)
+    spending = {
+        f"{stage.name}@{method.name}" if stage.by_method else stage.name
+        for stage in STAGES
+        for method in project.settings.chosen
+        if stage.spends and (not stage.by_method or stage.name in method.stages)
+    }
+    return bool(spending & stale_stages(project.base))
 
 
 def stale_stages(base: Path) -> set[str]:

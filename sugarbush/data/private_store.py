@@ -1,7 +1,10 @@
-"""Files under data/private: read straight into `Private`, written from it, stamped for DVC.
+"""The one place that opens files under data/private.
 
-On the audit list. What a private stage tells DVC is a stamp: a digest keyed by the installation's
-secret, which changes when the content does and tells nobody anything else.
+On the audit list. Everything read here comes back as `Private`, except `real_texts`, which metrics,
+attacks and the method without noise open on purpose: what they compute stays internal. A test
+checks that no other module names the private root.
+
+DVC sees keyed digests of private files (`write_keyed_digest`): they change when the content does.
 """
 
 from __future__ import annotations
@@ -9,21 +12,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.paths import atomic_file, require
+from sugarbush.paths import atomic_directory, atomic_file, make_private, require
 from sugarbush.privacy.data_types import Private
 from sugarbush.randomness import public_rng
 
 RAW, LABEL = "raw_", "label_"
-USER = "user"  # the column of whose a record is, where the unit is a person
+USER = "user"  # the column with the keyed hash of a record's owner, where the unit is a user
+TRAIN, HELDOUT = "train", "heldout"
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,163 @@ class Records:
         return len(self.texts)
 
 
-def load_records(path: Path) -> Private[Records]:
-    """What `prepare` left. Raises MissingInputError when it has not run here."""
-    return Private(records_of(pd.read_parquet(require(path, left_by="prepare"))))  # type: ignore[arg-type]
+@dataclass(frozen=True, kw_only=True)
+class RealTexts:
+    """Real texts (n,) with their codes (n, d), opened: internal."""
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
 
 
-def load_users(path: Path) -> Private[str]:
-    """Whose each record is, as a keyed hash. Raises MissingInputError as `load_records` does."""
-    return Private(tuple(pd.read_parquet(require(path, left_by="prepare"), columns=[USER])[USER]))
+class PrivateCorpus(Protocol):
+    """The train part of a corpus, as methods see it: on disk, or in memory."""
+
+    def records(self) -> Private[Records]:
+        """Texts and raw columns."""
+        ...
+
+    def codes(self, names: Sequence[str]) -> Private[tuple[int, ...]]:
+        """One row of codes a record, columns in the order of `names`."""
+        ...
+
+    def users(self) -> Private[str]:
+        """The keyed hash of each record's owner."""
+        ...
+
+    def real_texts(
+        self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
+    ) -> RealTexts:
+        """At most `limit` records of a part, opened."""
+        ...
+
+    def dataset_fingerprint(self) -> tuple[str, ...]:
+        """The corpus's keyed fingerprint, by which the ledger recognises it."""
+        ...
+
+
+class CorpusInMemory:
+    """A corpus whose parts are frames: `prepared` with text, raw columns and perhaps users; `coded`
+    with one column of codes an attribute."""
+
+    def __init__(
+        self,
+        prepared: Mapping[str, pd.DataFrame],
+        coded: Mapping[str, pd.DataFrame],
+        *,
+        fingerprint: tuple[str, ...],
+    ) -> None:
+        self._prepared: Private[dict[str, pd.DataFrame]] = Private([dict(prepared)])
+        self._coded: Private[dict[str, pd.DataFrame]] = Private([dict(coded)])
+        self._fingerprint = fingerprint
+
+    def _frames(self, frames: Private[Any]) -> dict[str, pd.DataFrame]:
+        opened: dict[str, pd.DataFrame] = frames._per_unit[0]
+        return opened
+
+    def records(self, part: str = TRAIN) -> Private[Records]:
+        return _private_records(self._frames(self._prepared)[part])
+
+    def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
+        return Private(self._frames(self._coded)[part][list(names)].to_numpy(dtype=np.int64))
+
+    def users(self) -> Private[str]:
+        return Private(tuple(self._frames(self._prepared)[TRAIN][USER]))
+
+    def real_texts(
+        self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
+    ) -> RealTexts:
+        return _opened(
+            self._frames(self._prepared)[part],
+            self._frames(self._coded)[part],
+            part=part,
+            names=names,
+            limit=limit,
+            seed=seed,
+        )
+
+    def dataset_fingerprint(self) -> tuple[str, ...]:
+        return self._fingerprint
+
+
+class PrivateStore:
+    """The files under data/private of a project.
+
+    Reading raises MissingInputError that names the stage which writes the file.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def folder(self, name: str) -> Path:
+        """A private folder, made where it is missing: embeddings, labels, checkpoints."""
+        return make_private(self._root / name)
+
+    def method_folder(self, method: str) -> Path:
+        """Where a method without a DP guarantee keeps its results."""
+        return self._root / "arms" / method
+
+    def prepared_file(self, part: str) -> Path:
+        """The records of a part."""
+        return self._root / "prepared" / f"{part}.parquet"
+
+    def codes_file(self, part: str) -> Path:
+        """The codes of a part."""
+        return self._root / "metadata" / f"{part}.parquet"
+
+    def save_prepared(
+        self,
+        parts: Mapping[str, pd.DataFrame],
+        *,
+        fingerprint: tuple[str, ...],
+        tally: Mapping[str, int],
+    ) -> None:
+        """Write both parts, the fingerprint and the exact tally, all or nothing."""
+        make_private(self._root)
+        with atomic_directory(self._root / "prepared", private=True) as folder:
+            for part, frame in parts.items():
+                frame.to_parquet(folder / f"{part}.parquet", index=False)
+            (folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
+            (folder / "tally.json").write_text(json.dumps(dict(tally)))
+
+    def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
+        """Write the codes of a part."""
+        self.folder("metadata")
+        table: NDArray[np.int64] = np.asarray(codes._per_unit, dtype=np.int64)
+        with atomic_file(self.codes_file(part)) as temporary:
+            codes_frame(table, names).to_parquet(temporary, index=False)
+
+    def records(self, part: str = TRAIN) -> Private[Records]:
+        return _private_records(self._read_prepared(part))
+
+    def users(self) -> Private[str]:
+        return Private(tuple(self._read_prepared(TRAIN, columns=[USER])[USER]))
+
+    def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
+        return Private(self._read_codes(part)[list(names)].to_numpy(dtype=np.int64))
+
+    def dataset_fingerprint(self) -> tuple[str, ...]:
+        path = require(self._root / "prepared" / "sketch.json", left_by="prepare")
+        return tuple(json.loads(path.read_text())["sketch"])
+
+    def real_texts(
+        self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
+    ) -> RealTexts:
+        """At most `limit` records of a part, opened. What is computed on them stays internal."""
+        return _opened(
+            self._read_prepared(part),
+            self._read_codes(part),
+            part=part,
+            names=names,
+            limit=limit,
+            seed=seed,
+        )
+
+    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+        path = require(self.prepared_file(part), left_by="prepare")
+        return pd.read_parquet(path, columns=columns)
+
+    def _read_codes(self, part: str) -> pd.DataFrame:
+        return pd.read_parquet(require(self.codes_file(part), left_by="extract_metadata"))
 
 
 def records_of(frame: pd.DataFrame) -> Records:
@@ -57,76 +210,70 @@ def records_of(frame: pd.DataFrame) -> Records:
 
 
 def labels_of(frame: pd.DataFrame) -> dict[str, tuple[str | None, ...]]:
-    """The donated examples' own labels by attribute, as `prepare.read_donated` found them."""
+    """The donated examples' own labels by attribute (public)."""
     names = [c for c in frame.columns if c.startswith(LABEL)]
     return {c.removeprefix(LABEL): tuple(frame[c].tolist()) for c in names}
 
 
-def load_codes(path: Path, names: Sequence[str]) -> Private[tuple[int, ...]]:
-    """What `extract_metadata` left: one row of codes a record, columns in schema order."""
-    frame = pd.read_parquet(require(path, left_by="extract_metadata"))
-    return Private(frame[list(names)].to_numpy(dtype=np.int64))
+def codes_frame(codes: NDArray[np.int64], names: Sequence[str]) -> pd.DataFrame:
+    """Codes (n, d) as a frame with one column an attribute."""
+    return pd.DataFrame(codes.reshape(-1, len(names)), columns=list(names))
 
 
-def save_codes(codes: Private[tuple[int, ...]], names: Sequence[str], path: Path) -> None:
-    """Write codes under the private root."""
-    table: NDArray[np.int64] = np.asarray(codes._per_unit, dtype=np.int64)
-    with atomic_file(path) as temporary:
-        pd.DataFrame(table.reshape(-1, len(names)), columns=list(names)).to_parquet(
-            temporary, index=False
-        )
+def keyed_digest(
+    frames: Sequence[pd.DataFrame], *, key: bytes, columns: Sequence[str] | None = None
+) -> str:
+    """A digest of tables under the installation's key, of some `columns` only if named.
 
-
-def load_dataset_fingerprint(path: Path) -> tuple[str, ...]:
-    """The corpus's keyed sketch, by which the ledger knows it again."""
-    return tuple(json.loads(require(path, left_by="prepare").read_text())["sketch"])
+    It covers the content, not the bytes of a file: another version of the parquet writer must not
+    make a stage that spends stale.
+    """
+    digest = hmac.new(key, digestmod="sha256")
+    for frame in frames:
+        chosen = frame if columns is None else frame[list(columns)]
+        content = chosen.to_json(orient="split", double_precision=15)
+        digest.update(hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest())
+    return digest.hexdigest()
 
 
 def write_keyed_digest(
-    stamp: Path, files: Sequence[Path], *, key: bytes, columns: list[str] | None = None
+    stamp: Path, files: Sequence[Path], *, key: bytes, columns: Sequence[str] | None = None
 ) -> None:
-    """Write a keyed digest of the tables in `files`, in order; of some `columns` only, if named.
+    """Write the keyed digest of the tables in `files`, in order."""
+    wanted = None if columns is None else list(columns)
+    frames = [pd.read_parquet(file, columns=wanted) for file in files]
+    write_digest(stamp, keyed_digest(frames, key=key))
 
-    A stage that spends goes by what it reads and by nothing else: `train_texts` and `train_codes`.
-    Of their content, not of their bytes: another version of the parquet writer must not make a
-    spending stage stale.
-    """
-    digest = hmac.new(key, digestmod="sha256")
-    for file in files:
-        content = pd.read_parquet(file, columns=columns).to_json(
-            orient="split", double_precision=15
-        )
-        digest.update(hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest())
+
+def write_digest(stamp: Path, digest: str) -> None:
+    """Write a keyed digest for DVC to compare."""
     with atomic_file(stamp) as temporary:
-        temporary.write_text(json.dumps({"stamp": digest.hexdigest()}) + "\n")
+        temporary.write_text(json.dumps({"stamp": digest}) + "\n")
 
 
 def read_keyed_digest(stamp: Path, *, left_by: str) -> str:
-    """The keyed digest in a stamp."""
+    """A keyed digest that a stage wrote."""
     return str(json.loads(require(stamp, left_by=left_by).read_text())["stamp"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class RealTexts:
-    """Real texts (n,) with their codes (n, d), opened for metrics, attacks and the arm without
-    noise: internal."""
-
-    texts: tuple[str, ...]
-    codes: NDArray[np.int64]
+def _private_records(frame: pd.DataFrame) -> Private[Records]:
+    return Private(records_of(frame))
 
 
-def load_real_texts(
-    private: Path, part: str, names: Sequence[str], limit: int, seed: int
+def _opened(
+    prepared: pd.DataFrame,
+    coded: pd.DataFrame,
+    *,
+    part: str,
+    names: Sequence[str],
+    limit: int | None,
+    seed: int,
 ) -> RealTexts:
-    """At most `limit` records of a part, opened. What is computed on them stays internal."""
-    texts = pd.read_parquet(require(private / "prepared" / f"{part}.parquet", left_by="prepare"))
-    codes = pd.read_parquet(
-        require(private / "metadata" / f"{part}.parquet", left_by="extract_metadata")
-    )
-    places = np.arange(len(texts))
-    if len(places) > limit:
-        places = np.sort(public_rng(seed, part).choice(len(texts), size=limit, replace=False))
+    places = np.arange(len(prepared))
+    if limit is not None and len(places) > limit:
+        rng = public_rng(seed, part)
+        places = np.sort(rng.choice(len(prepared), size=limit, replace=False))
     return RealTexts(
-        texts=tuple(texts["text"].iloc[places]),
-        codes=codes[list(names)].to_numpy(dtype=np.int64)[places],
+        texts=tuple(prepared["text"].iloc[places]),
+        codes=coded[list(names)].to_numpy(dtype=np.int64)[places],
     )

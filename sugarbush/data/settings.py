@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sugarbush.settings import Section
+from sugarbush.settings import AtLeastOne, Section
 
 EXAMPLE_FOLDER = "data/public/example/"
 
@@ -16,23 +16,34 @@ EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"  # and no other: its ledger is th
 
 
 class BadRows(StrEnum):
-    """What becomes of rows that hold no usable text."""
+    """What becomes of rows without a usable text."""
 
     REFUSE = "refuse"
     DROP = "drop"
 
 
 class PrepareSettings(Section):
-    """The user's file and how it is read and split. `user_column` says whose a record is."""
+    """The private file, how it is read, and how it is split."""
 
-    file: str
-    text_column: str
-    id_column: str | None
-    user_column: str | None
-    donated: str | None
-    schema_: str = Field(alias="schema")
-    heldout_share: Annotated[float, Field(gt=0, lt=1)]
-    exclude_share: Annotated[float, Field(ge=0, lt=1)]
-    max_characters: Annotated[int, Field(ge=1)]
-    min_records: Annotated[int, Field(ge=2)]
-    bad_rows: BadRows
+    file: str = EXAMPLE_FILE
+    """The private file: csv, jsonl or parquet."""
+    text_column: str = "text"
+    """Column of the texts."""
+    id_column: str | None = None
+    """Column of the record's id; null: a hash of the text."""
+    user_column: str | None = None
+    """Column of the user who wrote the record; only with privacy.unit: user."""
+    donated: str | None = EXAMPLE_FOLDER + "donated.jsonl"
+    """File of donated examples, which are not protected; null: none (your own file: null)."""
+    schema_: str = Field(EXAMPLE_FOLDER + "schema.yaml", alias="schema")
+    """The schema: attributes of a record and their public values."""
+    heldout_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of the records that is held out for the metrics."""
+    exclude_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the texts, chosen by hash, that is left to a public pool (see its `share`)."""
+    max_characters: AtLeastOne = 100_000
+    """Longer texts are bad rows."""
+    min_records: Annotated[int, Field(ge=2)] = 100
+    """Fewer usable records than this are refused."""
+    bad_rows: BadRows = BadRows.REFUSE
+    """refuse: stop at a row without a usable text; drop: leave it out."""

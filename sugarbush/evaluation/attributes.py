@@ -1,8 +1,8 @@
 """Attributes of synthetic texts where the real ones come from columns.
 
-A given column cannot be read off a text. So a classifier learns it from real train texts and is
-applied *alike* to held-out and synthetic texts: its own mistakes then stand on both sides, and a
-synthetic text is not taken at the word of the prompt that it was written for.
+No reader can find a column's value in a text. So a classifier learns it from real train texts and
+is applied to held-out and synthetic texts *alike*: both sides then have its mistakes, and the
+request in a prompt is not trusted.
 """
 
 from __future__ import annotations
@@ -16,39 +16,38 @@ from sklearn.linear_model import LogisticRegression
 
 from sugarbush.errors import InvariantError
 
-_STRENGTH = 10.0  # embeddings have unit length, so scikit-learn's default of 1 underfits
+_STRENGTH = 10.0  # embeddings have unit length; scikit-learn's default of 1 underfits
 _ITERATIONS = 300
-_SOLVER = "newton-cg"  # on MiniLM of complaints 2 to 5 times as fast as the default, same accuracy
+_SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accuracy
 
 
 @dataclass(frozen=True)
-class AttributeReader:
-    """Reads one attribute off an embedding."""
+class AttributeClassifier:
+    """Predicts one attribute from an embedding."""
 
     _model: LogisticRegression | None
     _only: int
 
-    def read(self, embeddings: NDArray[Any]) -> NDArray[np.int64]:
-        """The likeliest code of each row, `(n,)`."""
+    def predict(self, embeddings: NDArray[Any]) -> NDArray[np.int64]:
+        """The most likely code of each row, `(n,)`."""
         if self._model is None:
             return np.full(len(embeddings), self._only, dtype=np.int64)
         return np.asarray(self._model.predict(embeddings), dtype=np.int64)
 
 
-def train_reader(
+def train_classifier(
     embeddings: NDArray[Any], codes: NDArray[np.integer[Any]], *, seed: int
-) -> AttributeReader:
+) -> AttributeClassifier:
     """A logistic regression from `embeddings` (n, d) to `codes` (n,).
 
-    Where only one code occurs it is always that one. Trained on real texts: never released.
-    Raises InvariantError when there are no rows.
+    If only one code occurs, it always predicts that one. Raises InvariantError without rows.
     """
     occurring = np.unique(codes)
     if not len(occurring):
-        raise InvariantError("no texts to learn an attribute from")
+        raise InvariantError("an attribute classifier needs training texts")
     if len(occurring) == 1:
-        return AttributeReader(None, int(occurring[0]))
+        return AttributeClassifier(None, int(occurring[0]))
     model = LogisticRegression(
         C=_STRENGTH, max_iter=_ITERATIONS, solver=_SOLVER, random_state=seed % 2**32
     )
-    return AttributeReader(model.fit(embeddings, codes), -1)
+    return AttributeClassifier(model.fit(embeddings, codes), -1)

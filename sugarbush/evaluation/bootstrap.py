@@ -1,7 +1,7 @@
 """Bootstrap intervals for a statistic of one or several samples.
 
-What varies is which texts were drawn; whatever the statistic was given that is not resampled
-(a quantisation, a trained model) counts as fixed.
+The texts vary. Everything else that the statistic uses, such as a quantisation or a trained
+model, counts as fixed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from sugarbush.errors import InvariantError
 from sugarbush.randomness import Rng
 
 Indices = NDArray[np.intp]
+_LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A figure with its interval; `low` and `high` are None where none was asked for."""
+class BootstrapEstimate:
+    """A statistic with its interval; `low` and `high` are None without resamples."""
 
     value: float
     low: float | None = None
@@ -35,20 +36,19 @@ def percentile_interval(
     sizes: tuple[int, ...],
     resamples: int,
     rng: Rng,
-    level: float = 0.95,
-) -> Estimate:
-    """The statistic, and the percentile interval of its bootstrap distribution.
+) -> BootstrapEstimate:
+    """The statistic, with the 95% percentile interval of its bootstrap distribution.
 
     For statistics that resampling does not shift, such as means. `statistic` takes one array of
-    indices a sample, with `sizes` their lengths. No interval when `resamples` is 0.
-    Raises InvariantError on an empty sample: empty is not zero.
+    indices for each sample, with the lengths `sizes`. No interval when `resamples` is below 2.
+    Raises InvariantError when a sample is empty.
     Source: Efron & Tibshirani 1993, chapter 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
-        return Estimate(value=value)
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value=value, low=float(low), high=float(high))
+        return BootstrapEstimate(value=value)
+    low, high = np.quantile(resampled, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return BootstrapEstimate(value=value, low=float(low), high=float(high))
 
 
 def normal_interval(
@@ -57,34 +57,30 @@ def normal_interval(
     sizes: tuple[int, ...],
     resamples: int,
     rng: Rng,
-    level: float = 0.95,
     within: tuple[float, float] = (-np.inf, np.inf),
-) -> Estimate:
-    """The statistic, plus and minus normal quantiles of its bootstrap standard error.
+) -> BootstrapEstimate:
+    """The statistic, with a 95% interval of normal quantiles of its bootstrap standard error.
 
-    For distances between two samples. Resampling repeats and omits texts, which adds distance of
-    its own, so a percentile interval of a distance lies beside the distance it is meant for; the
-    standard error does not have this fault. Cut to the statistic's range `within`. Arguments and
-    errors as in `percentile_interval`. Source: Efron & Tibshirani 1993, chapters 6 and 13.
+    For distances between two samples. Resampling repeats and omits texts, which adds distance. A
+    percentile interval would lie too high; the standard error is not affected. `within` is the
+    statistic's range. Arguments and errors as in `percentile_interval`.
+    Source: Efron & Tibshirani 1993, chapters 6 and 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
-        return Estimate(value=value)
-    reach = float(ndtri((1 + level) / 2)) * float(np.std(resampled, ddof=1))
+        return BootstrapEstimate(value=value)
+    reach = float(ndtri((1 + _LEVEL) / 2)) * float(np.std(resampled, ddof=1))
     low, high = np.clip([value - reach, value + reach], *within)
-    return Estimate(value=value, low=float(low), high=float(high))
+    return BootstrapEstimate(value=value, low=float(low), high=float(high))
 
 
-def mean_interval(
-    values: NDArray[Any], *, resamples: int, rng: Rng, level: float = 0.95
-) -> Estimate:
+def mean_interval(values: NDArray[Any], *, resamples: int, rng: Rng) -> BootstrapEstimate:
     """The mean of `values` (n,) with its percentile interval."""
     return percentile_interval(
         lambda chosen: float(np.mean(values[chosen])),
         sizes=(len(values),),
         resamples=resamples,
         rng=rng,
-        level=level,
     )
 
 
@@ -95,7 +91,7 @@ def _resampled(
     rng: Rng,
 ) -> tuple[float, NDArray[np.float64] | None]:
     if not sizes or min(sizes) < 1:
-        raise InvariantError(f"nothing to take a statistic of: samples of {sizes}")
+        raise InvariantError(f"a statistic needs texts in every sample; the sizes are {sizes}")
     value = float(statistic(*(np.arange(size) for size in sizes)))
     if resamples < 2:
         return value, None

@@ -1,14 +1,14 @@
-"""Checks for texts that were copied. They find copies; that they find none proves nothing.
+"""Checks for copied texts. They can find copies; they cannot prove that there are none.
 
-The longest run of words that a synthetic text shares with a corpus, and whether synthetic texts
-lie nearer to the texts that were trained on than to others of the same kind. The second is a copy
-check and *not* a privacy test: distance to the closest record misses what an attacker can do
-(Yao et al. 2025, "The DCR Delusion"). What is promised stands in the ledger, not here.
+The first check finds the longest run of words that a synthetic text shares with a corpus. The
+second asks whether synthetic texts are nearer to training texts than to held-out texts. It is a
+copy check and *not* a privacy test: the distance to the closest record does not show what an
+attacker can do (Yao et al. 2025, "The DCR Delusion"). Only the ledger says what is promised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,63 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from sugarbush.errors import InvariantError
+from sugarbush.evaluation.bootstrap import mean_interval
+from sugarbush.evaluation.interface import MetricSettings, MetricValue, Sample
+from sugarbush.randomness import public_rng
+
+_LONG_COPY_WORDS = 16
+
+
+def copy_values(
+    synthetic: Sample,
+    *,
+    training: Sample,
+    heldout: Sample,
+    donated: Sequence[str],
+    public: Sequence[str],
+    space: str,
+    settings: MetricSettings,
+) -> Iterator[MetricValue]:
+    """The copy checks against each corpus; an empty corpus has no values.
+
+    `space` names the feature space of the distances. Equal numbers of training and held-out texts
+    are compared.
+    """
+    if not len(synthetic):
+        return
+    corpora = {
+        "private": training.texts,
+        "heldout": heldout.texts,
+        "donated": donated,
+        "public": public,
+    }
+    for name, corpus in corpora.items():
+        if corpus:
+            longest = longest_shared_ngrams(synthetic.texts, corpus)
+            yield MetricValue(metric="longest_copy", space=name, value=float(longest.max()))
+            long = (longest >= _LONG_COPY_WORDS).astype(np.float64)
+            rng = public_rng(settings.seed, "copies", name)
+            estimate = mean_interval(long, resamples=settings.resamples, rng=rng)
+            yield MetricValue.of("long_copies", name, estimate)
+    if size := min(len(training), len(heldout)):
+        own, other = (
+            sample.limited(size, rng=public_rng(settings.seed, part)).features[space]
+            for part, sample in (("training", training), ("heldout", heldout))
+        )
+        ratios = nearer_to_training(synthetic.features[space], training=own, heldout=other)
+        nearer = np.where(ratios == 1, 0.5, ratios < 1).astype(np.float64)
+        rng = public_rng(settings.seed, "nearer", space)
+        estimate = mean_interval(nearer, resamples=settings.resamples, rng=rng)
+        yield MetricValue.of("nearer_to_training", space, estimate)
 
 
 def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArray[np.int64]:
-    """Words in the longest run that each text shares with any one text of `corpus`, `(n,)`.
+    """The number of words in the longest run that each text shares with a text of `corpus`, `(n,)`.
 
-    Exact, on words between white space, letter case aside. O(N log N) a doubling of length for N
-    words in all, by ranking the 2^k-grams of both sets (Manber & Myers 1993) and comparing each
-    place with its nearest corpus neighbours in suffix order.
-    Raises InvariantError when `corpus` is empty; a text without words shares 0.
+    Exact; white space separates words, and letter case is ignored. Ranks the 2^k-grams of both
+    sets (Manber & Myers 1993) in O(N log N) for each k, with N words in all. Then compares each
+    position with its nearest corpus neighbours in suffix order.
+    Raises InvariantError when `corpus` is empty.
     """
     if not corpus:
         raise InvariantError("no corpus to compare with")
@@ -48,9 +96,9 @@ def nearer_to_training(
 ) -> NDArray[np.float64]:
     """Distance to the nearest training text over distance to the nearest held-out one, `(m,)`.
 
-    About 1 in the middle where nothing was copied; 0 for an exact copy of a training text, and 1
-    where both distances are 0. Give as many training texts as held-out ones: with more of them
-    the nearest is nearer by chance.
+    The median is about 1 when nothing was copied. The ratio is 0 for an exact copy of a training
+    text, and 1 where both distances are 0. Pass equal numbers of training and held-out texts: in
+    a larger set the nearest text is nearer by chance.
     Raises InvariantError when one of the three is empty.
     """
     if not min(len(synthetic), len(training), len(heldout)):
@@ -67,9 +115,9 @@ def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[np.float64]
 
 
 def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All words as numbers, a number of its own behind each text, and which text each is of.
+    """All words as numbers with a unique end mark after each text, and the text of each position.
 
-    A run that crosses the end of a text holds that end's own number, so it is never shared.
+    A run that crosses the end of a text contains that end mark, so no other text shares it.
     """
     numbers: dict[str, int] = {}
     words: list[int] = []
@@ -83,7 +131,7 @@ def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _gram_ranks(words: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Ranks of the 2^k-gram at each place, for k = 0, 1, ... until all are different."""
+    """Ranks of the 2^k-gram at each position, for k = 0, 1, ... until all differ."""
     ranks = np.unique(words, return_inverse=True)[1].astype(np.int64)
     levels = [ranks]
     step = 1
@@ -98,7 +146,7 @@ def _gram_ranks(words: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each place, the last marked one before it in `order`; -1 where there is none."""
+    """For each position, the last marked one before it in `order`; -1 where there is none."""
     positions = np.where(marked[order], np.arange(len(order)), -1)
     last = np.maximum.accumulate(positions)
     result = np.full(len(order), -1, dtype=np.int64)
@@ -109,7 +157,7 @@ def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray
 def _common_prefix(
     levels: list[NDArray[np.int64]], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Length of the longest common run from each pair of places, by halving steps."""
+    """Length of the longest common run from each pair of positions, by halving steps."""
     length = np.zeros(len(first), dtype=np.int64)
     size = len(levels[0])
     for level in range(len(levels) - 1, -1, -1):

@@ -1,8 +1,8 @@
-"""A second feature space that owes nothing to the encoder: TF-IDF reduced by SVD.
+"""A second feature space, independent of the encoder: TF-IDF reduced by SVD.
 
-A method that optimises nearness in one embedding looks good in that embedding. Words and pairs of
-words are counted here without any model, so that an improvement that shows in both spaces is one
-of the texts. Source: Deerwester et al. 1990 (latent semantic analysis).
+A method that optimises distances in one embedding looks good in that embedding. This space counts
+words and pairs of words without a model. An improvement in both spaces is an improvement of the
+texts. Source: Deerwester et al. 1990 (latent semantic analysis).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_TERMS = 20_000
 
 @dataclass(frozen=True)
 class LatentSpace:
-    """A fitted space. `encode`: `(n, dim)` float32 rows of length 1, 0 where no word is known."""
+    """A fitted space. `encode`: `(n, dim)` float32 rows of length 1; 0 if no word is known."""
 
     _vectorizer: TfidfVectorizer
     _svd: TruncatedSVD
@@ -34,10 +34,10 @@ class LatentSpace:
 
 
 def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> LatentSpace:
-    """The space of `texts`, which should be real ones that nothing is measured against.
+    """The space of `texts`; use real texts that are not held out.
 
-    Fewer dimensions where the texts hold fewer different terms. Raises FailureError when they
-    hold no two different words.
+    There are fewer dimensions if the texts have fewer distinct terms. Raises FailureError when
+    they share fewer than two words.
     """
     vectorizer = TfidfVectorizer(
         sublinear_tf=True, ngram_range=(1, 2), max_features=_MAX_TERMS, min_df=min(2, len(texts))
@@ -45,13 +45,12 @@ def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> L
     try:
         weights = vectorizer.fit_transform(texts)
     except ValueError:
-        # Its message is about settings of ours; a rare term's document frequency is the only cause.
         weights = None
     if weights is None or min(weights.shape) < 2:
         raise FailureError(
-            "the second feature space needs texts that share at least two different words; "
-            "these don't (stage 'evaluate')"
+            "stage 'evaluate': the real texts share fewer than two words, too few for the second "
+            "feature space. Use more or longer texts"
         )
-    svd = TruncatedSVD(n_components=min(dimensions, *(s - 1 for s in weights.shape)),
-                       random_state=seed % 2**32).fit(weights)  # fmt: skip
-    return LatentSpace(vectorizer, svd)
+    components = min(dimensions, *(size - 1 for size in weights.shape))
+    svd = TruncatedSVD(n_components=components, random_state=seed % 2**32)
+    return LatentSpace(vectorizer, svd.fit(weights))

@@ -1,8 +1,7 @@
 """Train on synthetic texts, test on real ones: the slow downstream check, by fine-tuning.
 
-An encoder with a new classification head, trained on synthetic texts with the attribute that each
-was written for (learning rate 3e-5, as Xie et al. 2024 fine-tune RoBERTa). Offline it is the
-bundled MiniLM.
+An encoder with a new classification head is trained on synthetic texts with the attribute that
+each was requested to have. Source of the learning rate: Xie et al. 2024, for RoBERTa.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from transformers.utils import logging
 
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation.downstream import Predictions
-from sugarbush.evaluation.small_models import Training, device, fit, seeded, window
+from sugarbush.evaluation.small_models import Hyperparameters, device, fit, seeded, window
 
-PUBLISHED = Training(
+PUBLISHED = Hyperparameters(
     epochs=3, batch_texts=32, learning_rate=3e-5, weight_decay=0.01, max_tokens=128
 )
 
@@ -36,28 +35,26 @@ def fine_tuned_predictions(
     heldout_codes: NDArray[np.integer[Any]],
     values: int,
     name: str | None = None,
-    training: Training = PUBLISHED,
+    training: Hyperparameters = PUBLISHED,
     seed: int,
 ) -> Predictions:
-    """What a fine-tuned encoder says of `heldout_texts`, trained on texts with codes (m,).
+    """Predictions for `heldout_texts` by an encoder fine-tuned on texts with codes (m,).
 
-    `values` is the size of the attribute's domain; `name` a model's name or path, None the
-    bundled MiniLM. Texts are cut at `training.max_tokens`, or where the model ends.
+    `values` is the size of the attribute's domain. `name` is a model's name or path, None the
+    bundled MiniLM. Texts are cut after `training.max_tokens` tokens, or at the model's limit.
     Raises InvariantError when either set is empty.
     """
     if not training_texts or not heldout_texts:
-        raise InvariantError("texts to learn from and texts to judge are both needed")
+        raise InvariantError("needs training texts and held-out texts")
     tokenizer = AutoTokenizer.from_pretrained(name or MODEL_DIR)
     most = window(name or MODEL_DIR, tokenizer, training.max_tokens)
     model = seeded(lambda: _classifier(name or MODEL_DIR, values), seed=seed)
     codes = torch.as_tensor(np.asarray(training_codes, dtype=np.int64))
 
     def encoded(texts: Sequence[str]) -> dict[str, torch.Tensor]:
-        found = tokenizer(
-            list(texts), split_special_tokens=True, truncation=True, max_length=most, padding=True,
-            return_tensors="pt",
-        ).to(device())  # fmt: skip
-        return dict(found)
+        options = {"split_special_tokens": True, "truncation": True, "padding": True}
+        found = tokenizer(list(texts), max_length=most, return_tensors="pt", **options)
+        return dict(found.to(device()))
 
     def batch_of(places: NDArray[np.intp]) -> dict[str, torch.Tensor]:
         labels = codes[torch.as_tensor(places)].to(device())
@@ -77,7 +74,7 @@ def fine_tuned_predictions(
 
 def _classifier(name: str, values: int) -> nn.Module:
     before = logging.get_verbosity()
-    logging.set_verbosity(ERROR)  # it would warn that the head is new, which is the point
+    logging.set_verbosity(ERROR)  # it warns that the head is new, which is intended
     try:
         model: nn.Module = AutoModelForSequenceClassification.from_pretrained(
             name, num_labels=values

@@ -1,11 +1,13 @@
 """The Fréchet distance between two Gaussians fitted to embeddings (FID's formula).
 
 Source: Heusel et al. 2017, Eq. 6; Dowson & Landau 1982. Depends on sample size: with few texts a
-covariance is far from full rank and the distance too large, so compare only at equal sizes.
+covariance is far from full rank and the distance is too large. Compare only at equal sizes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,25 +16,36 @@ from scipy.linalg import svdvals
 from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import InvariantError
+from sugarbush.evaluation.bootstrap import Indices
+from sugarbush.evaluation.interface import (
+    Metric,
+    MetricSettings,
+    MetricValue,
+    Sample,
+    distance_value,
+    features_by_space,
+)
+
+_MAX_RESAMPLES = 25  # one distance costs a hundred resampled MAUVEs
 
 
 def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)), 0 where they agree.
+    """Squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)), 0 for equal Gaussians.
 
     `reference` (n, d), `synthetic` (m, d), in squared units of the features.
-    Raises InvariantError when either has fewer than two rows, which have no covariance.
+    Raises InvariantError when either has fewer than two rows.
     """
     if min(len(reference), len(synthetic)) < 2 or reference.shape[1] != synthetic.shape[1]:
         raise InvariantError(
             f"a covariance needs two rows of one dimension, got shapes {reference.shape} and "
             f"{synthetic.shape}"
         )
-    # On matrices of a few hundred rows threads save nothing, and on a busy machine they wait.
+    # Threads save nothing on a few hundred rows, and on a busy machine they wait.
     with threadpool_limits(1, user_api="blas"):
         mean_a, a = _moments(reference)
         mean_b, b = _moments(synthetic)
-        # With A = a'a and B = b'b the eigenvalues of AB are the squared singular values of ba', so
-        # that the trace of (AB)^(1/2) is their sum: no covariance and no root of one is needed.
+        # With A = a'a and B = b'b, the trace of (AB)^(1/2) is the sum of the singular values of
+        # ba', so no covariance and no matrix root is computed.
         cross = svdvals(b @ a.T).sum()
     distance = np.sum((mean_a - mean_b) ** 2) + np.sum(a**2) + np.sum(b**2) - 2 * cross
     return max(0.0, float(distance))
@@ -46,3 +59,18 @@ def _moments(features: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.fl
     if len(factor) > factor.shape[1]:
         factor = np.asarray(np.linalg.qr(factor, mode="r"))
     return mean, factor
+
+
+def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> Iterator[MetricValue]:
+    few = replace(settings, resamples=min(settings.resamples, _MAX_RESAMPLES))
+    for space, real, made in features_by_space(heldout, synthetic, at_least=2):
+
+        def distance(
+            p: Indices, q: Indices, real: NDArray[Any] = real, made: NDArray[Any] = made
+        ) -> float:
+            return frechet_distance(real[p], made[q])
+
+        yield distance_value("frechet", space, distance, (heldout, synthetic), few)
+
+
+METRIC = Metric(name="frechet", measure=_measure)

@@ -1,13 +1,13 @@
 """Jensen–Shannon distance of categorical attributes.
 
-What is given is what the field reports: scipy's `jensenshannon`, the *square root* of the
-Jensen–Shannon divergence, in nats. It lies between 0 and sqrt(ln 2) = 0.833.
+The distance is the *square root* of the Jensen–Shannon divergence in nats, as scipy's
+`jensenshannon` computes it. It lies between 0 and sqrt(ln 2) = 0.833.
 Source: Lin 1991; Endres & Schindelin 2003 (the root is a metric).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,31 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 
 from sugarbush.errors import InvariantError
+from sugarbush.evaluation.bootstrap import Indices
+from sugarbush.evaluation.interface import (
+    ATTRIBUTE,
+    MEAN,
+    Metric,
+    MetricSettings,
+    MetricValue,
+    Sample,
+    distance_value,
+)
 
 MAXIMUM = float(np.sqrt(np.log(2)))
 
 
 def jensen_shannon_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """The distance of two histograms (k,) over the same values, which need not be normalised.
+    """The distance of two histograms (k,) over the same values; they need not be normalised.
 
-    A histogram with one value only is as good as any other.
-    Raises InvariantError when one is empty, negative or the lengths differ.
+    Raises InvariantError when one is empty or has a negative count, or when the lengths differ.
     """
     reference, synthetic = np.asarray(reference, float), np.asarray(synthetic, float)
     if reference.shape != synthetic.shape or min(reference.sum(), synthetic.sum()) <= 0:
-        raise InvariantError("two histograms over the same values, neither of them empty")
+        raise InvariantError("needs two histograms over the same values, neither of them empty")
     if min(reference.min(), synthetic.min()) < 0:
-        raise InvariantError("a histogram holds no negative count; clip noisy ones first")
-    # Rounding can leave a divergence of -1e-17, whose root scipy gives as nan.
+        raise InvariantError("a histogram has a negative count; clip noisy counts to 0 first")
+    # Rounding can give a divergence of -1e-17, and scipy returns nan as its root.
     return float(np.nan_to_num(jensenshannon(reference, synthetic), nan=0.0))
 
 
@@ -40,10 +49,10 @@ def distance_by_attribute(
     *,
     domain: Mapping[str, int],
 ) -> dict[str, float]:
-    """Attribute name to the distance of its two marginals.
+    """The distance of the two marginals of each attribute, by its name.
 
-    `reference` (n, a) and `synthetic` (m, a) hold codes, in the order of `domain`, which gives
-    each attribute's number of values. The mean over attributes is the field's "mean JSD".
+    `reference` (n, a) and `synthetic` (m, a) are codes in the order of `domain`, which gives the
+    number of values of each attribute. The mean over attributes is the "mean JSD" of papers.
     """
     return {
         name: jensen_shannon_distance(
@@ -52,3 +61,19 @@ def distance_by_attribute(
         )
         for column, (name, size) in enumerate(domain.items())
     }
+
+
+def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> Iterator[MetricValue]:
+    domain = settings.domain
+    for metric, names in ((MEAN, list(domain)), *((name, [name]) for name in domain)):
+
+        def distance(p: Indices, q: Indices, names: list[str] = names) -> float:
+            found = distance_by_attribute(heldout.codes[p], synthetic.codes[q], domain=domain)
+            return float(np.mean([found[name] for name in names]))
+
+        yield distance_value(
+            metric, ATTRIBUTE, distance, (heldout, synthetic), settings, most=MAXIMUM
+        )
+
+
+METRIC = Metric(name="jensen_shannon", measure=_measure)

@@ -1,15 +1,15 @@
 """MAUVE: the area under the frontier of the two kinds of error, on quantised embeddings.
 
 Source: Pillutla et al. 2021, "MAUVE: Measuring the Gap Between Neural Text and Human Text using
-Divergence Frontiers". Written from the paper: the package `mauve-text` is GPL-3 and is no
-dependency. Conventions that the figure depends on, all from the paper's appendix on
-hyperparameters: embeddings of unit length, PCA to 90% of the variance, k-means on both samples
-together with k a tenth of the smaller sample, best of five starts, scaling c = 5, and 25 mixture
-weights.
+Divergence Frontiers". Written from the paper, because the package `mauve-text` is GPL-3. The value
+depends on hyperparameters, all from the paper's appendix: embeddings of unit length, PCA to 90% of
+the variance, k-means on both samples together with k a tenth of the smaller sample, best of five
+starts, scaling c = 5, and 25 mixture weights.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,18 +22,25 @@ from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.bootstrap import Estimate, Indices, normal_interval
-from sugarbush.randomness import Rng, seed_of
+from sugarbush.evaluation.bootstrap import BootstrapEstimate, Indices, normal_interval
+from sugarbush.evaluation.interface import (
+    Metric,
+    MetricSettings,
+    MetricValue,
+    Sample,
+    features_by_space,
+)
+from sugarbush.randomness import Rng, public_rng, seed_of
 
-SCALING = 5.0
+_SCALING = 5.0
 _MIXTURES = np.linspace(1e-6, 1 - 1e-6, 25)
 _EXPLAINED = 0.9
 _STARTS = 5
 _MAX_ITERATIONS = 500
 _QUANTISATIONS = 5
-# Multiplications an iteration from which k-means gains by threads; below it, and on a machine that
-# others use too, their waiting for one another costs up to thirty times what they save.
-_THREADS_PAY = 1e9
+# From this many multiplications per iteration, threads make k-means faster. Below it, on a shared
+# machine, waiting for threads costs up to thirty times what they save.
+_MULTIPLICATIONS_FOR_THREADS = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +58,15 @@ def mauve(
     *,
     seed: int,
     clusters: int | None = None,
-    scaling: float = SCALING,
 ) -> float:
-    """MAUVE of two sets of features, in (0, 1]: 1 where they are alike.
+    """MAUVE of two sets of features, in (0, 1]; 1 for equal sets.
 
-    `reference` (n, d) and `synthetic` (m, d); `clusters` as in `quantise`. MAUVE depends on
-    sample sizes and on the number of clusters: compare figures only where both are equal.
+    `reference` (n, d) and `synthetic` (m, d); `clusters` as in `quantise`. Compare
+    values only at equal sample sizes and equal numbers of clusters.
     Raises InvariantError when either is empty or the dimensions differ.
     """
     quantised = quantise(reference, synthetic, clusters=clusters, seed=seed)
-    return _of_labels(quantised.reference, quantised.synthetic, quantised.clusters, scaling)
+    return _of_labels(quantised.reference, quantised.synthetic, quantised.clusters)
 
 
 def mauve_interval(
@@ -71,11 +77,10 @@ def mauve_interval(
     resamples: int,
     rng: Rng,
     clusters: int | None = None,
-    scaling: float = SCALING,
-) -> Estimate:
-    """MAUVE averaged over several quantisations, with a bootstrap interval given those.
+) -> BootstrapEstimate:
+    """The mean of MAUVE over several quantisations, with a bootstrap interval for fixed ones.
 
-    One quantisation moves MAUVE by 0.01 to 0.03 at 500 to 5,000 texts, by its seed alone.
+    The seed of one quantisation changes MAUVE by 0.01 to 0.03 at 500 to 5,000 texts.
     """
     several = [
         quantise(reference, synthetic, clusters=clusters, seed=seed_of(seed, "mauve", number))
@@ -84,9 +89,7 @@ def mauve_interval(
 
     def averaged(p: Indices, q: Indices) -> float:
         return float(
-            np.mean(
-                [_of_labels(k.reference[p], k.synthetic[q], k.clusters, scaling) for k in several]
-            )
+            np.mean([_of_labels(k.reference[p], k.synthetic[q], k.clusters) for k in several])
         )
 
     return normal_interval(
@@ -103,9 +106,9 @@ def quantise(
 ) -> Quantised:
     """Both samples by one k-means on their union.
 
-    `clusters` None takes a tenth of the smaller sample, at least 2. Never more clusters than
-    there are different points: texts that are all alike make one cluster and MAUVE 1. With about
-    as many clusters as texts every text is a cluster of its own and MAUVE says nothing.
+    `clusters` None takes a tenth of the smaller sample, at least 2. There are never more clusters
+    than distinct points: equal texts make one cluster, and MAUVE is 1. With about as many clusters
+    as texts, MAUVE has no meaning.
     """
     if not len(reference) or not len(synthetic) or reference.shape[1:] != synthetic.shape[1:]:
         raise InvariantError(
@@ -120,7 +123,7 @@ def quantise(
     if clusters < 2:
         labels = np.zeros(len(joint), dtype=np.int64)
     else:
-        threads = None if joint.size * clusters > _THREADS_PAY else 1
+        threads = None if joint.size * clusters > _MULTIPLICATIONS_FOR_THREADS else 1
         with threadpool_limits(threads):
             labels = _k_means(_principal(joint), clusters=clusters, seed=seed)
     return Quantised(
@@ -128,34 +131,29 @@ def quantise(
     )
 
 
-def mauve_of_histograms(
-    reference: NDArray[Any], synthetic: NDArray[Any], *, scaling: float = SCALING
-) -> float:
-    """MAUVE of two histograms (k,) over the same bins, which need not be normalised.
+def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
+    """MAUVE of two histograms (k,) over the same bins; they need not be normalised.
 
-    Pillutla et al. 2021, Eqs. 1 and 2: for mixtures R = wP + (1-w)Q the curve of
-    (exp(-c KL(Q|R)), exp(-c KL(P|R))) and the area below it.
+    The area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP + (1-w)Q.
+    Source: Pillutla et al. 2021, Eqs. 1 and 2.
     """
     p, q = _normalised(reference), _normalised(synthetic)
     mixed = _MIXTURES[:, None] * p + (1 - _MIXTURES[:, None]) * q
-    x = np.exp(-scaling * rel_entr(q, mixed).sum(axis=1))
-    y = np.exp(-scaling * rel_entr(p, mixed).sum(axis=1))
+    x = np.exp(-_SCALING * rel_entr(q, mixed).sum(axis=1))
+    y = np.exp(-_SCALING * rel_entr(p, mixed).sum(axis=1))
     x, y = np.concatenate([[1.0], x, [0.0]]), np.concatenate([[0.0], y, [1.0]])
     return float(-np.trapezoid(y, x))  # x falls along the curve, in the order of the weights
 
 
-def _of_labels(
-    reference: NDArray[np.int64], synthetic: NDArray[np.int64], clusters: int, scaling: float
-) -> float:
+def _of_labels(reference: NDArray[np.int64], synthetic: NDArray[np.int64], clusters: int) -> float:
     return mauve_of_histograms(
         np.bincount(reference, minlength=clusters),
         np.bincount(synthetic, minlength=clusters),
-        scaling=scaling,
     )
 
 
 def _principal(joint: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The leading principal components that hold 90% of the variance, `(n, r)` float32."""
+    """The leading principal components, up to 90% of the variance, `(n, r)` float32."""
     solver = "covariance_eigh" if len(joint) >= joint.shape[1] else "full"
     reduced = PCA(n_components=_EXPLAINED, svd_solver=solver).fit_transform(joint)
     return np.ascontiguousarray(reduced, dtype=np.float32)
@@ -178,6 +176,22 @@ def _k_means(points: NDArray[np.float32], *, clusters: int, seed: int) -> NDArra
 def _normalised(counts: NDArray[Any]) -> NDArray[np.float64]:
     counts = np.asarray(counts, dtype=np.float64)
     if counts.sum() <= 0 or counts.min() < 0:
-        raise InvariantError("a histogram needs counts that are not negative and not all zero")
+        raise InvariantError("counts of a histogram must not be negative, and not all zero")
     shares: NDArray[np.float64] = counts / counts.sum()
     return shares
+
+
+def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> Iterator[MetricValue]:
+    for space, reference, features in features_by_space(heldout, synthetic, at_least=2):
+        estimate = mauve_interval(
+            reference,
+            features,
+            clusters=settings.clusters,
+            seed=settings.seed,
+            resamples=settings.resamples,
+            rng=public_rng(settings.seed, "mauve", space),
+        )
+        yield MetricValue.of("mauve", space, estimate)
+
+
+METRIC = Metric(name="mauve", measure=_measure)

@@ -1,6 +1,6 @@
-"""Next-token prediction: what a small language model learns of real texts from synthetic ones.
+"""Next-token prediction: what a small language model learns about real texts from synthetic ones.
 
-A BERT-sized decoder is trained on synthetic texts and predicts held-out real ones. Source of the
+A small decoder is trained on synthetic texts and predicts held-out real texts. Source of the
 protocol and its hyperparameters (bert-small as decoder, learning rate 3e-4, weight decay 0.01, 10
 epochs, batches of 32): Yu et al. 2023, "Training Private and Efficient Language Models with
 Synthetic Data from LLMs"; Xie et al. 2024.
@@ -26,17 +26,17 @@ from transformers import (
 )
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.small_models import Training, device, fit, seeded, window
+from sugarbush.evaluation.small_models import Hyperparameters, device, fit, seeded, window
 
-PUBLISHED = Training(
+PUBLISHED = Hyperparameters(
     epochs=10, batch_texts=32, learning_rate=3e-4, weight_decay=0.01, max_tokens=128
 )
-_IGNORED = -100  # a target that counts for nothing, in every loss of transformers
+_IGNORED = -100  # every loss in transformers skips this target
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """Which model: a name or path, or from nothing by sizes (bert-small's) with MiniLM's words."""
+    """A model by name or path; or a new one with these sizes and the vocabulary of MiniLM."""
 
     name: str | None = None
     layers: int = 4
@@ -45,14 +45,14 @@ class Decoder:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenScores:
-    """By held-out text, `(n,)` each: tokens predicted, right ones, log likelihood in nats."""
+    """For each held-out text, `(n,)`: tokens predicted, correct ones, log likelihood in nats."""
 
     tokens: NDArray[np.int64]
     right: NDArray[np.int64]
     log_likelihood: NDArray[np.float64]
 
     def accuracy(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """The share of tokens whose likeliest prediction is right."""
+        """The share of tokens for which the most likely prediction is correct."""
         rows = slice(None) if chosen is None else chosen
         return float(self.right[rows].sum() / self.tokens[rows].sum())
 
@@ -67,17 +67,17 @@ def next_token_scores(
     heldout_texts: Sequence[str],
     *,
     decoder: Decoder,
-    training: Training = PUBLISHED,
+    training: Hyperparameters = PUBLISHED,
     seed: int,
 ) -> TokenScores:
     """Scores on `heldout_texts` of a model trained on `training_texts` alone.
 
-    Texts are cut at `training.max_tokens`, or where the model ends; a held-out text without a word
-    to predict counts 0 tokens. Perplexities compare only between models of one tokenizer.
+    Texts are cut after `training.max_tokens` tokens, or at the model's limit. Compare perplexities
+    only between models with the same tokenizer.
     Raises InvariantError when either set is empty.
     """
     if not training_texts or not heldout_texts:
-        raise InvariantError("texts to learn from and texts to predict are both needed")
+        raise InvariantError("needs training texts and held-out texts")
     tokenizer = AutoTokenizer.from_pretrained(decoder.name or MODEL_DIR)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -91,7 +91,7 @@ def next_token_scores(
 
 
 class _Encoded:
-    """Texts as tokens, padded a batch at a time."""
+    """Texts as tokens, padded batch by batch."""
 
     def __init__(self, tokenizer: Any, texts: Sequence[str], max_tokens: int) -> None:
         self._tokenizer = tokenizer
@@ -116,7 +116,7 @@ class _Encoded:
 def _decoder(decoder: Decoder, tokenizer: Any, max_tokens: int) -> nn.Module:
     if decoder.name is not None:
         config = AutoConfig.from_pretrained(decoder.name)
-        config.is_decoder = True  # of an encoder such as BERT; GPT-2 is one and knows no such word
+        config.is_decoder = True  # an encoder such as BERT needs it; GPT-2 ignores it
         model: nn.Module = AutoModelForCausalLM.from_pretrained(decoder.name, config=config)
         return model
     return BertLMHeadModel(
@@ -133,7 +133,7 @@ def _decoder(decoder: Decoder, tokenizer: Any, max_tokens: int) -> nn.Module:
 
 
 @torch.no_grad()
-def _scores(model: nn.Module, heldout: _Encoded, training: Training) -> TokenScores:
+def _scores(model: nn.Module, heldout: _Encoded, training: Hyperparameters) -> TokenScores:
     tokens, right, likelihood = [], [], []
     for start in range(0, len(heldout), training.batch_texts):
         places = np.arange(start, min(start + training.batch_texts, len(heldout)))
@@ -142,7 +142,7 @@ def _scores(model: nn.Module, heldout: _Encoded, training: Training) -> TokenSco
         logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits[:, :-1]
         counted = targets != _IGNORED
         safe = targets.masked_fill(~counted, 0)
-        # One token's logit less the logarithm of their sum: no second array of vocabulary size.
+        # Avoids a second array of vocabulary size.
         chosen = logits.gather(-1, safe[..., None])[..., 0] - logits.logsumexp(dim=-1)
         tokens.append(counted.sum(dim=1))
         right.append(((logits.argmax(dim=-1) == safe) & counted).sum(dim=1))

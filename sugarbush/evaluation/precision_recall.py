@@ -1,12 +1,13 @@
 """Precision, recall, density and coverage of embeddings by nearest-neighbour balls.
 
 Source: Kynkäänniemi et al. 2019 (precision, recall); Naeem et al. 2020, Eqs. 4 and 6 (density,
-coverage, k = 5). Precision and density ask whether synthetic texts lie where real ones do, recall
-and coverage whether all that is real is reached.
+coverage, k = 5). Precision and density: are the synthetic texts near real ones? Recall and
+coverage: are all real texts near synthetic ones?
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +17,22 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from sugarbush.errors import InvariantError
+from sugarbush.evaluation.bootstrap import mean_interval
+from sugarbush.evaluation.interface import (
+    Metric,
+    MetricSettings,
+    MetricValue,
+    Sample,
+    features_by_space,
+)
+from sugarbush.randomness import public_rng
 
 NEIGHBOURS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeighbourScores:
-    """One score a text; a metric is the mean of its column.
+    """One score for each text; a metric is the mean of its scores.
 
     `precision` and `density` (m,) over synthetic texts, `recall` and `coverage` (n,) over real
     ones. Density may exceed 1.
@@ -34,33 +44,42 @@ class NeighbourScores:
     coverage: NDArray[np.float64]
 
 
-def neighbour_scores(
-    reference: NDArray[Any], synthetic: NDArray[Any], *, neighbours: int = NEIGHBOURS
-) -> NeighbourScores:
+def neighbour_scores(reference: NDArray[Any], synthetic: NDArray[Any]) -> NeighbourScores:
     """The four scores of `synthetic` (m, d) against `reference` (n, d).
 
-    A ball around a point reaches to its `neighbours`-th nearest in its own sample; its edge
-    belongs to it, so points that coincide are inside each other's ball. Holds an (n, m) matrix.
-    Raises InvariantError when a sample has no more than `neighbours` points.
+    The ball of a point reaches to its 5th nearest neighbour in its own sample, edge
+    included. Needs memory for an (n, m) matrix.
+    Raises InvariantError when a sample has 5 points or fewer.
     """
-    if min(len(reference), len(synthetic)) <= neighbours:
+    if min(len(reference), len(synthetic)) <= NEIGHBOURS:
         raise InvariantError(
-            f"balls to the {neighbours}-th neighbour need more points than that, got "
-            f"{len(reference)} and {len(synthetic)}"
+            f"each sample needs more than {NEIGHBOURS} points, got {len(reference)} and "
+            f"{len(synthetic)}"
         )
     distances = pairwise_distances(reference, synthetic)
-    reference_radii = _radii(reference, neighbours)
+    reference_radii = _radii(reference)
     in_reference = distances <= reference_radii[:, None]
-    in_synthetic = distances <= _radii(synthetic, neighbours)[None, :]
+    in_synthetic = distances <= _radii(synthetic)[None, :]
     return NeighbourScores(
         precision=in_reference.any(axis=0).astype(np.float64),
         recall=in_synthetic.any(axis=1).astype(np.float64),
-        density=in_reference.sum(axis=0) / neighbours,
+        density=in_reference.sum(axis=0) / NEIGHBOURS,
         coverage=(distances.min(axis=1) <= reference_radii).astype(np.float64),
     )
 
 
-def _radii(points: NDArray[Any], neighbours: int) -> NDArray[np.float64]:
-    """Distance to the `neighbours`-th nearest other point, `(n,)`."""
-    search = NearestNeighbors(n_neighbors=neighbours).fit(points)
+def _radii(points: NDArray[Any]) -> NDArray[np.float64]:
+    """Distance to the 5th nearest other point, `(n,)`."""
+    search = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(points)
     return np.asarray(search.kneighbors()[0][:, -1], dtype=np.float64)
+
+
+def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> Iterator[MetricValue]:
+    for space, real, made in features_by_space(heldout, synthetic, at_least=NEIGHBOURS + 1):
+        for name, scores in vars(neighbour_scores(real, made)).items():
+            rng = public_rng(settings.seed, name, space)
+            estimate = mean_interval(scores, resamples=settings.resamples, rng=rng)
+            yield MetricValue.of(name, space, estimate)
+
+
+METRIC = Metric(name="precision_recall", measure=_measure)

@@ -1,4 +1,4 @@
-"""The two ways in which a small model is trained for a metric: settings, batches, one loop."""
+"""How a small model is trained for a metric."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ Batch = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
-    """How a small model is trained. `max_tokens` cuts longer texts, alike for all arms; a model
-    that takes fewer cuts them at what it takes (`window`)."""
+class Hyperparameters:
+    """Hyperparameters of one training. Texts are cut after `max_tokens` tokens."""
 
     epochs: int
     batch_texts: int
@@ -30,9 +29,9 @@ class Training:
 
 
 def window(model: str, tokenizer: Any, max_tokens: int) -> int:
-    """At how many tokens texts are cut for a model of that name or path: what it has room for.
+    """The longest text in tokens that a model of that name or path accepts, up to `max_tokens`.
 
-    RoBERTa's table of positions has two rows that hold none, which its tokenizer knows.
+    RoBERTa has two positions that no token can use; its tokenizer knows the real limit.
     """
     positions = getattr(AutoConfig.from_pretrained(model), "max_position_embeddings", max_tokens)
     return min(max_tokens, int(positions), int(tokenizer.model_max_length))
@@ -48,13 +47,13 @@ def fit(
     texts: int,
     *,
     batch_of: Callable[[NDArray[np.intp]], Batch],
-    training: Training,
+    training: Hyperparameters,
     seed: int,
 ) -> None:
-    """Train in place by AdamW with a linearly falling rate, `texts` texts an epoch in new order.
+    """Train in place with AdamW, a linearly falling rate and a new order in each epoch.
 
-    `batch_of` turns places of texts into the model's arguments, on the model's device; the model
-    returns its loss with them. Equal seeds give equal weights on one machine.
+    `batch_of` converts indices of texts into the model's arguments, on its device; the model
+    returns its loss. Equal seeds give equal weights on one machine.
     """
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
@@ -79,14 +78,14 @@ def fit(
 
 
 def shuffled(count: int, batch: int, *, rng: Rng) -> Iterator[NDArray[np.intp]]:
-    """All places in random order, `batch` at a time."""
+    """All indices in random order, `batch` at a time."""
     order = rng.permutation(count)
     for start in range(0, count, batch):
         yield order[start : start + batch]
 
 
 def seeded(make: Callable[[], nn.Module], *, seed: int) -> nn.Module:
-    """A model whose new weights depend on `seed` alone; no other random state is touched."""
+    """A model with new weights that depend on `seed` alone; changes no other random state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         return make().to(device())

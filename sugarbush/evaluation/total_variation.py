@@ -1,12 +1,12 @@
 """Mean total variation over all k-way marginals of a categorical table.
 
-The usual measure of a DP synthesizer's workload error, e.g. McKenna et al. 2022 (AIM), Section 6,
-there as the L1 distance, which is twice this one.
+The usual workload error of a DP table synthesizer. Source: McKenna et al. 2022 (AIM), Section 6,
+which reports the L1 distance, twice this value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -14,8 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
+from sugarbush.evaluation.bootstrap import Indices
+from sugarbush.evaluation.interface import (
+    TABLE,
+    Metric,
+    MetricSettings,
+    MetricValue,
+    Sample,
+    distance_value,
+)
 
-# With fewer cells than this a row of both tables, counting all of them is faster than sorting.
+# Up to this many cells for each row of both tables, counting all cells is faster than sorting.
 _CELLS_A_ROW = 8
 
 
@@ -26,14 +35,14 @@ def total_variation(
     domain: Mapping[str, int],
     ways: int,
 ) -> float:
-    """Half the L1 distance of two tables' marginals, in [0, 1], averaged over all `ways`-subsets.
+    """Half the L1 distance of two tables' marginals, in [0, 1]: the mean over all `ways`-subsets.
 
     `reference` (n, a), `synthetic` (m, a): codes in the order of `domain`.
     Raises InvariantError when a table is empty or has fewer than `ways` attributes.
     """
     if not len(reference) or not len(synthetic) or not 1 <= ways <= len(domain):
         raise InvariantError(
-            f"two non-empty tables and 1 to {len(domain)} ways, got {len(reference)} and "
+            f"needs two non-empty tables and 1 to {len(domain)} ways; got {len(reference)} and "
             f"{len(synthetic)} rows and {ways} ways"
         )
     sizes = tuple(domain.values())
@@ -52,9 +61,25 @@ def _marginal_distance(
     )
     count = int(np.prod(sizes))
     if count > _CELLS_A_ROW * (len(first) + len(second)):
-        # Only cells that occur are held: a 3-way marginal of large domains is mostly empty.
+        # Only cells that occur: a 3-way marginal of large domains is mostly empty.
         occurring, places = np.unique(np.concatenate([first, second]), return_inverse=True)
         first, second, count = places[: len(first)], places[len(first) :], len(occurring)
     p = np.bincount(first, minlength=count) / len(first)
     q = np.bincount(second, minlength=count) / len(second)
     return float(np.abs(p - q).sum() / 2)
+
+
+def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> Iterator[MetricValue]:
+    domain = settings.domain
+    for ways in (2, 3):
+        if len(domain) < ways:
+            continue
+
+        def distance(p: Indices, q: Indices, ways: int = ways) -> float:
+            return total_variation(heldout.codes[p], synthetic.codes[q], domain=domain, ways=ways)
+
+        name = f"total_variation_{ways}"
+        yield distance_value(name, TABLE, distance, (heldout, synthetic), settings, most=1.0)
+
+
+METRIC = Metric(name="total_variation", measure=_measure)

@@ -1,136 +1,115 @@
-"""Figures of the metrics that train a model: over several seeds, and slow.
+"""Metrics that train a model with several seeds: slow.
 
-An interval covers both which seeds and which held-out texts were drawn: each resample draws both.
+Each resample of an interval chooses both seeds and held-out texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from sugarbush.evaluation.bootstrap import Indices, percentile_interval
-from sugarbush.evaluation.evaluate import TEXT, Figure, Sample, Settings
 from sugarbush.evaluation.fine_tuned import PUBLISHED as FINE_TUNING
 from sugarbush.evaluation.fine_tuned import fine_tuned_predictions
+from sugarbush.evaluation.interface import (
+    TEXT,
+    MetricSettings,
+    MetricValue,
+    Progress,
+    Sample,
+    no_progress,
+)
 from sugarbush.evaluation.next_token import PUBLISHED as DECODING
 from sugarbush.evaluation.next_token import Decoder, next_token_scores
-from sugarbush.evaluation.small_models import Training
+from sugarbush.evaluation.settings import FineTunedSettings, NextTokenSettings
 from sugarbush.randomness import public_rng, seed_of
 
 Statistic = Callable[[Indices], float]
 
 
-def next_token_figures(
-    training_texts: Sequence[str],
-    heldout_texts: Sequence[str],
+def next_token_values(
+    heldout: Sample,
+    training: Sample,
     *,
-    decoder: Decoder,
-    seeds: int,
-    settings: Settings,
-    method: str,
-    round_: int,
-    training: Training = DECODING,
-) -> tuple[Figure, ...]:
-    """Next-token accuracy and perplexity on held-out texts; none for an arm without texts.
+    model: NextTokenSettings,
+    settings: MetricSettings,
+    progress: Progress = no_progress,
+) -> Iterator[MetricValue]:
+    """Next-token accuracy and perplexity on held-out texts; no values without training texts.
 
     Held-out texts without a token to predict are left out.
     """
-    predictable = [text for text in heldout_texts if text.strip()]
-    if not training_texts or not predictable:
-        return ()
-    scores = [
-        next_token_scores(
-            training_texts, predictable, decoder=decoder, training=training,
-            seed=seed_of(settings.seed, "next token", number),
+    predictable = [text for text in heldout.texts if text.strip()]
+    if not len(training) or not predictable:
+        return
+    scores = []
+    for number in range(model.seeds):
+        progress(f"next-token model, seed {number + 1} of {model.seeds}")
+        scores.append(
+            next_token_scores(
+                training.texts,
+                predictable,
+                decoder=Decoder(name=model.model, layers=model.layers, width=model.width),
+                training=replace(DECODING, epochs=model.epochs, max_tokens=model.max_tokens),
+                seed=seed_of(settings.seed, "next token", number),
+            )
         )
-        for number in range(seeds)
-    ]  # fmt: skip
-    found = {
-        "next_token_accuracy": [score.accuracy for score in scores],
-        "perplexity": [score.perplexity for score in scores],
-    }
-    return tuple(
-        _figure(
-            metric,
-            TEXT,
-            by_seed,
-            texts=len(predictable),
-            settings=settings,
-            method=method,
-            round_=round_,
-        )
-        for metric, by_seed in found.items()
-    )
+    for metric, by_seed in (
+        ("next_token_accuracy", [score.accuracy for score in scores]),
+        ("perplexity", [score.perplexity for score in scores]),
+    ):
+        yield _mean_over_seeds(metric, TEXT, by_seed, len(predictable), settings)
 
 
-def fine_tuned_figures(
+def fine_tuned_values(
     heldout: Sample,
-    synthetic: Sample,
+    training: Sample,
     *,
-    domain: Mapping[str, int],
-    seeds: int,
-    settings: Settings,
-    method: str,
-    round_: int,
-    name: str | None = None,
-    training: Training = FINE_TUNING,
-) -> tuple[Figure, ...]:
-    """Accuracy and macro-F1 by attribute of an encoder fine-tuned on `synthetic`.
+    model: FineTunedSettings,
+    settings: MetricSettings,
+    progress: Progress = no_progress,
+) -> Iterator[MetricValue]:
+    """Accuracy and macro-F1 of an encoder fine-tuned on `training`, for each chosen attribute.
 
-    Left out as in `evaluate_downstream`: an attribute with one value in the held-out part, or
-    that no synthetic text was asked to have.
+    The same attributes and texts are left out as in `downstream_values`.
     """
-    figures: list[Figure] = []
-    for column, (attribute, values) in enumerate(domain.items()):
-        known = np.flatnonzero(synthetic.codes[:, column] >= 0)
+    for column, (attribute, values) in enumerate(settings.domain.items()):
+        known = np.flatnonzero(training.codes[:, column] >= 0)
         truth = heldout.codes[:, column]
-        if not len(known) or len(np.unique(truth)) < 2:
+        chosen = model.attributes is None or attribute in model.attributes
+        if not chosen or not len(known) or len(np.unique(truth)) < 2:
             continue
-        answers = [
-            fine_tuned_predictions(
-                [synthetic.texts[place] for place in known],
-                synthetic.codes[known, column],
-                heldout_texts=heldout.texts,
-                heldout_codes=truth,
-                values=values,
-                name=name,
-                training=training,
-                seed=seed_of(settings.seed, "fine-tuned", attribute, number),
+        found = []
+        for number in range(model.seeds):
+            progress(f"fine-tuned encoder, '{attribute}', seed {number + 1} of {model.seeds}")
+            found.append(
+                fine_tuned_predictions(
+                    [training.texts[index] for index in known],
+                    training.codes[known, column],
+                    heldout_texts=heldout.texts,
+                    heldout_codes=truth,
+                    values=values,
+                    name=model.model,
+                    training=replace(FINE_TUNING, epochs=model.epochs, max_tokens=model.max_tokens),
+                    seed=seed_of(settings.seed, "fine-tuned", attribute, number),
+                )
             )
-            for number in range(seeds)
-        ]
-        found = {
-            "fine_tuned_accuracy": [answer.accuracy for answer in answers],
-            "fine_tuned_macro_f1": [answer.macro_f1 for answer in answers],
-        }
-        figures += [
-            _figure(
-                metric,
-                attribute,
-                by_seed,
-                texts=len(truth),
-                settings=settings,
-                method=method,
-                round_=round_,
-            )
-            for metric, by_seed in found.items()
-        ]
-    return tuple(figures)
+        for metric, by_seed in (
+            ("fine_tuned_accuracy", [one.accuracy for one in found]),
+            ("fine_tuned_macro_f1", [one.macro_f1 for one in found]),
+        ):
+            yield _mean_over_seeds(metric, attribute, by_seed, len(truth), settings)
 
 
-def _figure(
-    metric: str, space: str, by_seed: Sequence[Statistic], *, texts: int, settings: Settings,
-    method: str, round_: int,
-) -> Figure:  # fmt: skip
+def _mean_over_seeds(
+    metric: str, space: str, by_seed: Sequence[Statistic], texts: int, settings: MetricSettings
+) -> MetricValue:
     estimate = percentile_interval(
         lambda chosen, seeds: float(np.mean([by_seed[seed](chosen) for seed in seeds])),
         sizes=(texts, len(by_seed)),
         resamples=settings.resamples,
         rng=public_rng(settings.seed, metric, space),
     )
-    figure = Figure(
-        metric=metric, space=space, value=estimate.value, low=estimate.low, high=estimate.high
-    )
-    return replace(figure, method=method, round=round_)
+    return MetricValue.of(metric, space, estimate)

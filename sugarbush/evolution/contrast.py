@@ -1,6 +1,6 @@
-"""Candidates to come near to and to keep away from, told by the last noisy votes.
+"""Good and bad examples for the generator, by the last noisy votes.
 
-Both are released text, and the votes are paid for: showing them to the generator spends nothing.
+Both are released text, and the votes are charged, so that showing them spends no budget.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sugarbush.evolution.population import Population
 
 @dataclass(frozen=True)
 class Contrast:
-    """The texts with most votes, most first, and those with fewest, fewest first."""
+    """The texts with the most votes, most first, and those with the fewest, fewest first."""
 
     good: tuple[str, ...] = ()
     bad: tuple[str, ...] = ()
@@ -28,9 +28,9 @@ NO_CONTRAST = Contrast()
 def contrasts(
     population: Population, votes: NDArray[np.int64], *, count: int
 ) -> Mapping[int, Contrast]:
-    """For every label up to `count` of each; no text is both.
+    """Up to `count` good and bad texts of every label; no text is both.
 
-    Shapes: `votes` (n,) of the n candidates. Equal votes count in the order of writing.
+    Shapes: `votes` (n,) of the n candidates. Equal votes are ordered by candidate.
     """
     found = {}
     for label in np.unique(population.labels) if count else ():

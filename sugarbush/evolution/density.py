@@ -1,8 +1,8 @@
-"""A final set that carries the density of the votes: post-processing, so it costs no privacy.
+"""A final set that follows the density of the votes: post-processing, so it costs no privacy.
 
-Selection by rank keeps the candidates that are best one by one. At a few records a candidate and
-a noise of as many, it misses where most of the records lie; the sum over a cluster of candidates
-does not, since noise grows with the root of their number and votes with the number itself.
+Selection by rank keeps the best single candidates. Where a candidate has only a few votes and the
+noise is as large, rank misses the regions with most records. The sum over a cluster does not:
+votes grow with the number of candidates, noise with its root.
 """
 
 from __future__ import annotations
@@ -27,13 +27,21 @@ def select_by_density(
     rng: Rng,
     candidates_a_cell: int = CANDIDATES_A_CELL,
 ) -> NDArray[np.int64]:
-    """Places of `count` different candidates, in proportion to the votes of their clusters.
+    """Indices of `count` different candidates, in proportion to the votes of their clusters.
 
-    Candidates are clustered by k-means, a cell for every `candidates_a_cell` of them; a cell's
-    seats follow the sum of its noisy votes, negative sums as 0, and go to its candidates by rank.
-    Seats that a cell cannot fill go to the best of all that are left.
-    Shapes: `votes` (m,), `embeddings` (m, d) of the candidates, public like them.
+    k-means makes a cell for every `candidates_a_cell` candidates. A cell's seats follow the sum of
+    its noisy votes, negative sums as 0, and go to its candidates by rank. Seats that a cell cannot
+    fill go to the best remaining candidates.
+    Guarantee: post-processing. Shapes: `votes` (m,), `embeddings` (m, d) of the candidates.
     Raises InvariantError when there are fewer than `count` candidates.
+
+    >>> from sugarbush.randomness import public_rng
+    >>> places = np.repeat(np.eye(2, dtype=np.float32), 2, axis=0)
+    >>> chosen = select_by_density(
+    ...     np.array([9, 1, 8, 2]), places, count=2, rng=public_rng(1), candidates_a_cell=2
+    ... )
+    >>> sorted(chosen.tolist())
+    [0, 2]
     """
     if len(embeddings) != len(votes) or not 0 <= count <= len(votes):
         raise InvariantError(f"{count} texts cannot be chosen from {len(votes)} candidates")

@@ -2,8 +2,8 @@
 
 Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text",
 Algorithm 1. A round takes the survivors and their variations, lets every record vote for the
-candidate nearest to it (or score them all), adds noise and keeps the best; nothing else of a round
-looks at private data. Rounds that are finished are restored from `Draws` and neither drawn nor
+candidate nearest to it (or score them all), adds noise and keeps the best. Nothing else in a round
+reads private data. A finished round is restored from the `ResultStore`: it is neither drawn nor
 charged again.
 """
 
@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +21,6 @@ from sugarbush.errors import GeneratorError
 from sugarbush.evolution.contrast import Contrast, contrasts
 from sugarbush.evolution.density import select_by_density
 from sugarbush.evolution.herding import herd
-from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
 from sugarbush.evolution.population import Population, load_population, save_population
 from sugarbush.evolution.selection import (
     select_by_rank,
@@ -31,57 +28,26 @@ from sugarbush.evolution.selection import (
     select_within_label,
     threshold,
 )
-from sugarbush.evolution.settings import EvolutionSettings, FinalSet, Selection
+from sugarbush.evolution.settings import EvolutionSettings, FinalSelection, Selection
 from sugarbush.evolution.variation import variation_requests, with_variations
-from sugarbush.evolution.voting import nearest, nearest_within_label
+from sugarbush.evolution.voting import VotingSession
 from sugarbush.generators.interface import Answer, Generator, Problem, Request, Usage, usage_of
-from sugarbush.privacy.data_types import Private, Released
-from sugarbush.privacy.events import DiscreteGaussian, Event, NonPrivate
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.mechanisms import exact_histogram, exact_sum, noisy_histogram, noisy_sum
+from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.results import ResultStore
-from sugarbush.randomness import Rng, public_rng
+from sugarbush.randomness import public_rng
 
-# Raise it when a change makes equal settings and inputs give other results: finished rounds of an
-# older version are then drawn, and charged, anew.
+# Raise it when a change makes equal settings and inputs give other results. Rounds of an older
+# version are then drawn and charged again.
 METHOD_VERSION = 1
 
 Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 
-@dataclass(frozen=True)
-class PrivateEmbeddings:
-    """One record a row: `embeddings` (n, dim) float32 of unit length, `labels` (n,) int64."""
-
-    embeddings: NDArray[np.float32]
-    labels: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-@dataclass(frozen=True, kw_only=True)
-class VotingSession:
-    """What every vote of a run needs: the mechanism's settings and where they are charged.
-
-    `stddev` is in votes, or in units of scores; None counts without noise, which has no guarantee
-    and is charged as such. Each of a unit's records votes, of which it has at most
-    `records_per_unit`.
-    """
-
-    voters: Private[PrivateEmbeddings]
-    stddev: float | None
-    ledger: Ledger
-    stage: str
-    dataset_fingerprint: tuple[str, ...]
-    records_per_unit: int = 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """A finished round: noisy `votes` (n,) for `population`, and the `survivors`' places in it.
+    """A finished round: noisy `votes` (n,) for `population`, and the indices of its `survivors`.
 
-    Where records score, `votes` are sums of scores, in units of 1/RESOLUTION.
+    With kernel herding `votes` are sums of kernel scores, in units of 1/RESOLUTION.
     """
 
     number: int
@@ -103,13 +69,13 @@ class Evolution:
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """Who writes candidates, and how many unusable answers are borne."""
+    """The generator of candidates, and how many unusable answers are tolerated."""
 
     generator: Generator
     max_dropped_share: float
 
     def write(self, requests: Released[tuple[Request, ...]], *, what: str) -> tuple[Answer, ...]:
-        """The answers in order. Raises GeneratorError when too many cannot be used."""
+        """The answers in order. Raises GeneratorError when too many are unusable."""
         if not requests.value:
             return ()
         answers = self.generator.generate(requests, what=what).value
@@ -117,7 +83,7 @@ class Writer:
         if len(answers) != len(requests.value) or dropped > self.max_dropped_share * len(answers):
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
             raise GeneratorError(
-                f"{what}: {len(requests.value)} texts asked for, {len(answers) - dropped} usable"
+                f"{what}: {len(requests.value)} texts requested, {len(answers) - dropped} usable"
                 f"{' (' + kinds + ')' if kinds else ''}; more than "
                 f"generator.max_dropped_share={self.max_dropped_share:g} is missing. "
                 + _advice(answers)
@@ -126,73 +92,59 @@ class Writer:
 
 
 def _advice(answers: tuple[Answer, ...]) -> str:
-    """What to do about missing answers: calls that failed are made again, bad answers are kept."""
+    """What to do about missing answers: failed calls run again, bad answers are cached."""
     if all(a.problem is Problem.FAILED for a in answers if a.text is None):
-        return "Nothing that was received is lost; run again to go on."
+        return "Answers that arrived are cached; run again to continue."
     return (
-        "Answers are kept, so that the same settings bring the same ones: change the generator's "
-        "model, max_tokens or seed, or raise max_dropped_share. Nothing that is good is lost."
+        "Answers are cached: the same settings return the same answers. Change the generator's "
+        "model, max_tokens or seed, or raise max_dropped_share. Good answers stay cached."
     )
 
 
 def evolve(
-    first: Population,
+    first: Released[Population],
     *,
-    ledger_ids: tuple[str, ...],
     params: EvolutionSettings,
     schema: Schema,
     writer: Writer,
     encode: Encode,
     voting: VotingSession | None,
-    draws: ResultStore,
+    store: ResultStore,
     seed: int,
     say: Callable[[str], None],
 ) -> Evolution:
     """The final set after `params.rounds` rounds from the candidates `first`.
 
-    Guarantee: each round is one `noisy_histogram` of `ballot.stddev` (L2 sensitivity 1 a record),
-    with `selection` herded one `noisy_sum` (RESOLUTION a record), or without a stddev the same
-    without noise, which has none; all else is post-processing of it, of `first` (paid for by
-    `ledger_ids`) and of public seeds.
-    `ballot` may be None only when there are no rounds.
+    Guarantee: each round is one `noisy_histogram` with the noise `voting.stddev` (L2 sensitivity 1
+    to a record). With kernel herding it is one `noisy_sum` (RESOLUTION to a record). Without a
+    stddev there is no noise and no guarantee. All else is post-processing of the rounds, of
+    `first` (which its ledger entries pay for) and of public seeds.
+    `voting` may be None only when there are no rounds; its session must be of the run of `store`.
     Raises BudgetExceededError before a vote that the cap does not allow, GeneratorError when the
     generator returns too little.
     """
     if voting is not None:
-        _refuse_early(voting, params, draws)
-    labels, counts = np.unique(first.labels, return_counts=True)
+        _refuse_early(voting, params, store)
+    labels, counts = np.unique(first.value.labels, return_counts=True)
     quota = {int(label): int(n) for label, n in zip(labels, counts, strict=True)}
-    survivors, rounds, next_id, ids = first, [], len(first), ledger_ids
-    contrast: Mapping[int, Contrast] = {}
+    run = _RoundSteps(
+        params=params, schema=schema, writer=writer, encode=encode, store=store, seed=seed
+    )
+    parents = _Parents(
+        population=first.value, ledger_ids=first.ledger_ids, next_id=len(first.value), contrast={}
+    )
+    rounds: list[Round] = []
     for number in range(1, params.rounds + 1):
         assert voting is not None
-        population, usage = _varied(
-            survivors,
-            f"population-{number:03d}",
-            ids=ids,
-            params=params,
-            schema=schema,
-            writer=writer,
-            draws=draws,
-            number=number,
-            next_id=next_id,
-            seed=seed,
-            contrast=contrast,
+        population, usage = run.varied(parents, f"population-{number:03d}", number)
+        votes = run.votes(population, number, voting)
+        places = run.survivors(population, votes.value, number, quota, voting.stddev or 0.0)
+        parents = _Parents(
+            population=population.take(places),
+            ledger_ids=tuple(dict.fromkeys((*parents.ledger_ids, *votes.ledger_ids))),
+            next_id=int(population.ids.max()) + 1,
+            contrast=contrasts(population, votes.value, count=params.contrast),
         )
-        next_id = int(population.ids.max()) + 1
-        votes = _voted(population, number, params=params, encode=encode, voting=voting, draws=draws)
-        ids = tuple(dict.fromkeys((*ids, *votes.ledger_ids)))
-        places = _selected(
-            votes.value,
-            population,
-            quota,
-            params=params,
-            encode=encode,
-            stddev=voting.stddev or 0.0,
-            rng=public_rng(seed, "select", number),
-        )
-        survivors = population.take(places)
-        contrast = contrasts(population, votes.value, count=params.contrast)
         rounds.append(
             Round(number=number, population=population, votes=votes, survivors=places, usage=usage)
         )
@@ -200,241 +152,125 @@ def evolve(
             f"round {number} of {params.rounds}: {len(population)} candidates, "
             f"{len(places)} survive"
         )
-    chosen = _final_set(survivors, rounds, params=params, encode=encode, seed=seed)
-    final, usage = _expanded(
-        chosen,
-        ids=ids,
-        params=params,
-        schema=schema,
-        writer=writer,
-        draws=draws,
-        next_id=next_id,
-        seed=seed,
-        contrast=contrast,
-    )
-    return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=ids)
+    final, usage = run.final_set(parents, rounds)
+    return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=parents.ledger_ids)
 
 
-def _refuse_early(voting: VotingSession, params: EvolutionSettings, draws: ResultStore) -> None:
-    """Refuse a run that could not be finished before it pays for anything."""
+def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: ResultStore) -> None:
+    """Refuse a run that the cap cannot pay to its end, before it spends anything."""
     numbers = range(1, params.rounds + 1)
-    missing = sum(draws.finished(f"votes-{number:03d}") is None for number in numbers)
+    missing = sum(store.finished(f"votes-{number:03d}") is None for number in numbers)
     if missing:
-        event: Event = NonPrivate()
-        if voting.stddev is not None:
-            norm = RESOLUTION if params.selection is Selection.HERDED else 1
-            event = DiscreteGaussian(
-                stddev=voting.stddev, sensitivity=norm * voting.records_per_unit, count=missing
-            )
-        voting.ledger.check([event], dataset_fingerprint=voting.dataset_fingerprint)
+        voting.session.check([voting.cost(params, rounds=missing)])
 
 
-def _varied(
-    survivors: Population,
-    name: str,
-    *,
-    ids: tuple[str, ...],
-    params: EvolutionSettings,
-    schema: Schema,
-    writer: Writer,
-    draws: ResultStore,
-    number: int,
-    next_id: int,
-    seed: int,
-    contrast: Mapping[int, Contrast],
-) -> tuple[Population, Usage]:
-    """The survivors with their variations, restored where they were written before."""
-    done = draws.finished(name)
-    if done is not None:
-        return load_population(done / "candidates.parquet", schema.names), _load_usage(done)
-    requests = variation_requests(
-        survivors, schema=schema, params=params, round_=number, seed=seed, contrast=contrast
-    )
-    what = f"round {number}" if number <= params.rounds else "final set"
-    answers = writer.write(Released(requests, ids), what=what)
-    population = with_variations(survivors, answers, params=params, round_=number, next_id=next_id)
-    if params.distinct:
-        population = population.distinct()
-    with draws.writing(name) as folder:
-        save_population(population, schema.names, folder / "candidates.parquet")
+@dataclass(frozen=True, kw_only=True)
+class _Parents:
+    """What the next variations start from."""
+
+    population: Population
+    ledger_ids: tuple[str, ...]
+    next_id: int
+    contrast: Mapping[int, Contrast]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RoundSteps:
+    """The steps of a round, with the values that all rounds share."""
+
+    params: EvolutionSettings
+    schema: Schema
+    writer: Writer
+    encode: Encode
+    store: ResultStore
+    seed: int
+
+    def varied(self, parents: _Parents, name: str, number: int) -> tuple[Population, Usage]:
+        """The parents with their variations, restored if the store has them."""
+        done = self.store.finished(name)
+        if done is not None:
+            population = load_population(done / "candidates.parquet", self.schema.names)
+            return population, Usage(**json.loads((done / "usage.json").read_text()))
+        requests = variation_requests(
+            parents.population,
+            schema=self.schema,
+            params=self.params,
+            round_=number,
+            seed=self.seed,
+            contrast=parents.contrast,
+        )
+        what = f"round {number}" if number <= self.params.rounds else "final set"
+        answers = self.writer.write(Released(requests, parents.ledger_ids), what=what)
+        population = with_variations(
+            parents.population,
+            answers,
+            params=self.params,
+            round_=number,
+            next_id=parents.next_id,
+        )
+        if self.params.distinct:
+            population = population.distinct()
         usage = usage_of(answers)
-        (folder / "usage.json").write_text(json.dumps(asdict(usage)))
-    return population, usage
+        with self.store.writing(name) as folder:
+            save_population(population, self.schema.names, folder / "candidates.parquet")
+            (folder / "usage.json").write_text(json.dumps(asdict(usage)))
+        return population, usage
 
+    def votes(
+        self, population: Population, number: int, voting: VotingSession
+    ) -> Released[NDArray[np.int64]]:
+        """The noisy votes of a round, restored, or charged, drawn and written to disk."""
+        name = f"votes-{number:03d}"
+        done = self.store.finished(name)
+        if done is not None:
+            ids = tuple(json.loads((done / "ledger_ids.json").read_text()))
+            return Released(np.load(done / "votes.npy"), ids)
+        votes = voting.ask(population, self.encode(population.texts), self.params)
+        with self.store.writing(name) as folder:
+            np.save(folder / "votes.npy", votes.value)
+            (folder / "ledger_ids.json").write_text(json.dumps(votes.ledger_ids))
+        return votes
 
-def _voted(
-    population: Population,
-    number: int,
-    *,
-    params: EvolutionSettings,
-    encode: Encode,
-    voting: VotingSession,
-    draws: ResultStore,
-) -> Released[NDArray[np.int64]]:
-    """The noisy votes of a round, restored, or charged and drawn and on disk before they return."""
-    name = f"votes-{number:03d}"
-    done = draws.finished(name)
-    if done is not None:
-        ids = tuple(json.loads((done / "ledger_ids.json").read_text()))
-        return Released(np.load(done / "votes.npy"), ids)
-    embeddings = encode(population.texts)
-    if params.selection is Selection.HERDED:
-        votes = sum_scores(voting, embeddings, width=params.score_width, run=draws.run)
-    else:
-        votes = count_votes(
-            voting, embeddings, population.labels, by_label=params.by_label, run=draws.run
-        )
-    with draws.writing(name) as folder:
-        np.save(folder / "votes.npy", votes.value)
-        (folder / "ledger_ids.json").write_text(json.dumps(votes.ledger_ids))
-    return votes
-
-
-def count_votes(
-    voting: VotingSession,
-    embeddings: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    *,
-    by_label: bool,
-    run: str,
-) -> Released[NDArray[np.int64]]:
-    """Noisy number of records nearest to each candidate, `(m,)` int64.
-
-    With `by_label` a record votes among the candidates of its own label. Either way a record
-    holds one bin, which depends on it alone, so the guarantee is `noisy_histogram`'s, over all
-    labels together.
-    """
-
-    def bins(voters: PrivateEmbeddings) -> NDArray[np.int64]:
-        if not by_label:
-            return nearest(voters.embeddings, embeddings)[:, 0]
-        return nearest_within_label(
-            voters.embeddings, embeddings, query_labels=voters.labels, candidate_labels=labels
+    def survivors(
+        self,
+        population: Population,
+        votes: NDArray[np.int64],
+        number: int,
+        quota: dict[int, int],
+        stddev: float,
+    ) -> NDArray[np.int64]:
+        """Indices of the survivors: each label keeps its first number of candidates."""
+        params = self.params
+        if params.selection is Selection.KERNEL_HERDING:
+            count = min(sum(quota.values()), len(population))
+            embeddings = self.encode(population.texts)
+            return herd(votes, embeddings, width=params.score_width, count=count)
+        return select_within_label(
+            threshold(votes, stddev=stddev, multiple=params.threshold),
+            population.labels,
+            counts=quota,
+            select=select_by_rank if params.selection is Selection.RANK else select_by_sampling,
+            rng=public_rng(self.seed, "select", number),
         )
 
-    chosen: Private[int] = voting.voters.map_batch(bins)
-    if voting.stddev is None:
-        return exact_histogram(
-            chosen, size=len(embeddings), ledger=voting.ledger, stage=voting.stage, run=run
+    def final_set(self, last: _Parents, rounds: Sequence[Round]) -> tuple[Population, Usage]:
+        """The chosen texts with `expansion` - 1 variations each, which no record votes on."""
+        chosen = self._by_density(last.population, rounds[-1]) if rounds else last.population
+        run = replace(
+            self, params=self.params.model_copy(update={"variations": self.params.expansion})
         )
-    return noisy_histogram(
-        chosen,
-        size=len(embeddings),
-        stddev=voting.stddev,
-        ledger=voting.ledger,
-        stage=voting.stage,
-        run=run,
-        dataset_fingerprint=voting.dataset_fingerprint,
-        records_per_unit=voting.records_per_unit,
-    )
+        return run.varied(replace(last, population=chosen), "final", self.params.rounds + 1)
 
-
-def sum_scores(
-    voting: VotingSession, embeddings: NDArray[np.float32], *, width: float, run: str
-) -> Released[NDArray[np.int64]]:
-    """Noisy sums of the records' scores of each candidate, `(m,)` int64, in units of 1/RESOLUTION.
-
-    A record's scores depend on it alone and have at most that norm, so the guarantee is
-    `noisy_sum`'s.
-    """
-    vectors: Private[Any] = voting.voters.map_batch(lambda voters: voters.embeddings)
-
-    def scores(block: NDArray[np.float32]) -> NDArray[np.int64]:
-        return scores_of(block, embeddings, width=width)
-
-    if voting.stddev is None:
-        return exact_sum(
-            vectors,
-            scores=scores,
-            size=len(embeddings),
-            norm=RESOLUTION,
-            ledger=voting.ledger,
-            stage=voting.stage,
-            run=run,
-        )
-    return noisy_sum(
-        vectors,
-        scores=scores,
-        size=len(embeddings),
-        norm=RESOLUTION,
-        stddev=voting.stddev,
-        ledger=voting.ledger,
-        stage=voting.stage,
-        run=run,
-        dataset_fingerprint=voting.dataset_fingerprint,
-        records_per_unit=voting.records_per_unit,
-    )
-
-
-def _selected(
-    votes: NDArray[np.int64],
-    population: Population,
-    quota: dict[int, int],
-    *,
-    params: EvolutionSettings,
-    encode: Encode,
-    stddev: float,
-    rng: Rng,
-) -> NDArray[np.int64]:
-    """The places of the survivors: each label keeps the number it started with."""
-    if params.selection is Selection.HERDED:
-        count = min(sum(quota.values()), len(population))
-        return herd(votes, encode(population.texts), width=params.score_width, count=count)
-    kept = threshold(votes, stddev=stddev, multiple=params.threshold)
-    select = select_by_rank if params.selection is Selection.RANK else select_by_sampling
-    return select_within_label(kept, population.labels, counts=quota, select=select, rng=rng)
-
-
-def _final_set(
-    survivors: Population,
-    rounds: Sequence[Round],
-    *,
-    params: EvolutionSettings,
-    encode: Encode,
-    seed: int,
-) -> Population:
-    """As many of the last candidates as survive, label by label, chosen as `params.final` says."""
-    if params.final is FinalSet.SURVIVORS or not rounds:
-        return survivors
-    population, votes = rounds[-1].population, rounds[-1].votes.value
-    embeddings, rng = encode(population.texts), public_rng(seed, "final")
-    chosen = []
-    for label, count in zip(*np.unique(survivors.labels, return_counts=True), strict=True):
-        own = np.flatnonzero(population.labels == label)
-        chosen.append(
-            own[select_by_density(votes[own], embeddings[own], count=int(count), rng=rng)]
-        )
-    return population.take(np.concatenate(chosen))
-
-
-def _expanded(
-    survivors: Population,
-    *,
-    ids: tuple[str, ...],
-    params: EvolutionSettings,
-    schema: Schema,
-    writer: Writer,
-    draws: ResultStore,
-    next_id: int,
-    seed: int,
-    contrast: Mapping[int, Contrast],
-) -> tuple[Population, Usage]:
-    """The final set. Variations that nobody voted on make it larger, not nearer."""
-    last = params.model_copy(update={"variations": params.expansion})
-    return _varied(
-        survivors,
-        "final",
-        ids=ids,
-        params=last,
-        schema=schema,
-        writer=writer,
-        draws=draws,
-        number=params.rounds + 1,
-        next_id=next_id,
-        seed=seed,
-        contrast=contrast,
-    )
-
-
-def _load_usage(folder: Path) -> Usage:
-    return Usage(**json.loads((folder / "usage.json").read_text()))
+    def _by_density(self, survivors: Population, last: Round) -> Population:
+        """The last candidates that `params.final` selects: as many of each label as survive."""
+        if self.params.final is FinalSelection.SURVIVORS:
+            return survivors
+        population, votes = last.population, last.votes.value
+        embeddings, rng = self.encode(population.texts), public_rng(self.seed, "final")
+        chosen = []
+        for label, count in zip(*np.unique(survivors.labels, return_counts=True), strict=True):
+            own = np.flatnonzero(population.labels == label)
+            chosen.append(
+                own[select_by_density(votes[own], embeddings[own], count=int(count), rng=rng)]
+            )
+        return population.take(np.concatenate(chosen))

@@ -1,7 +1,7 @@
-"""Who survives a round of scores: post-processing, so it costs no privacy.
+"""Survivors of a round of kernel scores: post-processing, so it costs no privacy.
 
-By rank the candidates with the highest scores would survive, which lie in the dense middle. Kernel
-herding chooses candidates that, taken for the records, would score like them.
+Selection by rank would keep the candidates with the highest scores, which lie in the dense middle.
+Kernel herding chooses candidates whose own scores resemble those of the records.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from sugarbush.evolution.selection import Votes
 def herd(
     scores: Votes, embeddings: NDArray[np.float32], *, width: float, count: int
 ) -> NDArray[np.int64]:
-    """Places of `count` different candidates whose own scores sum to the shape of `scores`.
+    """Indices of `count` different candidates whose own scores add up to a multiple of `scores`.
 
-    Greedy: each choice is the candidate where most is missing of what the choices before it should
-    have brought. So a text like those chosen comes late, and equal ones share a single place's
-    scores. Where noise has left no positive sum of scores, the choice spreads over the candidates.
-    Shapes: `scores` (m,) noisy sums in any unit, `embeddings` (m, d), public like them.
+    Greedy: each choice is the candidate where the earlier choices leave the largest gap. So texts
+    like those already chosen come late. If the noisy scores have no positive sum, the choice
+    spreads over the candidates.
+    Guarantee: post-processing. Shapes: `scores` (m,) noisy sums in any unit, `embeddings` (m, d)
+    of the candidates, unit vectors.
     Raises InvariantError when there are fewer than `count` candidates.
     Source: Chen, Welling & Smola 2010, "Super-samples from kernel herding", Eq. 8.
+
+    >>> candidates = np.eye(3, dtype=np.float32)
+    >>> herd(np.array([60, 10, 30]), candidates, width=0.2, count=2).tolist()
+    [0, 2]
     """
     if len(embeddings) != len(scores) or not 0 <= count <= len(scores):
         raise InvariantError(f"{count} texts cannot be chosen from {len(scores)} candidates")

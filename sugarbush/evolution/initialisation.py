@@ -1,7 +1,7 @@
-"""RANDOM_API: what the first candidates are asked for.
+"""RANDOM_API: the requests for the first candidates.
 
-`augpe` asks by DP label counts, `maple` by rows of the DP table with donated examples that are
-near them in metadata, `public` by nothing. Everything here is post-processing or public.
+`augpe` uses DP label counts, `maple` rows of the DP table with donated examples of similar
+metadata, `public` nothing. Everything here is post-processing or public.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Donated:
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """What n first candidates should be: `codes` (n, d), NO_CODE where open; `labels` (n,)."""
+    """What n first candidates should be: `codes` (n, d), NO_CODE for any; `labels` (n,)."""
 
     codes: NDArray[np.int64]
     labels: NDArray[np.int64]
 
 
 def candidate_count(params: EvolutionSettings, *, record_count: float | None) -> int:
-    """How many candidates each vote is taken on, from a setting or the *DP* record count.
+    """The number of candidates in a round, from a setting or the *DP* record count.
 
-    Raises ParamsError when the count must come from the data and no mechanism has released it.
+    Raises ParamsError when it depends on the record count and no mechanism has released one.
     """
     if params.candidates is not None:
         return params.candidates
@@ -57,7 +57,7 @@ def candidate_count(params: EvolutionSettings, *, record_count: float | None) ->
 
 
 def open_targets(count: int, schema: Schema) -> Targets:
-    """Candidates of which nothing is asked."""
+    """Candidates without any requirement."""
     return Targets(
         codes=np.full((count, len(schema.attributes)), NO_CODE, dtype=np.int64),
         labels=np.zeros(count, dtype=np.int64),
@@ -76,7 +76,10 @@ def targets_by_label(
 
 
 def targets_by_rows(count: int, rows: NDArray[np.int64], *, rng: Rng) -> Targets:
-    """Candidates after rows of the DP table, each row once before any is used again."""
+    """Candidates with the codes of DP rows; every row is used once before any is used again.
+
+    Raises ParamsError on an empty table.
+    """
     if not len(rows):
         raise ParamsError(
             "the DP metadata table is empty: the corpus is too small for this budget, or "
@@ -97,9 +100,9 @@ def first_requests(
     choose: ChooseExamples,
     seed: int,
 ) -> tuple[RandomRequest, ...]:
-    """One RANDOM_API request a target, as `params.prompt` says.
+    """One RANDOM_API request per target, as `params.prompt` says.
 
-    Raises ParamsError when the prompt is to hold examples and none were donated.
+    Raises ParamsError when the prompt needs donated examples and there are none.
     """
     with_examples = params.prompt in {PromptContent.EXAMPLES, PromptContent.BOTH}
     if with_examples and (donated is None or not donated.texts):
@@ -144,7 +147,7 @@ def _shows_metadata(params: EvolutionSettings) -> bool:
 
 
 def _attributes(row: NDArray[np.int64], schema: Schema) -> tuple[tuple[str, str], ...]:
-    """Name and value of what is asked for; the bucket for anything else asks for nothing."""
+    """Name and value of each requested attribute; the bucket for other values is left out."""
     return tuple(
         (attribute.name, attribute.domain[code])
         for attribute, code in zip(schema.attributes, row, strict=True)

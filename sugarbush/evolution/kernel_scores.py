@@ -1,13 +1,13 @@
-"""Scores in place of votes: how near a record is to every candidate, not to the nearest alone.
+"""Kernel scores: how near a record is to every candidate, where a vote names only the nearest.
 
 A record's scores are exp(cosine / width) at every candidate, scaled to norm 1. Their sum over the
-records is what a kernel says of the records' density at each candidate. A record moves it by no
-more than one vote would, in L2, but tells of all candidates: on real sets it stands far clearer
-out of the noise (docs/decisions/0514-scores-and-herding.md).
+records estimates the records' density at each candidate. Its L2 sensitivity is that of one vote,
+but it has information on all candidates, so the noise hides less of it
+(docs/decisions/0514-scores-and-herding.md).
 
-What a record adds is a function of it and the candidates alone, to the bit, whatever other records
-are counted with it: products of rounded vectors are whole numbers that float64 holds exactly, the
-exponential is read off a table, and all that follows is in integers, rounded towards 0.
+A record's scores depend on that record and the candidates alone, to the bit. Products of rounded
+vectors are whole numbers that float64 represents exactly, the exponential comes from a table, and
+all later steps use integers, rounded towards 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
 
-RESOLUTION = 4096  # the L2 norm of a record's scores at most: a score is a multiple of 1/4096
+RESOLUTION = 4096  # the largest L2 norm of a record's scores, which are multiples of 1/4096
 
 _VECTOR_BITS = 20  # of a vector's numbers after the point: sums of products stay below 2^53
 _COSINE_BITS = 14
@@ -35,8 +35,12 @@ def scores_of(
 
     Guarantee: row i depends on `records[i]` and `candidates` alone, to the bit, and its L2 norm is
     at most RESOLUTION. Unit vectors: `records` (n, d), `candidates` (m, d); `width` in cosines.
-    Raises InvariantError when a vector is not finite or longer than 1, of which the sums would not
-    be exact, when the two have not the same d, and when there is no candidate.
+    Raises InvariantError when a vector is not finite or is longer than 1 (sums would not be exact),
+    when the two differ in d, and when there is no candidate.
+
+    >>> candidates = np.eye(3, dtype=np.float32)
+    >>> scores_of(candidates[:2], candidates, width=0.2).shape
+    (2, 3)
     """
     if not len(candidates) or records.shape[1] != candidates.shape[1]:
         raise InvariantError("records (n, d) need candidates (m, d) of the same d to score")
@@ -64,7 +68,7 @@ def summed_scores(
 
 def _whole(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     wide = vectors.astype(np.float64)
-    if not (np.einsum("ij,ij->i", wide, wide) <= _LONGEST).all():  # which a NaN is not either
+    if not (np.einsum("ij,ij->i", wide, wide) <= _LONGEST).all():  # false for NaN too
         raise InvariantError("an embedding is not a unit vector")
     return np.asarray(np.rint(wide * 2**_VECTOR_BITS))
 

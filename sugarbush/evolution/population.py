@@ -1,4 +1,4 @@
-"""Candidates with where they come from."""
+"""Candidates with their origin."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Population:
     """n candidates.
 
     `ids` (n,) are unique within a run; `codes` (n, d) are metadata in schema order, NO_CODE where
-    none was asked for; `labels` (n,) the label whose records may vote, 0 where all may; `parents`
-    (n,) ids or NO_PARENT; `rounds` (n,) the round a text was written for.
+    the prompt had none. `labels` (n,) is the label of the records that may vote, 0 for all.
+    `parents` (n,) are ids or NO_PARENT, `rounds` (n,) the round a text was written for.
     """
 
     ids: NDArray[np.int64]
@@ -65,14 +65,14 @@ class Population:
         )
 
     def distinct(self) -> Population:
-        """The first candidate of every text and label: the others could get no vote."""
+        """The first candidate of every text and label. The others could not get a vote."""
         kept: dict[tuple[str, int], int] = {}
         for place, key in enumerate(zip(self.texts, self.labels.tolist(), strict=True)):
             kept.setdefault(key, place)
         return self.take(np.fromiter(kept.values(), dtype=np.int64, count=len(kept)))
 
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
-        """One row a candidate, one `code_<name>` column an attribute."""
+        """One row per candidate, one `code_<name>` column per attribute."""
         columns: dict[str, Any] = {
             "id": self.ids,
             "text": list(self.texts),

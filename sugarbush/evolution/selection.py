@@ -1,7 +1,7 @@
-"""Who survives a round: post-processing of noisy votes, so it costs no privacy.
+"""Survivors of a round: post-processing of noisy votes, so it costs no privacy.
 
-Every function here sees noisy votes and public values alone. What chance decides comes from the
-public generator it is given: equal votes and an equal generator give equal survivors.
+Every function here reads noisy votes and public values only. Random choices use the given public
+generator: equal votes and an equal generator give equal survivors.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ class Select(Protocol):
     """`select_by_rank` or `select_by_sampling`."""
 
     def __call__(self, votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
-        """Places of `count` survivors."""
+        """Indices of `count` survivors."""
         ...
 
 
 def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.float64]:
-    """Votes above H = multiple * stddev, less H; 0 below: `(m,)` float64, max(votes - H, 0).
+    """max(votes - H, 0) with H = multiple * stddev: `(m,)` float64.
 
-    `stddev` is that of the vote noise, in votes. With H = 0 it removes negative votes, which are
-    noise for certain.
+    `stddev` is that of the noise, in votes. H = 0 only removes negative votes, which are noise.
     Source: Lin et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 1:
     Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
     """
@@ -39,26 +38,34 @@ def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.flo
 
 
 def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
-    """Places of the `count` candidates with most votes, `(count,)` int64, most votes first.
+    """Indices of the `count` candidates with the most votes, `(count,)` int64, most votes first.
 
-    Equal votes are ordered by `rng`: an order by place would favour candidates that were written
-    earlier, and after a threshold many votes are equal.
+    Equal votes are ordered by `rng`: an order by index would favour candidates that were written
+    earlier, and after a threshold many votes are equal. Guarantee: post-processing.
     Raises InvariantError when there are fewer than `count` candidates, or a vote is NaN.
     Source: Xie et al. 2024, Section 3 ("rank-based selection").
+
+    >>> from sugarbush.randomness import public_rng
+    >>> select_by_rank(np.array([3, 9, -1, 5]), count=2, rng=public_rng(1)).tolist()
+    [1, 3]
     """
     _check(votes, count)
     return np.lexsort((rng.permutation(len(votes)), -np.asarray(votes)))[:count]
 
 
 def select_by_sampling(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
-    """Places of `count` different candidates drawn in proportion to positive votes, as drawn.
+    """Indices of `count` different candidates, sampled in proportion to positive votes, in order.
 
-    `(count,)` int64. Candidates without a positive vote are drawn, uniformly, only after all with
-    one; so when no vote is positive the draw is uniform. Unlike Lin et al. 2024, Algorithm 2, the
-    draw is without replacement: a candidate that survived twice would be asked for the same
-    variations twice, and its second copy could not get a vote.
+    `(count,)` int64. Candidates without a positive vote come uniformly, after all others; if no
+    vote is positive, the sample is uniform. Unlike Lin et al. 2024, Algorithm 2, it is without
+    replacement: a copy of a candidate would get the same variations and could not get a vote.
+    Guarantee: post-processing.
     Raises InvariantError when there are fewer than `count` candidates, or a vote is NaN.
     Source: Efraimidis & Spirakis 2006 (weighted sampling without replacement by exponential keys).
+
+    >>> from sugarbush.randomness import public_rng
+    >>> sorted(select_by_sampling(np.array([0, 9, -1, 5]), count=2, rng=public_rng(1)).tolist())
+    [1, 3]
     """
     _check(votes, count)
     weights = np.maximum(np.asarray(votes, dtype=np.float64), 0.0)
@@ -75,7 +82,7 @@ def select_within_label(
     select: Select,
     rng: Rng,
 ) -> NDArray[np.int64]:
-    """Places of `counts[label]` survivors of every label, label by label in increasing order.
+    """Indices of `counts[label]` survivors of every label, label by label in increasing order.
 
     A label with fewer candidates than its count keeps all of them; one without a count keeps none.
     `labels` is (m,). Raises InvariantError as `select` does.
@@ -94,12 +101,14 @@ def apportion(weights: Sequence[float] | NDArray[Any], total: int) -> NDArray[np
     """`total` seats in proportion to `weights`, `(len(weights),)` int64, summing to `total`.
 
     The largest-remainder method in exact arithmetic; equal remainders go to the lowest place.
-    Noisy counts may be negative: those get no seat. Where no weight is positive, all weigh the
-    same.
+    Negative weights (noisy counts) get no seat. If no weight is positive, all are equal.
     Raises InvariantError when there is no weight, one is not finite, or `total` is negative.
+
+    >>> apportion([6, 3, 1], total=5).tolist()
+    [3, 2, 0]
     """
     if not len(weights) or total < 0 or not np.isfinite(np.asarray(weights, dtype=float)).all():
-        raise InvariantError("seats are given out by finite weights, and not fewer than none")
+        raise InvariantError("weights must be finite, and the number of seats not negative")
     shares = [max(Fraction(float(weight)), Fraction(0)) for weight in weights]
     if not any(shares):
         shares = [Fraction(1)] * len(shares)
@@ -112,6 +121,6 @@ def apportion(weights: Sequence[float] | NDArray[Any], total: int) -> NDArray[np
 
 def _check(votes: Votes, count: int) -> None:
     if votes.ndim != 1 or np.isnan(votes).any():
-        raise InvariantError("votes are one number a candidate")
+        raise InvariantError("votes need one number per candidate")
     if not 0 <= count <= len(votes):
         raise InvariantError(f"{count} survivors of {len(votes)} candidates cannot be chosen")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from sugarbush.settings import Section
+from sugarbush.evolution.kernel_scores import RESOLUTION
+from sugarbush.settings import AtLeastOne, Count, NotNegative, Positive, Section, Share
 
 
 class PromptContent(StrEnum):
-    """What the first prompt holds."""
+    """What the first prompt contains."""
 
     INDEPENDENT = "independent"
     METADATA = "metadata"
@@ -20,75 +21,109 @@ class PromptContent(StrEnum):
 
 
 class FirstLength(Section):
-    """Words asked for at the start: a number, or by the value of a binned attribute."""
+    """Length of the first texts: one number, or a number for each value of an attribute."""
 
-    words: Annotated[int, Field(ge=1)]
-    attribute: str | None
-    words_by_value: dict[str, int] | None
+    words: AtLeastOne = 80
+    """Words that a prompt asks for."""
+    attribute: str | None = None
+    """The attribute that decides the length; null: every text gets `words`."""
+    words_by_value: dict[str, int] | None = None
+    """Words for each value of `attribute`."""
 
 
 class Selection(StrEnum):
-    """How survivors are chosen: from noisy votes, or from noisy scores of all candidates."""
+    """How survivors are chosen: from noisy votes, or from noisy kernel scores of all candidates.
+
+    Kernel herding was called `herded`: settings may still say so, and cache keys always do.
+    """
 
     RANK = "rank"
     SAMPLE = "sample"
-    HERDED = "herded"
+    KERNEL_HERDING = "kernel_herding"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Selection | None:
+        return cls.KERNEL_HERDING if value == "herded" else None
+
+    @property
+    def record_l2_sensitivity(self) -> int:
+        """L2 sensitivity of one round to one record: 1 for votes, RESOLUTION for kernel scores."""
+        return RESOLUTION if self is Selection.KERNEL_HERDING else 1
 
 
-class FinalSet(StrEnum):
-    """Which of the last candidates the final set is made of."""
+class FinalSelection(StrEnum):
+    """Which of the last candidates become the final set."""
 
     SURVIVORS = "survivors"
     DENSITY = "density"
 
 
 class EvolutionSettings(Section):
-    """One method's way from first candidates to the final set.
+    """One method's evolution, from the first candidates to the final set."""
 
-    `candidates` fixes their number; None derives it as `candidates_per_record` of the *DP* record
-    count. `variations` is L: each survivor gives L-1 variations and stays itself. `threshold` is
-    in standard deviations of the vote noise. `tones` are asked for in turn; `contrast` is how many
-    candidates of the last round with most votes, and with fewest, a variation is shown as good and
-    bad examples. `distinct` drops candidates whose text is there already. With `selection` herded
-    records score every candidate, by a kernel of `score_width` in cosines, instead of voting for
-    one. `final` says which of the last candidates are the final set, of as many as there are
-    survivors: the survivors, or a choice by the density of the votes; `expansion` texts come from
-    each of them: itself and variations that are not voted on.
-    """
+    prompt: PromptContent = PromptContent.BOTH
+    """What the first prompt contains: independent (nothing), metadata, examples, or both."""
+    examples: Count = 10
+    """Donated examples in a prompt."""
+    candidates: AtLeastOne | None = None
+    """Candidates in a round; null: `candidates_per_record` times the DP record count."""
+    candidates_per_record: Positive = 0.125
+    """Candidates for each record of the DP count."""
+    max_candidates: AtLeastOne = 2000
+    """Candidates in a round, at most."""
+    rounds: Count = 2
+    """Rounds of private votes; each one spends budget."""
+    variations: AtLeastOne = 4
+    """Texts that a survivor becomes: itself and variations of it."""
+    by_label: bool = False
+    """Whether a record votes only on candidates of its own label."""
+    distinct: bool = False
+    """Whether repeated texts are dropped before the vote."""
+    selection: Selection = Selection.RANK
+    """rank or sample (by votes), or kernel_herding (by kernel scores of all candidates)."""
+    score_width: Annotated[float, Field(ge=0.005)] = 0.2
+    """Width of the kernel in cosine distance, with kernel_herding."""
+    threshold: NotNegative = 0.0
+    """Standard deviations of the noise that are subtracted from each vote count, down to 0."""
+    mask_share: Share = 0.5
+    """Share of a parent's words that a variation replaces; below 0.05: it is rephrased."""
+    tones: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Tones that variations ask for in turn, such as [formal, angry]; []: none."""
+    contrast: Count = 0
+    """Texts with the most votes, and with the fewest, that a variation's prompt shows."""
+    word_scale: NotNegative = 0.0
+    """Spread of the length of variations, in words, before it is multiplied by mask_share."""
+    min_words: AtLeastOne = 25
+    """Words that a variation asks for, at least."""
+    final: FinalSelection = FinalSelection.SURVIVORS
+    """survivors, or density: a choice by the votes of clusters of candidates."""
+    expansion: AtLeastOne = 1
+    """Final texts for each survivor: itself, and variations without a vote."""
 
-    prompt: PromptContent
-    examples: Annotated[int, Field(ge=0)]
-    candidates: Annotated[int, Field(ge=1)] | None
-    candidates_per_record: Annotated[float, Field(gt=0)]
-    max_candidates: Annotated[int, Field(ge=1)]
-    rounds: Annotated[int, Field(ge=0)]
-    variations: Annotated[int, Field(ge=1)]
-    by_label: bool
-    distinct: bool
-    selection: Selection
-    score_width: Annotated[float, Field(ge=0.005)]
-    threshold: Annotated[float, Field(ge=0)]
-    mask_share: Annotated[float, Field(gt=0, le=1)]
-    tones: tuple[Annotated[str, Field(min_length=1)], ...]
-    contrast: Annotated[int, Field(ge=0)]
-    word_scale: Annotated[float, Field(ge=0)]
-    min_words: Annotated[int, Field(ge=1)]
-    final: FinalSet
-    expansion: Annotated[int, Field(ge=1)]
+    def key_settings(self) -> dict[str, Any]:
+        """All settings as cache keys spell them, so that finished rounds stay known."""
+        fields = self.model_dump(mode="json")
+        if self.selection is Selection.KERNEL_HERDING:
+            fields["selection"] = "herded"
+        return fields
 
     @model_validator(mode="after")
     def _scores_of_all(self) -> EvolutionSettings:
-        herded = self.selection is Selection.HERDED
-        if herded and (self.by_label or self.threshold or self.final is not FinalSet.SURVIVORS):
+        herding = self.selection is Selection.KERNEL_HERDING
+        if herding and (
+            self.by_label or self.threshold or self.final is not FinalSelection.SURVIVORS
+        ):
             raise ValueError(
-                "selection: herded goes with by_label: false, threshold: 0 and final: survivors. "
-                "A record scores the candidates of all labels, and survivors follow the density"
+                "selection: kernel_herding goes with by_label: false, threshold: 0 and final: "
+                "survivors. A record scores the candidates of all labels, and survivors follow "
+                "the density"
             )
         return self
 
 
 class InitialiseSettings(Section):
-    """What holds for every method's first prompt."""
+    """The first prompts of every method."""
 
-    length: FirstLength
-    seed: int
+    length: FirstLength = FirstLength()
+    seed: int = 1
+    """Seed of the first prompts."""

@@ -23,11 +23,11 @@ def variation_requests(
     seed: int,
     contrast: Mapping[int, Contrast] | None = None,
 ) -> tuple[VariationRequest, ...]:
-    """`variations` - 1 requests a parent, parent by parent; `contrast` is shown by label.
+    """`variations` - 1 requests per parent, in order; `contrast` has the examples of each label.
 
     The target length follows the synthetic parent: w = max(min_words, len + N(0, s)) with
     s = mask_share * word_scale and len the parent's number of words (Xie et al. 2024,
-    "adaptive text lengths"). No private length reaches a request.
+    "adaptive text lengths"). Requests contain no private length.
     """
     rng = public_rng(seed, "lengths", round_)
     scale = params.mask_share * params.word_scale
@@ -59,9 +59,9 @@ def with_variations(
     round_: int,
     next_id: int,
 ) -> Population:
-    """The parents themselves, then their variations; an answer with a problem is dropped.
+    """The parents, then their variations. An answer with a problem is dropped.
 
-    A dropped answer is never replaced by a copy of its parent.
+    A copy of the parent never replaces a dropped answer.
     """
     copies = params.variations - 1
     kept = np.array([i for i, a in enumerate(answers) if a.text is not None], dtype=np.int64)

@@ -1,211 +1,117 @@
-"""Which candidate each record votes for: its nearest by Euclidean distance.
-
-The search is a float32 matrix product a block of records at a time. Its last bits depend on the
-blocks, and so on the other records; a vote must not. Every record whose best candidates lie within
-the product's rounding error of each other is therefore decided again, pair by pair, in float64.
-What remains is a function of that record and the candidates alone, equal on every machine, and
-that is what `Private.map_batch` asks for.
-
-Ties go to the lowest index, and so do bitwise equal candidates: the first of them gets every vote.
-"""
+"""What the private records say about the candidates: votes for the nearest, or kernel scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
-from sugarbush.errors import InvariantError
-
-_SCORE_BYTES = 256 * 2**20  # of all blocks of scores that exist at one time
-_MAX_BLOCK_ROWS = 1024  # the fastest of 512, 1024, 2048 (benchmarks/voting.py)
-_UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
-_SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
-
-
-def nearest(
-    queries: NDArray[np.float32], candidates: NDArray[np.float32], *, k: int = 1
-) -> NDArray[np.int64]:
-    """Indices of the k nearest candidates of every query, `(n, k)` int64, nearest first.
-
-    Guarantee: row i depends on `queries[i]` and `candidates` alone, to the bit: not on the other
-    queries, their order or number, nor on the number of threads. Equal distances are ordered by
-    index; distances are compared as float64 sums of squares.
-
-    `queries` is (n, d), `candidates` (m, d). Beyond them it needs about 300 MB and the n*k
-    indices, whatever n is.
-    Raises InvariantError when k > m (as with no candidate at all), when shapes disagree, and when
-    a vector is not finite or its squared norm overflows float32.
-    """
-    _check(queries, candidates)
-    if not 1 <= k <= len(candidates):
-        raise InvariantError(f"k={k} nearest of {len(candidates)} candidates: need 1 <= k <= m")
-    return _search(queries, np.arange(len(queries)), candidates, k)
-
-
-def nearest_within_label(
-    queries: NDArray[np.float32],
-    candidates: NDArray[np.float32],
-    *,
-    query_labels: NDArray[np.int64],
-    candidate_labels: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """The nearest candidate of every query among those of its own label, `(n,)` int64.
-
-    A query whose label no candidate carries votes among all candidates, so that every record has
-    exactly one vote and the histogram of all labels together keeps sensitivity 1.
-
-    Guarantee: element i depends on `queries[i]`, `query_labels[i]` and the candidates alone.
-    `query_labels` is (n,), `candidate_labels` (m,); values are arbitrary integers.
-    Raises InvariantError as `nearest` does, and when labels do not fit the vectors.
-    """
-    _check(queries, candidates)
-    if query_labels.shape != (len(queries),) or candidate_labels.shape != (len(candidates),):
-        raise InvariantError("every query and every candidate needs one label")
-    if not len(candidates):
-        raise InvariantError("no candidate to vote for")
-    votes = np.empty(len(queries), dtype=np.int64)
-    for label in np.unique(query_labels):
-        mine = np.flatnonzero(query_labels == label)
-        eligible = np.flatnonzero(candidate_labels == label)
-        if not len(eligible):
-            eligible = np.arange(len(candidates))
-        votes[mine] = eligible[_search(queries, mine, candidates[eligible], 1)[:, 0]]
-    return votes
-
-
-def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> None:
-    if queries.ndim != 2 or candidates.ndim != 2 or queries.shape[1] != candidates.shape[1]:
-        raise InvariantError("queries (n, d) and candidates (m, d) must have the same d")
-    if queries.dtype != np.float32 or candidates.dtype != np.float32:
-        raise InvariantError("queries and candidates must be float32")
+from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
+from sugarbush.evolution.nearest import nearest, nearest_within_label
+from sugarbush.evolution.population import Population
+from sugarbush.evolution.settings import EvolutionSettings, Selection
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.events import DiscreteGaussian, Event, NonPrivate
+from sugarbush.privacy.mechanisms import exact_histogram, exact_sum, noisy_histogram, noisy_sum
+from sugarbush.privacy.session import PrivacySession
 
 
 @dataclass(frozen=True)
-class _Target:
-    """The distinct candidates, ready for the product.
+class PrivateEmbeddings:
+    """One record per row: `embeddings` (n, dim) float32 of unit length, `labels` (n,) int64."""
 
-    `vectors` (u, d) are distinct; `places` (u,) their lowest indices among the candidates, in
-    increasing order. `augmented` (u, d+1) holds (c, -|c|^2/2), so that its product with (x, 1) is
-    x.c - |c|^2/2: largest where |x - c| is smallest. `largest_norm` is the largest |c|.
+    embeddings: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VotingSession:
+    """What every vote of a run needs: the records, the noise, and where the cost is charged.
+
+    `stddev` is in votes, or in units of kernel scores. None counts without noise, which has no
+    guarantee and is charged as that.
     """
 
-    vectors: NDArray[np.float32]
-    places: NDArray[np.int64]
-    augmented: NDArray[np.float32]
-    largest_norm: float
+    embeddings: Private[PrivateEmbeddings]
+    stddev: float | None
+    session: PrivacySession
+
+    def cost(self, params: EvolutionSettings, *, rounds: int) -> Event:
+        """The event of `rounds` rounds together."""
+        if self.stddev is None:
+            return NonPrivate()
+        sensitivity = params.selection.record_l2_sensitivity * self.session.records_per_unit
+        return DiscreteGaussian(stddev=self.stddev, sensitivity=sensitivity, count=rounds)
+
+    def ask(
+        self, population: Population, embeddings: NDArray[np.float32], params: EvolutionSettings
+    ) -> Released[NDArray[np.int64]]:
+        """Noisy votes or kernel scores of all candidates, `(m,)` int64, as the settings say."""
+        if params.selection is Selection.KERNEL_HERDING:
+            return sum_scores(self, embeddings, width=params.score_width)
+        return count_votes(self, embeddings, population.labels, by_label=params.by_label)
 
 
-def _target(candidates: NDArray[np.float32], *, distinct: bool) -> _Target:
-    places = np.arange(len(candidates))
-    if distinct:
-        rows = np.ascontiguousarray(candidates)
-        keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-        places = np.sort(np.unique(keys, return_index=True)[1])
-    vectors = np.ascontiguousarray(candidates[places])
-    squares = _squared_norms(vectors)
-    augmented = np.concatenate([vectors, (-squares / 2)[:, None]], axis=1)
-    return _Target(vectors, places, augmented, float(np.sqrt(squares.max())))
+def count_votes(
+    voting: VotingSession,
+    embeddings: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    *,
+    by_label: bool,
+) -> Released[NDArray[np.int64]]:
+    """Noisy number of records nearest to each candidate, `(m,)` int64.
+
+    With `by_label` a record votes among the candidates of its own label. Either way each
+    record has one vote, which depends on that record alone. So the guarantee is that of
+    `noisy_histogram`, over all labels together.
+    """
+
+    def bins(records: PrivateEmbeddings) -> NDArray[np.int64]:
+        if not by_label:
+            return nearest(records.embeddings, embeddings)[:, 0]
+        return nearest_within_label(
+            records.embeddings, embeddings, query_labels=records.labels, candidate_labels=labels
+        )
+
+    chosen: Private[int] = voting.embeddings.map_batch(bins)
+    size = len(embeddings)
+    if voting.stddev is None:
+        return exact_histogram(chosen, size=size, session=voting.session)
+    return noisy_histogram(chosen, size=size, stddev=voting.stddev, session=voting.session)
 
 
-def _search(
-    queries: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    candidates: NDArray[np.float32],
-    k: int,
-) -> NDArray[np.int64]:
-    """`nearest` for the queries at `rows`, `(len(rows), k)`."""
-    # For one neighbour a repeated candidate can only lose the tie; for several it is a neighbour.
-    target = _target(candidates, distinct=k == 1)
-    threads = _threads()
-    found = np.empty((len(rows), k), dtype=np.int64)
+def sum_scores(
+    voting: VotingSession, embeddings: NDArray[np.float32], *, width: float
+) -> Released[NDArray[np.int64]]:
+    """Noisy sums of the records' kernel scores of each candidate, `(m,)` int64.
 
-    def fill(block: slice) -> None:
-        x = queries[rows[block]]
-        local = _one_nearest(x, target) if k == 1 else _several_nearest(x, target, k)
-        found[block] = target.places[local]
+    The unit is 1/RESOLUTION. A record's scores depend on that record alone, and their L2 norm is at
+    most RESOLUTION. So the guarantee is that of `noisy_sum`.
+    """
+    vectors: Private[Any] = voting.embeddings.map_batch(lambda records: records.embeddings)
 
-    # One thread a block, each with a product of its own: the search for the maximum then runs on
-    # as many cores as the product does, and nothing waits for the slowest part of a product.
-    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(fill, _blocks(len(rows), len(target.vectors), threads)):
-            pass
-    return found
+    def scores(block: NDArray[np.float32]) -> NDArray[np.int64]:
+        return scores_of(block, embeddings, width=width)
 
-
-def _threads() -> int:
-    """As many as the BLAS would use: the cores, or fewer where the environment says so."""
-    return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
-
-
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    """The BLAS of NumPy; to look for it takes longer than a small vote."""
-    return ThreadpoolController().select(user_api="blas")
-
-
-def _blocks(n: int, m: int, threads: int) -> Iterator[slice]:
-    size = max(1, min(_MAX_BLOCK_ROWS, _SCORE_BYTES // (4 * m * threads), -(-n // threads)))
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
-
-
-def _scores(
-    x: NDArray[np.float32], target: _Target
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """x.c - |c|^2/2 for every pair, `(b, u)`, and twice its largest rounding error by row."""
-    squares = _squared_norms(x)
-    ones = np.ones((len(x), 1), dtype=np.float32)
-    scores = np.concatenate([x, ones], axis=1) @ target.augmented.T
-    # Higham 2002, Eq. 3.5: |fl(x.y) - x.y| <= gamma_d |x|.|y|, in whatever order it is summed;
-    # gamma_(2d+4) leaves room for the rounding of |c|^2/2 and of this bound itself, the smallest
-    # normal number for what underflows.
-    terms = 2 * x.shape[1] + 4
-    gamma = terms * _UNIT_ROUNDOFF / (1 - terms * _UNIT_ROUNDOFF)
-    norms = np.sqrt(squares.astype(np.float64))
-    size = norms * target.largest_norm + target.largest_norm**2 / 2
-    return scores, 2 * (gamma * size + terms * _SMALLEST_NORMAL)
-
-
-def _one_nearest(x: NDArray[np.float32], target: _Target) -> NDArray[np.int64]:
-    scores, slack = _scores(x, target)
-    every = np.arange(len(x))
-    best: NDArray[np.int64] = scores.argmax(axis=1)
-    lowest = scores[every, best] - slack
-    top = scores[every, best]
-    scores[every, best] = -np.inf
-    for row in np.flatnonzero(scores.max(axis=1) >= lowest):
-        scores[row, best[row]] = top[row]
-        rivals = np.flatnonzero(scores[row] >= lowest[row])
-        best[row] = rivals[_distances(x[row], target.vectors[rivals]).argmin()]
-    return best[:, None]
-
-
-def _several_nearest(x: NDArray[np.float32], target: _Target, k: int) -> NDArray[np.int64]:
-    scores, slack = _scores(x, target)
-    last = scores.shape[1] - k
-    lowest = np.partition(scores, last, axis=1)[:, last] - slack
-    found = np.empty((len(x), k), dtype=np.int64)
-    for row in range(len(x)):
-        rivals = np.flatnonzero(scores[row] >= lowest[row])
-        order = np.argsort(_distances(x[row], target.vectors[rivals]), kind="stable")
-        found[row] = rivals[order[:k]]
-    return found
-
-
-def _distances(x: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Squared Euclidean distance to each of `others`, each summed by itself in one fixed order."""
-    difference = others.astype(np.float64) - x.astype(np.float64)
-    return np.asarray((difference * difference).sum(axis=1))
-
-
-def _squared_norms(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    squares = np.einsum("ij,ij->i", vectors, vectors)
-    if not np.isfinite(squares).all():
-        raise InvariantError("an embedding is not finite, or too large for float32")
-    return np.asarray(squares)
+    size = len(embeddings)
+    if voting.stddev is None:
+        return exact_sum(
+            vectors,
+            scores=scores,
+            size=size,
+            record_l2_sensitivity=RESOLUTION,
+            session=voting.session,
+        )
+    return noisy_sum(
+        vectors,
+        scores=scores,
+        size=size,
+        record_l2_sensitivity=RESOLUTION,
+        stddev=voting.stddev,
+        session=voting.session,
+    )

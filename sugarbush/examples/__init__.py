@@ -1,0 +1,7 @@
+"""An example corpus to try the pipeline on, and the generator that works without a model.
+
+corpus.py     writes the example: records of an invented shop, donated examples, a schema
+shop/         how the shop's records look: attributes, vocabulary, sentences
+simulator/    the generator: writes customer-service texts by request, and knows nothing of the shop
+grammar.py, people.py, seeded_random.py, data_files.py   used by both
+"""

@@ -6,12 +6,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sugarbush.settings import Section
+from sugarbush.settings import AtLeastOne, Section
 
 
 class MakeExampleSettings(Section):
     """The embedded example corpus."""
 
-    records: Annotated[int, Field(ge=100)]
-    donated: Annotated[int, Field(ge=1)]
-    seed: int
+    records: Annotated[int, Field(ge=100)] = 5600
+    """Records of the corpus."""
+    donated: AtLeastOne = 50
+    """Donated examples."""
+    seed: int = 1
+    """Seed of the corpus."""

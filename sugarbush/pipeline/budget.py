@@ -1,138 +1,75 @@
-"""What a run will spend, from its settings alone, and the ledger it will charge."""
+"""What a run spends, from its settings alone: the shares of its methods' mechanisms."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 from sugarbush.errors import ParamsError
-from sugarbush.evolution.kernel_scores import RESOLUTION
-from sugarbush.evolution.settings import Selection
-from sugarbush.pipeline.settings import Method, ProjectSettings
-from sugarbush.pipeline.state import state_of
+from sugarbush.methods.interface import Method, ShareRequest
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.settings import PrivacySettings
 
-METADATA = "metadata"
-LABELS = "labels"
-TRAINING = "training"
-_VOTES = "votes:"
-
-# A vote whose noise is this many records cannot be seen in any corpus that fits on one machine.
-_HOPELESS_STDDEV = 1000.0
+# A count whose noise is this many records shows nothing in any corpus that fits on one machine.
+_LARGEST_STDDEV = 1000.0
 
 
-def votes_of(method: Method) -> str:
-    """The name of a method's votes in the plan."""
-    return _VOTES + method.value
+def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
+    """Every mechanism of the run with its share of mu^2, fixed before the first draw.
 
-
-def record_l2_sensitivity(params: ProjectSettings, method: Method) -> int:
-    """By how much a record moves what a round of the method counts, in L2: the unit of its votes.
-
-    One vote is 1; scores are whole numbers of that norm (`sugarbush.evolution.kernel_scores`).
+    Each mechanism gets an equal part of the share that its methods name. A share that nobody
+    requests goes to the other one. The noise of votes is final here. That of training is final
+    once its steps are known (`Method.final_plan`). Raises ParamsError when the rounds would leave
+    nothing but noise.
     """
-    herded = method.votes and params.evolve.of(method).selection is Selection.HERDED
-    return RESOLUTION if herded else 1
-
-
-def plan_for(params: ProjectSettings) -> BudgetPlan:
-    """Every mechanism of the run with its share, fixed before the first draw.
-
-    The metadata share goes to AIM, to augpe's label counts, or in equal parts to both; the
-    synthesis share in equal parts to the methods that vote or train. A share that nobody claims
-    goes to the other. The noise of votes is final here, that of training is not yet: its steps
-    wait for the DP record count (`sugarbush.pipeline.training`). Raises ParamsError when the
-    rounds asked for would leave nothing but noise.
-    """
-    metadata = [METADATA] if any(m.uses_metadata for m in params.methods) else []
-    if any(m.uses_labels and params.evolve.of(m).by_label for m in params.methods):
-        metadata.append(LABELS)
-    voting = [m for m in params.methods if m.votes and params.evolve.of(m).rounds > 0]
-    synthesis = [votes_of(m) for m in voting] + ([TRAINING] if params.trains else [])
-    weights = dict.fromkeys(metadata, params.privacy.shares.metadata / max(len(metadata), 1))
-    weights |= {name: params.privacy.shares.synthesis / len(synthesis) for name in synthesis}
-    claimed = sum(weights.values())
-    draws = {METADATA: 0, LABELS: 1, TRAINING: 0}
-    draws |= {votes_of(m): params.evolve.of(m).rounds for m in voting}
-    norms = {votes_of(m): record_l2_sensitivity(params, m) for m in voting}
+    requests = _in_order(request for method in methods for request in method.share_requests())
+    pools = privacy.shares.model_dump()
+    sizes = {pool: sum(request.share == pool for request in requests) for pool in pools}
+    weights = [pools[request.share] / sizes[request.share] for request in requests]
+    claimed = sum(weights)
     parts = [
-        BudgetRequest(name=name, share=weight / claimed, draws=draws[name], norm=norms.get(name, 1))
-        for name, weight in weights.items()
+        BudgetRequest(
+            name=request.name,
+            share=weight / claimed,
+            count=request.count,
+            record_l2_sensitivity=request.record_l2_sensitivity,
+        )
+        for request, weight in zip(requests, weights, strict=True)
     ]
-    _refuse_hopeless(params, parts)
+    _refuse_hopeless(privacy, requests, parts)
     return make_plan(
         parts,
-        epsilon=params.privacy.epsilon,
-        delta=params.privacy.delta,
-        records_per_unit=params.privacy.records_per_user,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        records_per_unit=privacy.records_per_user,
     )
 
 
-def _refuse_hopeless(params: ProjectSettings, parts: Sequence[BudgetRequest]) -> None:
-    """Before any distribution is computed: for very many rounds that alone would take minutes."""
-    mu = mu_of(epsilon=params.privacy.epsilon, delta=params.privacy.delta)
-    for part in parts:
-        stddev = params.privacy.records_per_user * math.sqrt(part.draws / part.share) / mu
-        if stddev > _HOPELESS_STDDEV:
-            raise ParamsError(
-                f"params.yaml: {_settings_of(part, params)} leaves every count a noise of "
-                f"{stddev:.0f} records (at most {_HOPELESS_STDDEV:.0f} make sense). Lower the "
-                "rounds or the records of a person, or raise epsilon."
-            )
+def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
+    """Each mechanism once: those for metadata first, the tables before the counts, then votes in
+    the order of the methods, then training."""
+    distinct = {request.name: request for request in requests}
+    metadata = [request for request in distinct.values() if request.share == "metadata"]
+    others = [request for request in distinct.values() if request.share != "metadata"]
+    metadata.sort(key=lambda request: request.count)
+    others.sort(key=lambda request: request.count == 0)
+    return metadata + others
 
 
-def _settings_of(part: BudgetRequest, params: ProjectSettings) -> str:
-    """The settings that the noise of a part of several counts follows from."""
-    privacy, method = params.privacy, part.name.removeprefix(_VOTES)
-    rounds = [] if part.name == LABELS else [f"evolve.{method}.rounds={part.draws}"]
-    several = privacy.records_per_user > 1
-    person = [f"privacy.records_per_user={privacy.records_per_user}"] if several else []
-    return " with ".join([*rounds, *person, f"privacy.epsilon={privacy.epsilon:g}"])
-
-
-def open_ledger(params: ProjectSettings, base: Path) -> Ledger:
-    """The ledger of `privacy.dataset`. A benchmark's is its own."""
-    return Ledger(
-        state_of(params, base),
-        dataset=params.privacy.dataset,
-        purpose=params.privacy.purpose.value,
-        unit=params.privacy.unit,
-        user_column=params.prepare.user_column,
-        cap=params.privacy.cap,
-        delta=params.privacy.delta,
-    )
-
-
-def refuse_beyond_cap(
-    params: ProjectSettings,
-    base: Path,
-    *,
-    finished: Collection[str],
-    dataset_fingerprint: tuple[str, ...],
+def _refuse_hopeless(
+    privacy: PrivacySettings, requests: Sequence[ShareRequest], parts: Sequence[BudgetRequest]
 ) -> None:
-    """Raise BudgetExceededError unless the cap carries the whole plan but for the parts `finished`.
-
-    For the first stage that draws. All others stand on what it draws and will draw anew too: one
-    that was refused later would have let the first one spend for nothing.
-    """
-    waiting = [p.event for p in plan_for(params).allocations if p.name not in finished]
-    open_ledger(params, base).check(waiting, dataset_fingerprint=dataset_fingerprint)
-
-
-def open_uncapped_ledger(params: ProjectSettings, base: Path, *, kind: str) -> Ledger:
-    """Where what has no DP epsilon is noted: beside the DP ledgers, and never added to them."""
-    return Ledger(
-        state_of(params, base),
-        dataset=params.privacy.dataset,
-        purpose=f"{params.privacy.purpose.value}-{kind}",
-        unit=params.privacy.unit,
-        cap=math.inf,
-        delta=params.privacy.delta,
-    )
-
-
-def result_store_name(params: ProjectSettings) -> str:
-    """The folder of a dataset's finished draws: a benchmark's and a release's are not the same."""
-    return f"{params.privacy.purpose}-{params.privacy.dataset}"
+    """Refuse before any distribution is computed: for many rounds that alone takes minutes."""
+    mu = mu_of(epsilon=privacy.epsilon, delta=privacy.delta)
+    for request, part in zip(requests, parts, strict=True):
+        stddev = privacy.records_per_user * math.sqrt(part.count / part.share) / mu
+        if stddev > _LARGEST_STDDEV:
+            named = [] if request.setting is None else [request.setting]
+            if privacy.records_per_user > 1:
+                named.append(f"privacy.records_per_user={privacy.records_per_user}")
+            named.append(f"privacy.epsilon={privacy.epsilon:g}")
+            raise ParamsError(
+                f"params.yaml: {' with '.join(named)} gives every count a noise of {stddev:.0f} "
+                f"records (at most {_LARGEST_STDDEV:.0f} make sense). Lower the rounds or the "
+                "records per user, or raise epsilon."
+            )

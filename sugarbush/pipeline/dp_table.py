@@ -1,4 +1,4 @@
-"""What synthesize_metadata released, as the report shows it."""
+"""The output of synthesize_metadata, for the report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.paths import Roots, require
-from sugarbush.pipeline.release import read_release
+from sugarbush.pipeline.released import read_ledger_ids
 from sugarbush.privacy.data_types import Released
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import DpCounts, DpTableFacts, MeasuredMarginal
@@ -30,19 +30,18 @@ _ENGINES = {
 
 
 def engine_of(base: Path) -> str | None:
-    """The engine that made the DP table, None where there is none."""
+    """The engine of the DP table, None if there is none."""
     engine: str | None = json.loads((_folder(base) / "metadata.json").read_text())["engine"]
     return engine
 
 
 def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
-    """DP counts of every attribute, from the table or from the one histogram that was drawn."""
+    """DP counts of the attributes, from the DP table or from the one noisy histogram."""
     folder = _folder(base)
     table = _load(base)
     if table is not None:
-        engine = table.engine
         return DpCounts(
-            source=f"{_ENGINES[engine]}, engine {engine}",
+            source=f"{_ENGINES[table.engine]}, engine {table.engine}",
             counts=Released(counts_of(table.rows.value, schema), table.rows.ledger_ids),
             stddev=_stddevs(table.measurements),
         )
@@ -51,16 +50,14 @@ def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
         name = described["label"]
         return DpCounts(
             source="one noisy histogram",
-            counts=Released(
-                {name: np.load(folder / "labels.npy")}, tuple(read_release(folder)["ledger_ids"])
-            ),
+            counts=Released({name: np.load(folder / "labels.npy")}, read_ledger_ids(folder)),
             stddev={name: float(described["label_stddev"])},
         )
     return None
 
 
 def dp_table_of(base: Path, schema: Schema) -> Released[DpTableFacts] | None:
-    """How the DP table was made, None where there is none."""
+    """How the DP table was made, None if there is none."""
     table = _load(base)
     if table is None:
         return None
@@ -75,7 +72,7 @@ def dp_table_of(base: Path, schema: Schema) -> Released[DpTableFacts] | None:
 
 
 def counts_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]:
-    """How often each value occurs, by attribute; codes that ask for nothing are left out."""
+    """The count of each value, by attribute; codes without a value are left out."""
     found = {}
     for place, attribute in enumerate(schema.attributes):
         column = codes[:, place][codes[:, place] != NO_CODE]
@@ -97,7 +94,7 @@ def _load(base: Path) -> DpTable | None:
 
 
 def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
-    """The noise of an attribute's own counts: all that measured it alone, by their precision."""
+    """The noise of an attribute's own counts: its one-way measurements, combined by precision."""
     precision: dict[str, float] = {}
     for measured in measurements:
         if len(measured.attributes) == 1 and not measured.merged:
@@ -118,5 +115,5 @@ def _measured(measured: Measurement, whole: float) -> MeasuredMarginal:
 
 
 def _merged(cells: Sequence[int]) -> int:
-    """How many values share the last cell."""
+    """The number of values in the last cell."""
     return sum(cell == max(cells) for cell in cells)

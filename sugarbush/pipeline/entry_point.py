@@ -9,7 +9,6 @@ chatter of libraries on stderr (a progress bar counts records) goes to reports/i
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import os
@@ -25,7 +24,6 @@ from typing import TextIO
 from sugarbush.errors import StorageError, SugarbushError
 from sugarbush.paths import Roots, checkout_root, make_private
 from sugarbush.pipeline.forced import runs_from_queue
-from sugarbush.pipeline.settings import Method, ProjectSettings, load_params
 
 QUIET_VARIABLE = "SUGARBUSH_QUIET_ERRORS"
 LOG = "errors.log"
@@ -34,20 +32,6 @@ CHATTER = "stderr.log"
 _OUR_FAULT = 70
 _INTERRUPTED = 130
 _DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
-
-
-def main(name: str, run: Callable[[Path, ProjectSettings], None]) -> None:
-    """Run a stage in the current folder; exit 1 or 2 with one message when it fails."""
-    argparse.ArgumentParser(prog=f"python -m tasks.{name}").parse_args()
-    run_with_error_report(name, lambda base: run(base, load_params()))
-
-
-def main_of_method(name: str, run: Callable[[Path, ProjectSettings, Method], None]) -> None:
-    """Run one method's part of a stage in the current folder."""
-    parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
-    parser.add_argument("--method", required=True, type=Method, choices=list(Method))
-    method: Method = parser.parse_args().method
-    run_with_error_report(f"{name}@{method}", lambda base: run(base, load_params(), method))
 
 
 def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:

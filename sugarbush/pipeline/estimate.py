@@ -13,26 +13,15 @@ from dataclasses import dataclass, replace
 
 from sugarbush.attributes.label_prompts import label_prompt
 from sugarbush.attributes.settings import LabelEndpoint
-from sugarbush.data.schema import Attribute, Schema
-from sugarbush.evolution.settings import EvolutionSettings, PromptContent
-from sugarbush.generators.interface import RandomRequest, Request, VariationRequest, cost_of
+from sugarbush.data.schema import Attribute
+from sugarbush.generators.interface import cost_of
 from sugarbush.generators.openai.cost import likely_prompt_tokens, most_prompt_tokens
 from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.generators.prompts import render
-from sugarbush.pipeline.settings import Method, ProjectSettings
+from sugarbush.methods.interface import PlannedCalls
 
 # English prose has 1.2 to 1.4 tokens a word in the vocabularies of current models.
 _TOKENS_PER_WORD = 1.35
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """`calls` requests like `request`, in one batch of a stage."""
-
-    stage: str
-    what: str
-    calls: int
-    request: Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,51 +51,7 @@ class Estimate:
         return sum(line.calls for line in self.lines)
 
 
-def planned_calls(
-    params: ProjectSettings,
-    method: Method,
-    *,
-    schema: Schema,
-    donated: Sequence[str],
-    candidates: int | None,
-) -> tuple[Planned, ...]:
-    """Every batch of requests of one method, each with its longest possible request.
-
-    `candidates` is the number of candidates a round; None: the setting, or `max_candidates` where
-    the setting depends on the DP record count. `donated` are public texts.
-    """
-    evolution, length = params.evolve.of(method), params.initialise.length
-    words = max(length.words, *(length.words_by_value or {"": length.words}).values())
-    voted_on = candidates or evolution.candidates or evolution.max_candidates
-    survivors = max(1, voted_on // evolution.variations)
-    first = RandomRequest(
-        subject=schema.subject,
-        attributes=_attributes(evolution, schema),
-        examples=_examples(evolution, donated),
-        words=words,
-    )
-    vary = VariationRequest(
-        subject=schema.subject,
-        parent="word " * words,
-        good=("word " * words,) * evolution.contrast,
-        bad=("word " * words,) * evolution.contrast,
-        mask_share=evolution.mask_share,
-        words=words,
-    )
-    batches: list[tuple[str, str, int, Request]] = [("initialise", "first texts", survivors, first)]
-    batches += [
-        ("evolve", f"round {number}", survivors * (evolution.variations - 1), vary)
-        for number in range(1, evolution.rounds + 1)
-    ]
-    batches.append(("evolve", "final set", survivors * (evolution.expansion - 1), vary))
-    return tuple(
-        Planned(stage=f"{stage}@{method}", what=what, calls=calls, request=request)
-        for stage, what, calls, request in batches
-        if calls
-    )
-
-
-def estimate(planned: Iterable[Planned], endpoint: EndpointSettings | None) -> Estimate:
+def estimate(planned: Iterable[PlannedCalls], endpoint: EndpointSettings | None) -> Estimate:
     """Calls and, with an endpoint, their tokens, cost and least time at its limits and prices."""
     return _total(tuple(_line(batch, endpoint) for batch in planned), endpoint)
 
@@ -150,7 +95,7 @@ def estimate_labels(
     return _total((line,), params)
 
 
-def _line(batch: Planned, endpoint: EndpointSettings | None) -> Line:
+def _line(batch: PlannedCalls, endpoint: EndpointSettings | None) -> Line:
     line = Line(stage=batch.stage, what=batch.what, calls=batch.calls)
     if endpoint is None:
         return line
@@ -167,16 +112,3 @@ def _line(batch: Planned, endpoint: EndpointSettings | None) -> Line:
         most_prompt_tokens=batch.calls * most_prompt_tokens(contents),
         most_completion_tokens=batch.calls * endpoint.max_tokens,
     )
-
-
-def _attributes(evolution: EvolutionSettings, schema: Schema) -> tuple[tuple[str, str], ...]:
-    shown = evolution.by_label or evolution.prompt in {PromptContent.METADATA, PromptContent.BOTH}
-    if not shown:
-        return ()
-    return tuple((a.name, max(a.domain, key=len)) for a in schema.attributes)
-
-
-def _examples(evolution: EvolutionSettings, donated: Sequence[str]) -> tuple[str, ...]:
-    if evolution.prompt not in {PromptContent.EXAMPLES, PromptContent.BOTH}:
-        return ()
-    return tuple(sorted(donated, key=len, reverse=True)[: evolution.examples])

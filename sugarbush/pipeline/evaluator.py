@@ -1,12 +1,11 @@
-"""What arms are measured with: how a text is seen, and the real texts it is held against.
+"""What methods are measured with: the samples of texts, and the real texts to compare with.
 
-The real texts were opened by `sugarbush.data.private_store`: everything here is internal.
+`sugarbush.data.private_store` opens the real texts: everything here is internal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,19 +15,25 @@ from sugarbush.attributes.extract import extract_codes
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.private_store import RealTexts
 from sugarbush.data.schema import Schema
-from sugarbush.evaluation.attributes import AttributeReader, train_reader
-from sugarbush.evaluation.evaluate import (
-    FINAL,
-    Figure,
-    Sample,
-    Settings,
-    evaluate_copies,
-    evaluate_downstream,
-    evaluate_texts,
-)
+from sugarbush.errors import ParamsError
+from sugarbush.evaluation.attributes import AttributeClassifier, train_classifier
+from sugarbush.evaluation.copies import copy_values
+from sugarbush.evaluation.downstream import downstream_values
+from sugarbush.evaluation.evaluate import BUILT_IN, evaluate_texts
 from sugarbush.evaluation.features import LatentSpace, latent_space
-from sugarbush.paths import Roots
-from sugarbush.pipeline.encoders import open_encoder
+from sugarbush.evaluation.interface import (
+    FINAL,
+    REAL,
+    Metric,
+    MetricSettings,
+    MetricValue,
+    Progress,
+    Sample,
+    label,
+    no_progress,
+)
+from sugarbush.evaluation.settings import EvaluateSettings
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 
 ENCODER, LATENT, SECOND = "encoder", "tf-idf", "second encoder"
@@ -38,72 +43,73 @@ Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Encoders:
-    """The encoder of the votes, and the second one where the settings name it."""
+    """The encoder of the votes, and the second one if the settings name it."""
 
     main: Embed
     second: Embed | None
 
 
-@contextmanager
-def open_encoders(params: ProjectSettings, roots: Roots, *, private: bool) -> Iterator[Encoders]:
+def open_encoders(project: Project, *, private: bool) -> Encoders:
     """Both encoders, with the caches that belong to what they encode."""
-    name = params.evaluate.second_encoder
-    with open_encoder(params, roots, private=private) as main:
-        if name is None:
-            yield Encoders(main=main.encode, second=None)
-            return
-        embedding = params.embedding.model_copy(update={"model": name})
-        other = params.model_copy(update={"embedding": embedding})
-        with open_encoder(other, roots, private=private) as second:
-            yield Encoders(main=main.encode, second=second.encode)
+    name = project.settings.evaluate.second_encoder
+    main = project.encoder(private=private).encode
+    if name is None:
+        return Encoders(main=main, second=None)
+    return Encoders(main=main, second=project.encoder_named(name, private=private).encode)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
-    """How a text is seen by the metrics: its place in all feature spaces, and its attributes."""
+class SampleReader:
+    """Computes the features and attributes of texts.
+
+    The same readers serve real and synthetic texts. A classifier trained on real texts predicts
+    the attributes of `classifiers` from the embedding; the schema says how to read the others.
+    """
 
     latent: LatentSpace
-    attributes: Mapping[str, AttributeReader]
+    classifiers: Mapping[str, AttributeClassifier]
     zero_shot: Mapping[str, ZeroShotReader]
     schema: Schema
     params: ProjectSettings
 
     def read(self, texts: Sequence[str], *, by: Encoders) -> Sample:
-        """Codes by the same extractor for real and synthetic texts: a given column, and what an
-        endpoint was asked for, is read off the embedding by a classifier trained on real texts,
-        everything else by the schema."""
+        """The texts as a sample."""
         embeddings = by.main(texts)
         codes = extract_codes(
-            self.schema, texts, {name: [None] * len(texts) for name in self.schema.names},
-            embed=by.main, readers=self.zero_shot, params=self.params.extract_metadata,
-        )  # fmt: skip
-        for place, name in enumerate(self.schema.names):
-            if name in self.attributes:
-                codes[:, place] = self.attributes[name].read(embeddings)
+            self.schema,
+            texts,
+            {name: [None] * len(texts) for name in self.schema.names},
+            embed=by.main,
+            readers=self.zero_shot,
+            params=self.params.extract_metadata,
+        )
+        for column, name in enumerate(self.schema.names):
+            if name in self.classifiers:
+                codes[:, column] = self.classifiers[name].predict(embeddings)
         features = {ENCODER: embeddings, LATENT: self.latent.encode(texts)}
         if by.second is not None:
             features[SECOND] = by.second(texts)
         return Sample(texts=tuple(texts), features=features, codes=codes)
 
 
-def train_readers(
+def train_sample_reader(
     train: RealTexts,
     *,
     schema: Schema,
     embed: Embed,
     zero_shot: Mapping[str, ZeroShotReader],
     params: ProjectSettings,
-) -> Reader:
-    """The second feature space and a classifier for each attribute that the schema cannot read.
+) -> SampleReader:
+    """The second feature space, and a classifier for each attribute from a column or an LLM.
 
-    Both are made from real texts.
+    Both are trained on real texts.
     """
     embeddings, seed = embed(train.texts), params.evaluate.seed
-    return Reader(
+    return SampleReader(
         latent=latent_space(train.texts, seed=seed),
-        attributes={
-            attribute.name: train_reader(embeddings, train.codes[:, place], seed=seed)
-            for place, attribute in enumerate(schema.attributes)
+        classifiers={
+            attribute.name: train_classifier(embeddings, train.codes[:, column], seed=seed)
+            for column, attribute in enumerate(schema.attributes)
             if attribute.column is not None or attribute.source is not None
         },
         zero_shot=zero_shot,
@@ -114,33 +120,94 @@ def train_readers(
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """The real parts, as read and with the codes that they were given; and the public texts."""
+    """Measures samples against the real texts.
+
+    `heldout_codes` are the codes that the held-out texts came with, not those that were read.
+    `progress` receives public facts only: the method, the round, and the seed of a training.
+    """
 
     heldout: Sample
     heldout_codes: NDArray[np.int64]
     train: Sample
     donated: tuple[str, ...]
     public: tuple[str, ...]
-    domain: Mapping[str, int]
-    settings: Settings
+    settings: MetricSettings
+    metrics: tuple[Metric, ...] = BUILT_IN
+    progress: Progress = no_progress
 
-    def texts(self, sample: Sample, *, method: str, round_: int) -> tuple[Figure, ...]:
-        """Every metric that needs no training."""
-        return evaluate_texts(
-            self.heldout, sample, domain=self.domain, settings=self.settings,
-            method=method, round_=round_,
-        )  # fmt: skip
+    def texts(
+        self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0
+    ) -> tuple[MetricValue, ...]:
+        """Every metric that needs no training, after `round_` of `rounds`."""
+        if method == REAL:
+            self.progress("real texts")
+        else:
+            steps = {0: "first candidates", FINAL: "final texts"}
+            self.progress(f"{method}, {steps.get(round_, f'round {round_} of {rounds}')}")
+        values = evaluate_texts(self.heldout, sample, self.settings, metrics=self.metrics)
+        return label(values, method=method, round_=round_)
 
-    def copies(self, sample: Sample, *, method: str) -> tuple[Figure, ...]:
-        """What the final set shares with the texts that it may have been copied from."""
-        return evaluate_copies(
-            sample, training=self.train, heldout=self.heldout, donated=self.donated,
-            public=self.public, space=ENCODER, settings=self.settings, method=method, round_=FINAL,
-        )  # fmt: skip
+    def copies(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
+        """The copy checks of the final texts."""
+        values = copy_values(
+            sample,
+            training=self.train,
+            heldout=self.heldout,
+            donated=self.donated,
+            public=self.public,
+            space=ENCODER,
+            settings=self.settings,
+        )
+        return label(values, method=method)
 
-    def downstream(self, sample: Sample, *, method: str) -> tuple[Figure, ...]:
-        """A classifier of each attribute, trained on texts and the codes that they came with."""
-        return evaluate_downstream(
-            replace(self.heldout, codes=self.heldout_codes), sample,
-            space=ENCODER, domain=self.domain, settings=self.settings, method=method, round_=FINAL,
-        )  # fmt: skip
+    def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
+        """A classifier for each attribute, trained on the texts and the codes of `sample`."""
+        values = downstream_values(self._given, sample, space=ENCODER, settings=self.settings)
+        return label(values, method=method)
+
+    def trained(
+        self, sample: Sample, *, method: str, wanted: EvaluateSettings
+    ) -> tuple[MetricValue, ...]:
+        """The metrics that train a model on `sample`; none unless the settings ask for seeds.
+
+        Raises ParamsError when the settings name an unknown model or attribute.
+        """
+        if not len(sample) or not (wanted.next_token.seeds or wanted.fine_tuned.seeds):
+            return ()
+        if unknown := set(wanted.fine_tuned.attributes or ()) - set(self.settings.domain):
+            raise ParamsError(
+                f"evaluate.fine_tuned.attributes: the schema has no {', '.join(sorted(unknown))}"
+            )
+        from sugarbush.evaluation.trained import fine_tuned_values, next_token_values
+
+        def progress(step: str) -> None:
+            self.progress(f"{'real texts' if method == REAL else method}, {step}")
+
+        values: list[MetricValue] = []
+        try:
+            if wanted.next_token.seeds:
+                values += next_token_values(
+                    self._given,
+                    sample,
+                    model=wanted.next_token,
+                    settings=self.settings,
+                    progress=progress,
+                )
+            if wanted.fine_tuned.seeds:
+                values += fine_tuned_values(
+                    self._given,
+                    sample,
+                    model=wanted.fine_tuned,
+                    settings=self.settings,
+                    progress=progress,
+                )
+        except OSError:  # transformers raises no narrower error
+            raise ParamsError(
+                "evaluate.next_token.model or evaluate.fine_tuned.model is neither a folder nor a "
+                "model of the hub or its local cache. Correct the name"
+            ) from None
+        return label(values, method=method)
+
+    @property
+    def _given(self) -> Sample:
+        return replace(self.heldout, codes=self.heldout_codes)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
-from enum import StrEnum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
+from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import EvolutionSettings, InitialiseSettings, PromptContent
 from sugarbush.examples.settings import MakeExampleSettings
-from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS, CallMode
+from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.generators.settings import GeneratorSection, generator_class
+from sugarbush.methods import method_class
+from sugarbush.methods.augpe import AugPE
+from sugarbush.methods.interface import Method
+from sugarbush.methods.maple import Maple
+from sugarbush.methods.nonprivate import NonPrivatePE
+from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
+from sugarbush.registry import GENERATORS, METHODS, plugin_names
 from sugarbush.report.settings import ReportSettings
 from sugarbush.settings import Section
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
@@ -31,104 +40,99 @@ from sugarbush.training.dpsgd.settings import FinetuneSettings, GenerateSettings
 FILE = "params.yaml"
 
 
-class Method(StrEnum):
-    """The methods that turn metadata and votes into texts."""
-
-    MAPLE = "maple"
-    AUGPE = "augpe"
-    PUBLIC = "public"
-    DPFT = "dpft"
-    CRT = "crt"
-    NONPRIVATE = "nonprivate"
-
-    @property
-    def votes(self) -> bool:
-        """Whether it draws noisy votes from the budget."""
-        return self in (Method.MAPLE, Method.AUGPE)
-
-    @property
-    def trains(self) -> bool:
-        """Whether it fine-tunes a model by DP-SGD, and so neither starts nor evolves candidates."""
-        return self is Method.DPFT
-
-    @property
-    def stays_private(self) -> bool:
-        """Whether it has no DP guarantee, and so stays an arm in the private root."""
-        return self in (Method.CRT, Method.NONPRIVATE)
-
-    @property
-    def uses_metadata(self) -> bool:
-        """Whether it starts from the DP table of AIM."""
-        return self in (Method.MAPLE, Method.DPFT)
-
-    @property
-    def uses_labels(self) -> bool:
-        """Whether it starts from DP counts of one label."""
-        return self is Method.AUGPE
-
-
 class EvolveSettings(Section):
-    """The presets, by method. Those that train a model have none: their texts come from it."""
+    """Evolution, by method. Other methods have a section of their own name where they need one."""
 
-    maple: EvolutionSettings
-    augpe: EvolutionSettings
-    public: EvolutionSettings
-    dpft: None
-    crt: None
-    nonprivate: EvolutionSettings
-    seed: int
+    model_config = ConfigDict(extra="allow")
 
-    def of(self, method: Method) -> EvolutionSettings:
-        """The preset of a method that evolves candidates."""
-        if method.trains or method is Method.CRT:
-            raise InvariantError(f"{method} evolves no candidates")
-        return getattr(self, method.value)  # type: ignore[no-any-return]
+    maple: Maple = Maple()
+    augpe: AugPE = AugPE()
+    public: Public = Public()
+    dpft: None = None
+    """Evolves nothing: see finetune."""
+    crt: None = None
+    """Evolves nothing: see crt."""
+    nonprivate: NonPrivatePE = NonPrivatePE()
+    seed: int = 1
+    """Seed of selection and prompts."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plug_ins(cls, fields: Any) -> Any:
+        """Parse the sections of methods that other packages add. Refuse unknown ones by name."""
+        if not isinstance(fields, dict):
+            return fields
+        parsed = dict(fields)
+        for name in fields.keys() - cls.model_fields.keys():
+            if name not in plugin_names(METHODS):
+                close = difflib.get_close_matches(name, cls.model_fields, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise ValueError(f"{name} is not a known setting{hint}")
+            parsed[name] = method_class(name).model_validate(fields[name])
+        return parsed
+
+    def of(self, name: str) -> Any:
+        """The settings of a method that evolves candidates; its defaults where it has no section."""
+        own = getattr(self, name, None)
+        return method_class(name)() if own is None else own
 
 
 class ProjectSettings(Section):
-    """The whole of params.yaml."""
+    """All settings of a project, checked together. `ProjectSettings()` is the example's."""
 
-    methods: Annotated[tuple[Method, ...], Field(min_length=1)]
-    privacy: PrivacySettings
-    make_example: MakeExampleSettings
-    prepare: PrepareSettings
-    extract_metadata: ExtractMetadataSettings
-    synthesize_metadata: SynthesizeMetadataSettings
-    generator: GeneratorSection
-    embedding: EmbeddingSettings
-    initialise: InitialiseSettings
-    evolve: EvolveSettings
-    pretrain: PretrainSettings
-    finetune: FinetuneSettings
-    generate: GenerateSettings
-    crt: CrtSettings
-    evaluate: EvaluateSettings
-    report: ReportSettings
+    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("maple",)
+    """Methods to run: maple, augpe, public, dpft, crt, nonprivate."""
+    privacy: PrivacySettings = PrivacySettings()
+    make_example: MakeExampleSettings = MakeExampleSettings()
+    prepare: PrepareSettings = PrepareSettings()
+    extract_metadata: ExtractMetadataSettings = ExtractMetadataSettings()
+    synthesize_metadata: SynthesizeMetadataSettings = SynthesizeMetadataSettings()
+    generator: GeneratorSection = GeneratorSection()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    initialise: InitialiseSettings = InitialiseSettings()
+    evolve: EvolveSettings = EvolveSettings()
+    pretrain: PretrainSettings = PretrainSettings()
+    finetune: FinetuneSettings = FinetuneSettings()
+    generate: GenerateSettings = GenerateSettings()
+    crt: CrtSettings = CrtSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    report: ReportSettings = ReportSettings()
+
+    def method(self, name: str) -> Method:
+        """One method, configured. Raises ParamsError when nothing of that name is installed."""
+        return method_class(name).from_project(self)
 
     @property
-    def trains(self) -> bool:
-        """Whether one of the methods fine-tunes a model."""
-        return any(method.trains for method in self.methods)
-
-    @property
-    def evolving(self) -> tuple[Method, ...]:
-        """The methods that ask a generator for candidates."""
-        return tuple(m for m in self.measured if not m.trains)
+    def chosen(self) -> tuple[Method, ...]:
+        """The methods to run, configured."""
+        return tuple(self.method(name) for name in self.methods)
 
     @property
     def released(self) -> tuple[Method, ...]:
         """The methods whose texts are released: all that have a DP guarantee."""
-        return tuple(method for method in self.methods if not method.stays_private)
+        return tuple(method for method in self.chosen if not method.stays_private)
 
     @property
     def measured(self) -> tuple[Method, ...]:
-        """The methods that the metrics compare: those released, and the ceiling without noise."""
-        return tuple(method for method in self.methods if method is not Method.CRT)
+        """The methods whose texts the metrics compare."""
+        return tuple(method for method in self.chosen if method.is_measured)
 
     @property
-    def redacts(self) -> bool:
-        """Whether one of the methods trains on a redacted corpus."""
-        return Method.CRT in self.methods
+    def reads_example(self) -> bool:
+        """Whether a setting names a file of the embedded example."""
+        public = [file for method in self.chosen for file, _ in method.public_files()]
+        named = [self.prepare.file, self.prepare.donated, self.prepare.schema_, *public]
+        return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
+
+    def output_settings(self) -> dict[str, Any]:
+        """What affects an output, with the settings of each chosen method under `by_method`."""
+        by_method = {method.name: method.output_settings() for method in self.chosen}
+        return {**super().output_settings(), "by_method": by_method}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derive(cls, fields: Any) -> Any:
+        return _derived(fields) if isinstance(fields, dict) else fields
 
     @model_validator(mode="after")
     def _distinct(self) -> ProjectSettings:
@@ -137,23 +141,12 @@ class ProjectSettings(Section):
         return self
 
     @model_validator(mode="after")
-    def _noiseless_on_public_data(self) -> ProjectSettings:
-        """What it asks the generator for is made of real metadata and exact votes."""
-        if Method.NONPRIVATE in self.methods and self.privacy.purpose is Purpose.RELEASE:
-            raise ValueError(
-                "methods: nonprivate adds no noise anywhere and protects nobody. It is for data "
-                "that everybody may read: set privacy.purpose: benchmark if that is so, or leave "
-                "it out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _trained_on_whole_rows(self) -> ProjectSettings:
-        if self.synthesize_metadata.attributes and any(m.trains for m in self.methods):
-            raise ValueError(
-                "synthesize_metadata.attributes limits the DP table, and a trained model is asked "
-                "by all attributes of the schema: set it to null, or leave the method out"
-            )
+    def _suits_every_method(self) -> ProjectSettings:
+        for name in self.methods:
+            try:
+                self.method(name).check(self)
+            except ParamsError as error:
+                raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")
@@ -162,24 +155,20 @@ class ProjectSettings(Section):
         person = self.privacy.unit is Unit.USER
         if person and self.prepare.user_column is None:
             raise ValueError(
-                "privacy.unit: user needs prepare.user_column: the column that says whose a "
-                "record is"
+                "privacy.unit: user needs prepare.user_column: the column that names the user of "
+                "each record"
             )
         if not person and self.prepare.user_column is not None:
             raise ValueError(
                 "prepare.user_column is set, but privacy.unit: record protects each record and "
-                "not the person. Set privacy.unit: user, or user_column: null"
-            )
-        if person and self.redacts:
-            raise ValueError(
-                "methods: crt protects a secret and no person: with privacy.unit: user leave it out"
+                "not the user. Set privacy.unit: user, or user_column: null"
             )
         if self.privacy.records_per_user > 1 and (
             self.synthesize_metadata.engine is Engine.SMARTNOISE
         ):
             raise ValueError(
-                "synthesize_metadata.engine: smartnoise reckons with the noise of one record a "
-                "person: set engine: sugarbush, or privacy.records_per_user: 1"
+                "synthesize_metadata.engine: smartnoise calibrates the noise for one record per "
+                "user: set engine: sugarbush, or privacy.records_per_user: 1"
             )
         return self
 
@@ -201,7 +190,7 @@ def load_params(path: Path = Path(FILE)) -> ProjectSettings:
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ParamsError(f"{path}: not found; run in the folder that holds it") from None
+        raise ParamsError(f"{path}: not found; run in the project's folder") from None
     except (OSError, UnicodeDecodeError):
         raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
     except yaml.YAMLError as error:
@@ -216,51 +205,105 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
     if not isinstance(fields, dict):
         raise ParamsError(f"{source}: expected sections, such as 'privacy:'")
     try:
-        return ProjectSettings.model_validate(_filled_in(fields))
+        return ProjectSettings.model_validate(fields)
     except ValidationError as error:
         problems = error.errors(include_input=False, include_url=False)
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
 
 
-def _filled_in(fields: dict[str, Any]) -> dict[str, Any]:
+def default_fields() -> dict[str, Any]:
+    """Every setting with its default, as a complete params.yaml has it.
+
+    What is derived from other settings is null: `privacy.dataset` and `privacy.purpose`.
+    """
+    generator = GeneratorSection.model_validate(_every_generator())
+    fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
+    fields["privacy"] |= {"dataset": None, "purpose": None}
+    return fields
+
+
+def _every_generator() -> dict[str, Any]:
+    """A section for each installed generator; `required` where a setting has no default."""
+    classes = {name: generator_class(name) for name in plugin_names(GENERATORS)}
+    return {
+        name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
+        for name, kind in classes.items()
+    }
+
+
+def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a mapping, and the default of everything that it leaves out."""
+    whole = default_fields()
+    deep_merge(whole, copy.deepcopy(dict(fields)))
+    return whole
+
+
+def _derived(fields: dict[str, Any]) -> dict[str, Any]:
     """The settings with what follows from the data file.
 
-    Whoever names a file of their own leaves the example behind: its donated examples are not
-    shown to the generator, and its ledger is not charged.
+    With a file of the user's own, the example's donated examples are not shown to the generator,
+    and its ledger is not charged.
     """
-    prepare, privacy, evolve = (fields.get(k) for k in ("prepare", "privacy", "evolve"))
-    if not (isinstance(prepare, dict) and isinstance(privacy, dict) and isinstance(evolve, dict)):
-        return fields
-    file = str(prepare.get("file", ""))
+    fields = {name: _fields_of(section) for name, section in fields.items()}
+    sections = [dict(_section(fields, name)) for name in ("prepare", "privacy", "crt", "evolve")]
+    prepare, privacy, crt, evolve = sections
+    file = str(prepare.get("file", EXAMPLE_FILE))
     example = file == EXAMPLE_FILE
-    prepare, privacy, evolve = dict(prepare), dict(privacy), dict(evolve)
-    if not example and str(prepare.get("donated", "")).startswith(EXAMPLE_FOLDER):
-        prepare["donated"] = None
-    crt = fields.get("crt")
-    if isinstance(crt, dict) and not example:
-        ours = [k for k in ("labelled", "known") if str(crt.get(k)).startswith(EXAMPLE_FOLDER)]
-        fields = {**fields, "crt": {**crt, **dict.fromkeys(ours)}}
-    if "dataset" in privacy and privacy["dataset"] is None:
+    if not example:
+        for section, kind, names in (
+            (prepare, PrepareSettings, ("donated",)),
+            (crt, CrtSettings, ("labelled", "known")),
+        ):
+            for name in names:
+                given = section.get(name, kind.model_fields[name].default)
+                section[name] = None if str(given).startswith(EXAMPLE_FOLDER) else given
+    if privacy.get("dataset") in (None, ""):
         privacy["dataset"] = "example" if example else _slug(Path(file).stem)
-    if "purpose" in privacy and privacy["purpose"] is None:
+    if privacy.get("purpose") is None:
         privacy["purpose"] = "example" if example else "release"
     if "donated" in prepare and prepare["donated"] is None:
-        for method, settings in evolve.items():
-            if isinstance(settings, dict) and settings.get("prompt") == PromptContent.BOTH:
-                evolve[method] = {**settings, "prompt": PromptContent.METADATA.value}
-    filled = {"prepare": prepare, "privacy": privacy, "evolve": evolve}
-    return {**fields, **filled, "extract_metadata": _with_shared_limits(fields)}
+        evolve |= _without_examples(evolve)
+    derived = dict(zip(("prepare", "privacy", "crt", "evolve"), sections, strict=True))
+    refused = {name for name in derived if not isinstance(fields.get(name, {}), dict)}
+    fields |= {name: section for name, section in derived.items() if name not in refused}
+    return fields | _with_shared_limits(fields)
 
 
-def _with_shared_limits(fields: dict[str, Any]) -> Any:
+def _fields_of(section: Any) -> Any:
+    """A section as it stands in a file: what was given, and no defaults."""
+    if isinstance(section, Section):
+        return section.model_dump(by_alias=True, exclude_unset=True)
+    return section
+
+
+def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    """A section of the fields; an empty one where it is missing or, to be refused, no mapping."""
+    section = fields.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _without_examples(evolve: dict[str, Any]) -> dict[str, Any]:
+    """The methods whose prompt has metadata and examples, with metadata alone."""
+    changed = {}
+    for method, field in EvolveSettings.model_fields.items():
+        own = evolve.get(method, {})
+        if not (isinstance(field.default, EvolutionSettings) and isinstance(own, dict)):
+            continue
+        if own.get("prompt", field.default.prompt) == PromptContent.BOTH:
+            changed[method] = {**own, "prompt": PromptContent.METADATA.value}
+    return changed
+
+
+def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
     """The section `extract_metadata`, its endpoint with the limits of the generator's."""
-    section, generator = fields.get("extract_metadata"), fields.get("generator")
-    own = section.get("llm") if isinstance(section, dict) else None
-    other = generator.get("openai") if isinstance(generator, dict) else None
-    if not (isinstance(section, dict) and isinstance(own, dict) and isinstance(other, dict)):
-        return section
+    section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
+    if not (isinstance(section, dict) and isinstance(other, dict)):
+        return {}
+    own = section.get("llm")
+    if not isinstance(own, dict):
+        return {}
     shared = {name: other[name] for name in SHARED_BY_ENDPOINTS if name in other}
-    return {**section, "llm": {**shared, "mode": CallMode.DIRECT.value, **own}}
+    return {"extract_metadata": {**section, "llm": {**shared, **own}}}
 
 
 def _slug(name: str) -> str:

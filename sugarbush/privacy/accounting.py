@@ -2,8 +2,7 @@
 
 Epsilon is an upper bound: PLDs are discretised pessimistically (google/differential-privacy's
 dp_accounting, "connect the dots"). Only events under one privacy unit may be added up.
-dp_accounting brings half of scipy along, so it is loaded when a distribution is asked for: most
-stages and commands ask for none.
+dp_accounting imports much of scipy, so it is imported only where a distribution is computed.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ _COARSE_INTERVAL = 1e-4
 
 
 class Relation(StrEnum):
-    """Which two datasets are neighbours: one has a unit more, or another unit in one's place.
+    """Which two datasets are neighbours: one has one unit more, or one unit is replaced.
 
-    The second is what confidentiality asks for. It is not free with the first: a clipped sum moves
-    by up to 2 clip norms.
+    Confidentiality needs the second. Its sensitivity is larger: a clipped sum moves by up to 2
+    clip norms.
     """
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
@@ -47,8 +46,15 @@ def epsilon(
 ) -> float:
     """The smallest epsilon at which the composition of `events` is (epsilon, delta)-DP.
 
-    Infinity as soon as one event is not private; 0 for no event. Only DP-SGD is accounted for
-    under REPLACE_ONE, and confidential training only there: by adding or removing it is infinite.
+    Infinity if one event is not private; 0 without an event. REPLACE_ONE supports DP-SGD and
+    confidential training only. Confidential training is infinite under add/remove.
+    Raises InvariantError where `delta` is not between 0 and 1.
+
+    >>> from sugarbush.privacy.events import DiscreteGaussian
+    >>> round(epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
+    0.83
+    >>> epsilon([NonPrivate()], delta=1e-6)
+    inf
     """
     if not 0 < delta < 1:
         raise InvariantError(f"delta={delta!r} is not between 0 and 1")
@@ -83,7 +89,7 @@ def _one(event: Event) -> Event:
 
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
-    """One DP-SGD step's distribution: most of the cost of that of any number of steps."""
+    """The distribution of one DP-SGD step, which costs most of the time for any number of steps."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -109,8 +115,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
         case DiscreteGaussian():
             from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
-            # A unit of several records may move several counts, which no one distribution is known
-            # to dominate: by group privacy, docs/decisions/0006-a-person-as-the-unit.md.
+            # A unit of several records may move several counts. No single distribution is known to
+            # dominate that, so group privacy: docs/decisions/0006-a-person-as-the-unit.md.
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
             return _gaussian(mu, count, interval)
         case GaussianDp():

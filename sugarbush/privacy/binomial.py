@@ -1,4 +1,4 @@
-"""A share of independent cases, with exact bounds."""
+"""A share of independent cases, with exact confidence bounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """`count` of `total`, with two one-sided bounds, each at the confidence asked for."""
+    """`count` of `total`, with a lower and an upper confidence bound, each one-sided."""
 
     count: int
     total: int
@@ -19,7 +19,7 @@ class Share:
 
     @property
     def value(self) -> float:
-        """The share itself. Undefined without a case."""
+        """The share itself. Raises ZeroDivisionError without a case."""
         return self.count / self.total
 
 

@@ -1,17 +1,17 @@
-"""How one budget is divided before the first draw.
+"""How one budget is divided before the first mechanism runs.
 
-Planning is done in Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP
-(Dong, Roth, Su 2022, Corollary 3.3), so a share is a share of mu^2. The epsilon that is printed
-comes from the mechanisms' own privacy loss distributions; where the discrete Gaussian (or the
-discretisation) makes that exceed the target, every mu is scaled down until it does not.
+Planning uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
+Su 2022, Corollary 3.3), so a share is a share of mu^2. The epsilon that is printed comes from the
+mechanisms' own privacy loss distributions. Where it exceeds the target, because the discrete
+Gaussian is not exactly Gaussian, every mu is scaled down until it does not.
 
-DP-SGD's steps depend on the DP record count, which is not known when the first draw is planned,
-and a Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So it is planned by its
-share like any other, and `with_subsampling` later gives it the noise at which the epsilon of the
-whole plan, by PLD, meets the target; nobody else's noise changes.
+DP-SGD's steps depend on the DP record count, which is not known when the budget is planned, and a
+Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So it is planned by its share
+like any other. Later `with_subsampling` finds its noise: the epsilon of the whole plan, by PLD,
+meets the target, and no other noise changes.
 
 A unit of up to m records adds m to a histogram, so counts get m times the noise: here, and for AIM
-in its curator. DP-SGD takes one record of a unit a step, and its noise stays what it is.
+in its `MarginalMeasurer`. DP-SGD uses one record of a unit in a step, so its noise does not grow.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, Poisso
 
 _SHARE_TOLERANCE = 1e-9
 _STEPS = 8
-_NOISE_TOLERANCE = 5e-4  # relative, of the noise multipliers of subsampled parts
+_NOISE_TOLERANCE = 5e-4  # relative, of the noise multipliers of subsampled mechanisms
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRequest:
-    """A mechanism's claim on the budget.
+    """A mechanism's request for a share of the budget.
 
-    `draws` discrete Gaussians; 0 means one mechanism that is proved to be mu-GDP
-    and divides its own mu (AIM), or DP-SGD, whose steps are not known yet. A record moves the
-    counts of a draw by `norm` in L2.
+    `count` is its number of discrete Gaussians. 0 means one mechanism that divides its own mu:
+    AIM, or DP-SGD, whose steps are not known yet. `record_l2_sensitivity` is the L2 sensitivity
+    of one Gaussian to one record.
     """
 
     name: str
     share: float
-    draws: int
-    norm: int = 1
+    count: int
+    record_l2_sensitivity: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subsampling:
-    """`steps` Gaussians, each on a Poisson sample that holds a unit with probability `rate`."""
+    """`steps` Gaussians, each on a Poisson sample that contains a unit with probability `rate`."""
 
     rate: float
     steps: int
@@ -54,59 +54,59 @@ class Subsampling:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetAllocation:
-    """What a part may spend: `mu` in all, and `stddev` in counts for each of its draws.
+    """What a mechanism may spend: `mu` in all, and `stddev` for each of its `count` Gaussians.
 
-    `sensitivity` is by how much a unit moves the counts in L2; `subsampled` is what DP-SGD costs
-    once its steps are known; its mu then only states its share.
+    `sensitivity` is the L2 sensitivity of one of them to one unit. `subsampled` is what DP-SGD
+    costs once its steps are known; its mu then only states its share.
     """
 
     name: str
     mu: float
-    draws: int
+    count: int
     sensitivity: int = 1
     subsampled: PoissonGaussian | None = None
 
     @property
     def stddev(self) -> float:
-        """Sigma of each draw: mu = sensitivity sqrt(draws) / sigma."""
-        if self.draws == 0:
-            raise InvariantError(f"{self.name} divides its own mu")
-        return self.sensitivity * math.sqrt(self.draws) / self.mu
+        """Sigma of each Gaussian: mu = sensitivity sqrt(count) / sigma."""
+        if self.count == 0:
+            raise InvariantError(f"{self.name} divides its own mu: it has no stddev")
+        return self.sensitivity * math.sqrt(self.count) / self.mu
 
     @property
     def event(self) -> Event:
-        """What the whole part will have cost."""
+        """The cost of the whole mechanism."""
         if self.subsampled is not None:
             return self.subsampled
-        if self.draws == 0:
+        if self.count == 0:
             return GaussianDp(mu=self.mu)
-        return DiscreteGaussian(stddev=self.stddev, sensitivity=self.sensitivity, count=self.draws)
+        return DiscreteGaussian(stddev=self.stddev, sensitivity=self.sensitivity, count=self.count)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPlan:
-    """Every mechanism of a run, fixed before the first draw. `epsilon` never exceeds the target."""
+    """All mechanisms of a run, fixed before the first one. `epsilon` never exceeds the target."""
 
     epsilon: float
     delta: float
     allocations: tuple[BudgetAllocation, ...]
 
     def holds(self, name: str) -> bool:
-        """Whether a part of that name draws at all."""
+        """Whether the plan has a mechanism of that name."""
         return any(allocation.name == name for allocation in self.allocations)
 
     def of(self, name: str) -> BudgetAllocation:
-        """The allotment of one part. Raises InvariantError when the plan does not hold it."""
+        """The allocation of one mechanism. Raises InvariantError when the plan has none."""
         for allocation in self.allocations:
             if allocation.name == name:
                 return allocation
-        raise InvariantError(f"the plan holds no part {name!r}")
+        raise InvariantError(f"the plan has no mechanism {name!r}")
 
 
 def make_plan(
     parts: Sequence[BudgetRequest], *, epsilon: float, delta: float, records_per_unit: int = 1
 ) -> BudgetPlan:
-    """The plan that spends (epsilon, delta) a unit on `parts`, by their shares of mu^2.
+    """The plan that spends (epsilon, delta) per unit on `parts`, by their shares of mu^2.
 
     Raises ParamsError when the shares of a non-empty plan don't add up to 1.
     """
@@ -120,8 +120,8 @@ def make_plan(
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
-        # Epsilon grows at least in proportion to mu, so this lands below the target, and as the
-        # excess is a fraction of a percent, just below it.
+        # Epsilon grows at least in proportion to mu, so this is below the target. The excess is a
+        # fraction of a percent, so it is just below.
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
         plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
@@ -142,14 +142,14 @@ def with_subsampling(
 ) -> BudgetPlan:
     """`plan` with the steps of its DP-SGD `parts`, and the noise that makes it spend `epsilon`.
 
-    Several parts share the noise out by their mu. Raises ParamsError when no noise meets epsilon.
+    Several mechanisms divide the noise by their mu. Raises ParamsError when no noise meets epsilon.
     """
     if not parts:
         return plan
     from scipy.optimize import brentq
 
     for name, part in parts.items():
-        if plan.of(name).draws or not (0 < part.rate <= 1 and part.steps > 0):
+        if plan.of(name).count or not (0 < part.rate <= 1 and part.steps > 0):
             raise InvariantError(f"{name}: no Poisson subsampling with {part}")
 
     def at(log_scale: float) -> BudgetPlan:
@@ -190,10 +190,10 @@ def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) ->
 
 
 def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
-    """`scale` times the noise by mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
+    """`scale` times the noise at which mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
 
-    That is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4), and so a
-    place to start from.
+    That is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4), so the search
+    starts there.
     """
     sigma = math.log1p((mu / part.rate) ** 2 / part.steps) ** -0.5
     return PoissonGaussian(noise_multiplier=sigma * scale, rate=part.rate, count=part.steps)
@@ -206,8 +206,8 @@ def _at(
         BudgetAllocation(
             name=p.name,
             mu=mu * math.sqrt(p.share),
-            draws=p.draws,
-            sensitivity=records_per_unit * p.norm,
+            count=p.count,
+            sensitivity=records_per_unit * p.record_l2_sensitivity,
         )
         for p in parts
     )

@@ -1,45 +1,44 @@
 """Private and released data are different types.
 
-`Private[T]` holds one element per privacy unit. It shows nothing of its content in `repr`,
-refuses pickling, comparison, iteration and `len` (the number of records is private too), and is
-opened only by the modules on the audit list: the per-file exceptions to ruff's SLF001 in
-pyproject.toml name each module that may touch `._per_unit`.
+`Private[T]` contains one element per privacy unit. It shows nothing of its content in `repr` and
+refuses pickling, comparison, iteration and `len` (the number of records is private too). Only the
+modules on the audit list open it: the per-file exceptions to ruff's SLF001 in pyproject.toml name
+each module that may read `._per_unit`.
 
-`Released[T]` is what a mechanism returned, or what was public to begin with; it carries the ids
-of the ledger entries that paid for it.
+`Released[T]` is the result of a mechanism, or a public value. It carries the ids of the ledger
+entries that paid for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 
-class Private(Generic[T]):
-    """One element per privacy unit, closed to everyone who is not on the audit list.
+class Private(Generic[T_co]):
+    """One element per privacy unit, which only modules on the audit list may read.
 
-    Where the unit is a person of up to m records, one element per record, of which m are one
-    unit's, until `joined_by` makes them one element. `map_batch` is for functions whose output for
-    an element depends on that element alone; that is what keeps the sensitivity of what follows at
-    one unit.
+    Where the unit is a user with up to m records, there is one element per record until
+    `joined_by` makes one element per user. `map_batch` is for functions whose output for an
+    element depends on that element alone. So one unit still changes at most its own elements.
     """
 
     __slots__ = ("_per_unit",)
 
-    def __init__(self, per_unit: Sequence[T] | NDArray[Any]) -> None:
-        self._per_unit = per_unit
+    def __init__(self, per_unit: Sequence[T_co] | Sized) -> None:
+        self._per_unit: Any = per_unit
 
-    def map_batch(self, function: Callable[[Any], Sequence[U] | NDArray[Any]]) -> Private[U]:
+    def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
         """Apply a vectorised function. Element i of its result must depend on element i alone.
 
-        For embedding and nearest neighbours. The result must hold one element per unit.
+        For embedding and nearest neighbours. The result must have one element per unit.
         """
         mapped = function(self._per_unit)
         if len(mapped) != len(self._per_unit):
@@ -80,14 +79,14 @@ class Private(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Released(Generic[T]):
-    """A value that may leave, with the ledger entries that paid for it (none: it was public)."""
+class Released(Generic[T_co]):
+    """A value that may be published, with the ledger entries that paid for it (none: public)."""
 
-    value: T
+    value: T_co
     ledger_ids: tuple[str, ...] = ()
 
-    def map(self, function: Callable[[T], U]) -> Released[U]:
-        """Post-processing: free, and paid for by the same entries."""
+    def map(self, function: Callable[[T_co], U]) -> Released[U]:
+        """Post-processing, which costs nothing: the same ledger entries pay for it."""
         return Released(function(self.value), self.ledger_ids)
 
 
@@ -97,7 +96,7 @@ def merge_ids(*released: Released[Any]) -> tuple[str, ...]:
 
 
 def as_released_array(values: NDArray[Any], ledger_ids: tuple[str, ...]) -> Released[NDArray[Any]]:
-    """A read-only copy, so that nobody can alter what was released."""
+    """A read-only copy, so that no caller can change a released array."""
     copy = np.array(values)
     copy.setflags(write=False)
     return Released(copy, ledger_ids)

@@ -1,4 +1,4 @@
-"""A mechanism, as inert data: what the ledger stores and the accountant interprets."""
+"""Mechanisms as plain data: the ledger stores them, and the accountant computes their cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sugarbush.errors import InvariantError
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One mechanism that drew on the budget, `count` times with equal settings."""
+    """One mechanism that spent budget, `count` times with equal settings."""
 
     kind: ClassVar[str]
 
@@ -26,7 +26,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(Event):
-    """Integer counts plus N_Z(0, stddev^2) each; one unit adds `sensitivity` to them at most, to
+    """Integer counts, each plus N_Z(0, stddev^2). One unit adds at most `sensitivity` to them, to
     one count or spread over several."""
 
     kind: ClassVar[str] = "discrete_gaussian"
@@ -37,7 +37,7 @@ class DiscreteGaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianDp(Event):
-    """Anything proved to be mu-Gaussian DP (Dong, Roth, Su 2022, Definition 4)."""
+    """Any mechanism that is mu-Gaussian DP (Dong, Roth, Su 2022, Definition 4)."""
 
     kind: ClassVar[str] = "gaussian_dp"
     mu: float
@@ -56,10 +56,10 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentialTraining(Event):
-    """The same steps on a screened corpus, where one record more can move two.
+    """The same steps on a deduplicated corpus, where adding one record can change two.
 
-    It has no finite DP epsilon. What it promises is confidentiality: `accounting.epsilon` under
-    REPLACE_ONE, for one unit in which a secret is replaced.
+    It has no finite DP epsilon. Its guarantee is confidentiality: `accounting.epsilon` under
+    REPLACE_ONE, for replacing a secret in one unit.
     """
 
     kind: ClassVar[str] = "confidential_training"
@@ -70,7 +70,7 @@ class ConfidentialTraining(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class NonPrivate(Event):
-    """A result without DP. Its epsilon is infinity, so that it shows."""
+    """A result without DP. Its epsilon is infinity, which every total then shows."""
 
     kind: ClassVar[str] = "non_private"
 
@@ -82,6 +82,6 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_from_dict(fields: dict[str, Any]) -> Event:
-    """The inverse of `Event.as_dict`. Raises KeyError or TypeError on what it does not know."""
+    """The inverse of `Event.as_dict`. Raises KeyError or TypeError on unknown fields."""
     rest = {name: value for name, value in fields.items() if name != "kind"}
     return _KINDS[fields["kind"]](**rest)

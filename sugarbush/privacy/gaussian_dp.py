@@ -1,4 +1,4 @@
-"""What one step costs in Gaussian DP, and a filter that adaptive steps cannot exceed.
+"""The cost of one step in Gaussian DP, and a filter that limits adaptive steps.
 
 The two costs are exact: each is the smallest mu at which every mechanism of its kind is mu-GDP.
 Proofs of both and of the filter: docs/decisions/0100-aim-in-gaussian-dp.md.
@@ -15,10 +15,10 @@ from scipy.special import erfinv, log_ndtr, ndtri_exp
 
 from sugarbush.errors import InvariantError
 
-_SMALL = 1e-3  # under which Phi^-1 is taken around 1/2, where it keeps its precision
-_DIRECT_SUM_BELOW = 1.0  # sigma under which a few terms of the sum carry all of it
+_SMALL = 1e-3  # below it, Phi^-1 is computed around 1/2, where it is precise
+_DIRECT_SUM_BELOW = 1.0  # below this sigma a few terms of the sum suffice
 _LARGEST_EPSILON = 1e4
-_MARGIN = 2e-13  # by which an inverse stays on the safe side of its rounding
+_MARGIN = 2e-13  # an inverse is rounded to the safe side by this
 
 
 def bounded_range_mu(epsilon: float) -> float:
@@ -36,7 +36,7 @@ def bounded_range_mu(epsilon: float) -> float:
 def bounded_range_epsilon(mu: float) -> float:
     """The largest epsilon, to within 1e-12 of it, whose `bounded_range_mu` is at most `mu`.
 
-    At most 10,000, where the choice is the maximum for every purpose.
+    At most 10,000, where the choice is practically the maximum.
     """
     _require_positive(mu=mu)
     if mu < _SMALL:
@@ -51,8 +51,8 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
     """The mu of integer counts with N_Z(0, stddev^2) noise each, of L2 sensitivity `sensitivity`.
 
     At sensitivity 1: the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2), which is
-    1/stddev * (1 + 1/(24 stddev^2) + ...) and twice 1/stddev as stddev goes to 0. A unit that
-    moves the counts by more is at a chain of neighbours (group privacy).
+    1/stddev * (1 + 1/(24 stddev^2) + ...) and twice 1/stddev as stddev goes to 0. A larger
+    sensitivity multiplies it (group privacy).
     """
     _require_positive(stddev=stddev, sensitivity=sensitivity)
     return sensitivity * max(1 / stddev, _central_gap(stddev))
@@ -74,10 +74,10 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
 
 
 class GaussianDpFilter:
-    """Adaptively chosen steps, each mu_i-GDP given the past, that stay mu-GDP together.
+    """A limit on adaptively chosen steps, each mu_i-GDP given the past: together they are mu-GDP.
 
-    `spend` is called before each draw and refuses a step that would bring the sum of mu_i^2 past
-    mu^2. Source: Smith & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
+    Call `spend` before each step. It refuses a step that would raise the sum of mu_i^2 above mu^2.
+    Source: Smith & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
     """
 
     def __init__(self, mu: float) -> None:
@@ -92,15 +92,15 @@ class GaussianDpFilter:
 
     @property
     def remaining(self) -> float:
-        """What of mu^2 is left."""
+        """The part of mu^2 that is not spent."""
         return max(0.0, self._limit - self.spent)
 
     def spend(self, mu: float) -> None:
-        """Take mu^2 from what is left. Raises InvariantError when that is too much."""
+        """Spend mu^2. Raises InvariantError when less is left."""
         _require_positive(mu=mu)
         if math.fsum([*self._steps, mu**2]) > self._limit:
             raise InvariantError(
-                f"a step of mu^2={mu**2:.6g} would pass the filter's {self._limit:.6g}; "
+                f"a step of mu^2={mu**2:.6g} would exceed the filter's {self._limit:.6g}; "
                 f"spent so far {self.spent:.6g}"
             )
         self._steps.append(mu**2)
@@ -113,7 +113,7 @@ def _central_gap(stddev: float) -> float:
         ripple = 2 * math.exp(-2 * (math.pi * stddev) ** 2)
         normaliser = stddev * math.sqrt(2 * math.pi) * (1 + ripple)
         return float(2 * math.sqrt(2) * erfinv(1 / normaliser))
-    # (1 - p) / 2 is the mass above zero; its first term is taken out, since it may underflow.
+    # (1 - p) / 2 is the mass above zero. Its first term may underflow, so it is a log apart.
     first = -1 / (2 * stddev**2)
     rest = math.fsum(math.exp((1 - j * j) / (2 * stddev**2)) for j in range(1, 40))
     log_half = first + math.log(rest)

@@ -1,4 +1,4 @@
-"""The installation's secret key, by itself: stages that only stamp need no accountant."""
+"""The installation's secret key. A module of its own: keyed digests need no accountant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _LOCK_TIMEOUT_S = 120
 
 
 def state_key(state: Path) -> bytes:
-    """The installation's secret key, made on first use, readable by its owner alone."""
+    """The installation's secret key, created on first use and readable by its owner only.
+
+    Raises StorageError where the state folder cannot be used, LedgerError on a damaged key.
+    """
     path = state / "key"
     try:
         make_owner_only(state)

@@ -1,13 +1,13 @@
-"""The ledger: what has been spent on a dataset, charged before each draw.
+"""The ledger: what has been spent on a dataset, charged before each mechanism runs.
 
-    <state>/key                         32 random bytes that key every fingerprint and stamp
+    <state>/key                         32 random bytes that key every fingerprint and digest
     <state>/ledgers/<purpose>/<dataset>.jsonl     one entry a line, appended and never rewritten
 
 It lies outside the checkout, because DVC deletes a stage's outputs, experiments run in copies and
-clones are thrown away. `charge` takes the lock, reads the file again, checks the cap, appends and
-waits for the disk; only then may a mechanism draw. A process that dies in between has paid for
-nothing, never drawn for nothing. Entries hold events, ids and keyed fingerprints: no text, no
-count, no record number.
+clones are deleted. `charge` takes the lock, reads the file again, checks the cap, appends and waits
+for the disk; only then may a mechanism run. A crash in between wastes budget but never releases an
+uncharged result. Entries contain events, ids and keyed fingerprints: no text, no count, no record
+number.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import os
 import re
 import secrets
@@ -35,18 +36,18 @@ from sugarbush.privacy.unit import Unit
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
-_SKETCH = 64
-# Two corpora under two names that share more than about this part of their records are one dataset:
-# 3 of the 64 minima. One that has grown tenfold agrees in so many with probability 0.96, and two
-# without a common record in none.
+_MINIMA = 64
+# Two corpora that share more than about this part of their records are one dataset: 3 of the 64
+# minima. A corpus that has grown tenfold still shares 3 with probability 0.96; two corpora without
+# a common record share none.
 _SAME_DATASET = 0.04
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One charge. `run` is the digest of the settings and inputs of the stage that drew.
+    """One charge. `run` is the digest of the stage's settings and inputs.
 
-    `whose` names the column that said whose a record is, where the unit is a person.
+    `user_column` names the column of the user, where the unit is a user.
     """
 
     id: str
@@ -77,14 +78,14 @@ class Entry:
 def make_dataset_fingerprint(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
     """A keyed MinHash of a corpus: 64 minima whose agreement estimates the shared part.
 
-    It lets a corpus be known again under another name, also with some records added or removed,
-    without holding a hash that somebody without the key could test a text against.
+    It recognises a corpus under another name, also after some records were added or removed.
+    Without the key nobody can test whether a text is in the corpus.
     """
-    minima = [b"\xff" * 16] * _SKETCH
+    minima = [b"\xff" * 16] * _MINIMA
     for text in texts:
-        plain = " ".join(text.lower().split())  # white space and case make no other corpus
+        plain = " ".join(text.lower().split())  # white space and case do not make another corpus
         digest = hmac.digest(key, plain.encode("utf-8", "surrogatepass"), "sha256")
-        for block in range(_SKETCH // 4):
+        for block in range(_MINIMA // 4):
             wide = hashlib.sha512(digest + bytes([block])).digest()
             for part in range(4):
                 value, place = wide[16 * part : 16 * part + 16], 4 * block + part
@@ -93,7 +94,22 @@ def make_dataset_fingerprint(texts: Iterable[str], *, key: bytes) -> tuple[str, 
 
 
 class Ledger:
-    """The charges on one dataset, under one cap."""
+    """The charges on one dataset, under one cap.
+
+    `cap` and `delta` limit the total: epsilon at `delta`, per `unit`. `user_column` names the
+    column of the user, where the unit is a user. Raises ParamsError on a bad dataset name.
+
+    >>> import tempfile
+    >>> from sugarbush.privacy.events import DiscreteGaussian
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     ledger = Ledger(
+    ...         Path(state), dataset="tickets", purpose="release", unit=Unit.RECORD,
+    ...         cap=1.0, delta=1e-6,
+    ...     )
+    ...     _ = ledger.charge(DiscreteGaussian(stddev=10.0), stage="votes", run="1")
+    ...     print(len(ledger.entries()), f"{ledger.total():.2f}")
+    1 0.40
+    """
 
     def __init__(
         self,
@@ -132,10 +148,10 @@ class Ledger:
     def charge(
         self, event: Event, *, stage: str, run: str, dataset_fingerprint: tuple[str, ...] = ()
     ) -> str:
-        """Append `event` if the cap allows it and return the entry's id. Draw only after this.
+        """Append `event` if the cap allows it and return the entry's id. Then run the mechanism.
 
-        Raises BudgetExceededError, or LedgerError when the corpus is known under another dataset
-        name; both leave the ledger as it was.
+        Raises BudgetExceededError, or LedgerError when the ledger knows the corpus under another
+        dataset name. Both leave the ledger unchanged.
         """
         with self._locked():
             self._admit(self.entries(), (event,), f"stage '{stage}'", dataset_fingerprint)
@@ -160,23 +176,26 @@ class Ledger:
             return tuple(known[i] for i in dict.fromkeys(ids))
         except KeyError as error:
             raise LedgerError(
-                f"{self.path}: holds no entry {error.args[0]!r} that a released result names. "
-                "Is SUGARBUSH_STATE the folder that this release was made with?"
+                f"{self.path}: has no entry {error.args[0]!r}, which a released result names. "
+                "Set SUGARBUSH_STATE to the folder that this release was made with."
             ) from None
 
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
         entries = tuple(entries)
+        self._refuse_other_units(entries)
+        # A larger delta makes epsilon smaller, so the smallest delta counts.
+        delta = min([self.delta, *(entry.delta for entry in entries)])
+        return epsilon([*(entry.event for entry in entries), *more], delta=delta)
+
+    def _refuse_other_units(self, entries: tuple[Entry, ...]) -> None:
         own = _per(self.unit, self.user_column)
         others = {_per(entry.unit, entry.user_column) for entry in entries} - {own}
         if others:
             raise LedgerError(
-                f"{self.path}: holds charges per {'/'.join(sorted(others))}, which cannot be added "
+                f"{self.path}: has charges per {'/'.join(sorted(others))}, which cannot be added "
                 f"to charges per {own}: neither promise follows from the other. Set privacy.unit "
                 "and prepare.user_column back; a dataset has one unit."
             )
-        # A larger delta makes epsilon smaller: asking for one must not make room under the cap.
-        delta = min([self.delta, *(entry.delta for entry in entries)])
-        return epsilon([*(entry.event for entry in entries), *more], delta=delta)
 
     def _admit(
         self,
@@ -187,6 +206,9 @@ class Ledger:
     ) -> None:
         if dataset_fingerprint:
             self._refuse_other_names(dataset_fingerprint)
+        self._refuse_other_units(entries)
+        if self.cap == math.inf:
+            return  # nothing can exceed it, and the total takes seconds to compute
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
@@ -216,19 +238,21 @@ class Ledger:
             with FileLock(self._lock_path, timeout=_LOCK_TIMEOUT_S):
                 yield
         except Timeout:
-            raise LedgerError(f"{self._lock_path}: held by another run for too long") from None
+            raise LedgerError(
+                f"{self._lock_path}: another run held the lock for {_LOCK_TIMEOUT_S} s"
+            ) from None
         except OSError as error:
             raise LedgerError(f"{self.path}: cannot be used: {error.strerror}") from None
 
     def _append(self, line: bytes) -> None:
-        """Append one line and wait for the disk; what a death left of a line is cut off first."""
+        """Append one line and wait for the disk. An incomplete last line is removed first."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             whole = self.path.read_bytes().rfind(b"\n") + 1
             if whole != os.fstat(descriptor).st_size:
                 os.ftruncate(descriptor, whole)
             if os.write(descriptor, line) != len(line):
-                raise LedgerError(f"{self.path}: the disk took only a part of the entry")
+                raise LedgerError(f"{self.path}: only a part of the entry could be written")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -240,7 +264,7 @@ class Ledger:
 
 
 def _per(unit: Unit, user_column: str | None) -> str:
-    """Whom a charge protects, in words."""
+    """The unit of a charge, in words."""
     return unit.value if user_column is None else f"{unit} by column '{user_column}'"
 
 
@@ -249,8 +273,8 @@ def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
 
 
 def _read(path: Path) -> tuple[Entry, ...]:
-    """The entries of a file. A last line without its end was never finished, so nothing was drawn
-    on it; any other line that does not parse means that somebody edited the file."""
+    """The entries of a file. An incomplete last line comes from a crash before its mechanism ran.
+    Any other line that does not parse means that somebody edited the file."""
     try:
         *lines, _unfinished = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -262,7 +286,7 @@ def _read(path: Path) -> tuple[Entry, ...]:
         except (ValueError, KeyError, TypeError, AssertionError):
             raise LedgerError(
                 f"{path}, line {number}: not an entry. Restore the file from a backup; "
-                "nothing is drawn while the ledger cannot be trusted."
+                "no mechanism runs while the ledger cannot be read."
             ) from None
     return tuple(entries)
 

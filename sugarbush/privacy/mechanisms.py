@@ -1,4 +1,4 @@
-"""From Private to Released: charge, then draw."""
+"""From Private to Released: charge the ledger, then add noise."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
-from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.noise import discrete_gaussian
+from sugarbush.privacy.session import PrivacySession
 
 _BLOCK_ROWS = 512  # records scored at a time
 
@@ -22,39 +22,48 @@ def noisy_histogram(
     *,
     size: int,
     stddev: float,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
-    records_per_unit: int = 1,
+    session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
     """How many records fall into each of `size` bins, with noise: `(size,)` int64, may be negative.
 
-    Guarantee: a record holds one bin, so adding or removing a unit of at most `records_per_unit`
-    records moves the histogram by at most that many in L2, whatever duplicates and ties there
-    are; each count gets N_Z(0, stddev^2), which is (records_per_unit/stddev)-GDP up to
-    discreteness and is accounted for with it. The charge is on disk before the noise is drawn.
+    Guarantee: a record is in one bin, so adding or removing a unit of at most
+    `session.records_per_unit` records moves the histogram by at most that many in L2, whatever
+    duplicates and ties there are. Each count gets N_Z(0, stddev^2), which is
+    (records_per_unit/stddev)-GDP up to discreteness and is accounted for with it. The charge is on
+    disk before the noise is drawn.
 
-    `bins` holds one integer in [0, size) a record, which must depend on that record alone.
+    `bins` has one integer in [0, size) per record, which must depend on that record alone.
     Raises BudgetExceededError before anything is counted.
+
+    >>> import math, tempfile
+    >>> from pathlib import Path
+    >>> from sugarbush.privacy.ledger import Ledger
+    >>> from sugarbush.privacy.unit import Unit
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     ledger = Ledger(
+    ...         Path(state), dataset="tickets", purpose="release", unit=Unit.RECORD,
+    ...         cap=math.inf, delta=1e-6,
+    ...     )
+    ...     session = PrivacySession(ledger=ledger, stage="count", run="1")
+    ...     counts = noisy_histogram(Private([0, 2, 2]), size=4, stddev=5.0, session=session)
+    >>> counts.value.shape, len(counts.ledger_ids)
+    ((4,), 1)
     """
-    event = DiscreteGaussian(stddev=stddev, sensitivity=records_per_unit)
-    charge = ledger.charge(event, stage=stage, run=run, dataset_fingerprint=dataset_fingerprint)
-    noisy = discrete_gaussian(
-        _counts(bins, size), stddev=stddev, sensitivity=float(records_per_unit)
-    )
+    sensitivity = session.records_per_unit
+    charge = session.charge(DiscreteGaussian(stddev=stddev, sensitivity=sensitivity))
+    noisy = discrete_gaussian(_counts(bins, size), stddev=stddev, sensitivity=float(sensitivity))
     return as_released_array(noisy, (charge,))
 
 
 def exact_histogram(
-    bins: Private[int], *, size: int, ledger: Ledger, stage: str, run: str
+    bins: Private[int], *, size: int, session: PrivacySession
 ) -> Released[NDArray[np.int64]]:
     """The same counts without noise: `(size,)` int64.
 
-    Guarantee: none. It is charged as `NonPrivate`, epsilon infinity, which no ledger of a release
-    admits, and every result that names the charge shows it.
+    Guarantee: none. It is charged as `NonPrivate`, epsilon infinity, which every finite cap
+    refuses, and every result that names the charge shows it.
     """
-    charge = ledger.charge(NonPrivate(), stage=stage, run=run)
+    charge = session.charge(NonPrivate())
     return as_released_array(_counts(bins, size), (charge,))
 
 
@@ -63,44 +72,46 @@ def noisy_sum(
     *,
     scores: Callable[[NDArray[Any]], NDArray[np.int64]],
     size: int,
-    norm: int,
+    record_l2_sensitivity: int,
     stddev: float,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
-    records_per_unit: int = 1,
+    session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
     """The sum of all records' `scores`, with noise: `(size,)` int64, may be negative.
 
-    Guarantee: a record adds integers of L2 norm at most `norm`, which is checked, so a unit of at
-    most `records_per_unit` records moves the sum by that many times as much; each sum gets
-    N_Z(0, stddev^2). Coordinate by coordinate that is Gaussian DP, and the squares add up to
-    (norm * records_per_unit / stddev)^2 (docs/decisions/0514-scores-and-herding.md). The charge is
-    on disk before the noise is drawn. It comes after the sum, which may take minutes: a death in
-    them has spent nothing.
+    Guarantee: a record adds integers of L2 norm at most `record_l2_sensitivity`, which is checked.
+    A unit of at most `session.records_per_unit` records moves the sum by that many times as much,
+    the sensitivity; each sum gets N_Z(0, stddev^2). Coordinate by coordinate that is Gaussian DP,
+    and the squares add up to (sensitivity / stddev)^2 (docs/decisions/0514-scores-and-herding.md).
+    The charge is on disk before the noise is drawn. It comes after the sum, which may take
+    minutes: a crash while summing spends no budget.
 
-    `scores` makes `(n, size)` int64 of a block of `vectors` (n, d); row i must depend on row i
+    `scores` maps a block of `vectors` (n, d) to `(n, size)` int64; row i must depend on row i
     alone. `stddev` is in the unit of the scores.
-    Raises BudgetExceededError before anything is summed, InvariantError when a row is no int64 row
-    of its record or longer than `norm`.
+    Raises BudgetExceededError before anything is summed, InvariantError when a row is not an int64
+    row of its record, or is longer than
+    `record_l2_sensitivity`.
     """
-    event = DiscreteGaussian(stddev=stddev, sensitivity=norm * records_per_unit)
-    ledger.check([event], dataset_fingerprint=dataset_fingerprint)
-    sums = _summed(vectors, scores, size, norm)
-    charge = ledger.charge(event, stage=stage, run=run, dataset_fingerprint=dataset_fingerprint)
-    noisy = discrete_gaussian(sums, stddev=stddev, sensitivity=float(norm * records_per_unit))
+    sensitivity = record_l2_sensitivity * session.records_per_unit
+    event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
+    session.check([event])
+    sums = _summed(vectors, scores, size, record_l2_sensitivity)
+    charge = session.charge(event)
+    noisy = discrete_gaussian(sums, stddev=stddev, sensitivity=float(sensitivity))
     return as_released_array(noisy, (charge,))
 
 
 def exact_sum(
-    vectors: Private[Any], *, scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int,
-    norm: int, ledger: Ledger, stage: str, run: str,
-) -> Released[NDArray[np.int64]]:  # fmt: skip
+    vectors: Private[Any],
+    *,
+    scores: Callable[[NDArray[Any]], NDArray[np.int64]],
+    size: int,
+    record_l2_sensitivity: int,
+    session: PrivacySession,
+) -> Released[NDArray[np.int64]]:
     """The same sum without noise. Guarantee: none, and charged as `exact_histogram` is."""
-    ledger.check([NonPrivate()])
-    sums = _summed(vectors, scores, size, norm)
-    charge = ledger.charge(NonPrivate(), stage=stage, run=run)
+    session.check([NonPrivate()])
+    sums = _summed(vectors, scores, size, record_l2_sensitivity)
+    charge = session.charge(NonPrivate())
     return as_released_array(sums, (charge,))
 
 

@@ -1,15 +1,15 @@
 """The only source of privacy noise.
 
 Exact discrete Gaussian noise and report-noisy-max from OpenDP, seeded by the operating system.
-No seed reaches this file and none is stored: noise and secret sampling are both part of the
-mechanism. Every measurement is checked against the cost that OpenDP's own privacy map states, so
-that a scale in the wrong unit cannot pass.
+It takes no seed and stores none, since noise and secret sampling are part of the mechanism. Every
+measurement is compared with the cost that OpenDP's own privacy map states, so that a scale in the
+wrong unit raises.
 
-DP-SGD's noise and its Poisson samples come from here too. Samples are bits of the operating
-system; the noise of tensors is floating point, from a generator that the operating system seeds
-anew for each call and that is thrown away after it.
+DP-SGD's noise and its Poisson samples come from here too. Samples use bits of the operating
+system. Noise on tensors is floating point, from a new generator for each call, which the operating
+system seeds.
 
-Not protected against: timing, and somebody who reads this process's memory.
+Not protected against: timing, and readers of this process's memory.
 """
 
 import math
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Not opendp.prelude, which loads scikit-learn: seconds of every stage that draws.
+# Not opendp.prelude: it imports scikit-learn, which takes seconds.
 from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_gaussian, make_noisy_max
 from opendp.measures import zero_concentrated_divergence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 enable_features("contrib")
 
 _RELATIVE_SLACK = 1e-9  # OpenDP rounds its map's result up, by a few ulp
-_BLOCK = 2**20  # numbers drawn at a time, so that a large tensor needs no second one beside it
+_BLOCK = 2**20  # numbers at a time, so that a large tensor needs little extra memory
 
 
 @lru_cache(maxsize=64)
@@ -58,7 +58,7 @@ def _noisy_max(scale: float) -> Any:
 def discrete_gaussian(
     counts: NDArray[np.integer[Any]], *, stddev: float, sensitivity: float = 1.0
 ) -> NDArray[np.int64]:
-    """Counts with exact discrete Gaussian noise drawn around them, `(m,)` int64.
+    """Counts with exact discrete Gaussian noise added, `(m,)` int64.
 
     `stddev` is sigma of N_Z(0, sigma^2) in counts and `sensitivity` the L2 sensitivity of
     `counts` in counts: the cost is (sensitivity/stddev)^2 / 2 in rho-zCDP, which OpenDP's map
@@ -76,11 +76,11 @@ def discrete_gaussian(
 def report_noisy_max(
     scores: NDArray[np.floating[Any]], *, epsilon: float, sensitivity: float
 ) -> int:
-    """Index of the exponential mechanism's choice, larger scores being likelier.
+    """Index that the exponential mechanism chooses; larger scores are more likely.
 
     Gumbel noise of scale 2*sensitivity/epsilon, so the choice is epsilon-DP and, as a
     bounded-range mechanism, (epsilon^2/8)-zCDP, which OpenDP's map must confirm.
-    `sensitivity` bounds how far any one score moves. Source: Cesar & Rogers 2021, Lemma 4;
+    One unit changes any score by at most `sensitivity`. Source: Cesar & Rogers 2021, Lemma 4;
     Durfee & Rogers 2019.
     """
     if not (math.isfinite(epsilon) and epsilon > 0 and sensitivity > 0):
@@ -91,10 +91,10 @@ def report_noisy_max(
 
 
 def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
-    """Which of `size` units are in: each independently with probability `rate`; increasing.
+    """Indices of the sampled units of `size`, increasing; each is in with probability `rate`.
 
-    The probability is `rate` rounded down to a multiple of 2^-64, which only adds to the
-    amplification that is accounted for. Who is in is as secret as the noise.
+    The probability is `rate` rounded down to a multiple of 2^-64, which only
+    improves the amplification that is accounted for. The sample is as secret as the noise.
     """
     if not (math.isfinite(rate) and 0 < rate <= 1):
         raise InvariantError(f"rate={rate!r} is not above 0 and at most 1")
@@ -109,7 +109,7 @@ def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
 
 
 def secret_choice(size: int) -> int:
-    """A place below `size`, uniform, as secret as the noise."""
+    """A uniform index below `size`, as secret as the noise."""
     return secrets.randbelow(size)
 
 

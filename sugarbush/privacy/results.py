@@ -1,12 +1,12 @@
-"""Finished draws, kept so that none is drawn twice.
+"""Results of finished mechanisms, stored so that none runs, and is charged, twice.
 
     <state>/draws/<dataset>/<stage>-<digest>/generation-<n>/<name>/
 
 The digest covers settings, inputs and the method's version, so a comment or a log level changes
-nothing; a forced run opens a new generation. Only released results are kept here. The order that
-makes a death at any line safe: charge the ledger, draw, write the result here, and only then let
-anything derived from it leave. What was charged and never written is charged again, since it
-cannot be told from a result that somebody deleted.
+nothing. A forced run opens a new generation. Only released results are stored here. This order
+makes a crash at any line safe: charge the ledger, run the mechanism, write the result here, and
+only then publish anything derived from it. A charge without a result is charged again, since the
+result may have been deleted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def digest_of(**parts: Any) -> str:
 
 
 class ResultStore:
-    """The results of one stage at one digest, by name, each written whole or not at all."""
+    """The results of one stage at one digest, by name. Each is complete or absent."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self.folder = folder
@@ -48,9 +48,9 @@ class ResultStore:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """A folder that becomes the finished result `name` when the block ends well."""
+        """A folder that becomes the finished result `name` when the block ends without an error."""
         if self.finished(name) is not None:
-            raise PrivacyError(f"{self.folder / name}: is finished and is not drawn again")
+            raise PrivacyError(f"{self.folder / name}: is finished and must not be overwritten")
         with atomic_directory(self.folder / name, private=True) as folder:
             yield folder
 
@@ -59,9 +59,10 @@ class ResultStore:
 def open_result_store(
     state: Path, *, dataset: str, stage: str, digest: str, forced: bool
 ) -> Iterator[ResultStore]:
-    """The newest generation of a stage's draws, or a new one when `forced`.
+    """The newest generation of a stage's results, or a new one when `forced`.
 
-    Held by one process at a time: a second one waits, and then finds what the first has finished.
+    One process has it at a time. A second one waits, and then finds what the first has finished.
+    Raises PrivacyError after six hours of waiting, StorageError where the folder cannot be used.
     """
     folder = state / "draws" / dataset / f"{stage}-{digest}"
     lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)
@@ -69,7 +70,9 @@ def open_result_store(
         make_owner_only(folder)
         lock.acquire()
     except Timeout:
-        raise PrivacyError(f"{folder}: another run of this stage does not end") from None
+        raise PrivacyError(
+            f"{folder}: another run of this stage held the lock for {_LOCK_TIMEOUT_S // 3600} hours"
+        ) from None
     except OSError as error:
         raise StorageError(f"{folder}: {error.strerror or error}") from None
     try:

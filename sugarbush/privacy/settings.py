@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from sugarbush.privacy.unit import Unit
-from sugarbush.settings import Section, Share
+from sugarbush.settings import AtLeastOne, Positive, Section, Share
 
 
 class Purpose(StrEnum):
@@ -21,10 +21,12 @@ class Purpose(StrEnum):
 
 
 class Shares(Section):
-    """Shares of mu^2: the metadata stage's and the synthesis's (votes)."""
+    """How the budget is split: shares of mu^2 in Gaussian DP, which add up to 1."""
 
-    metadata: Share
-    synthesis: Share
+    metadata: Share = 0.1
+    """Share of the DP metadata."""
+    synthesis: Share = 0.9
+    """Share of votes, or of the training by DP-SGD."""
 
     @model_validator(mode="after")
     def _whole(self) -> Shares:
@@ -35,21 +37,26 @@ class Shares(Section):
 
 
 class PrivacySettings(Section):
-    """Whose privacy, how much, and which budget it draws on.
+    """What is protected, how strongly, and which ledger is charged.
 
-    `dataset` null takes the data file's name, `purpose` null is the example's for the example and
-    a release for everything else; `parse_params` fills both in. `records_per_user` is how many
-    records of one person are used at most; under `unit: record` it is 1.
+    A project derives `dataset` and `purpose` from the data file where they are null or left out.
     """
 
-    dataset: str
-    purpose: Purpose
-    unit: Unit
-    records_per_user: Annotated[int, Field(ge=1)]
-    epsilon: Annotated[float, Field(gt=0, le=100)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    shares: Shares
-    cap: Annotated[float, Field(gt=0)]
+    dataset: str = ""  # no ledger accepts this name
+    """Name of the ledger that is charged; null: the name of the data file."""
+    purpose: Purpose = Purpose.RELEASE
+    """release, benchmark (public data) or example; null: by the data file."""
+    unit: Unit = Unit.RECORD
+    """What is protected: one record, or a user with all their records (prepare.user_column)."""
+    records_per_user: AtLeastOne = 1
+    """Records used per user, at most; the noise of counts grows with it."""
+    epsilon: Annotated[float, Field(gt=0, le=100)] = 1.0
+    """Epsilon that one run may spend."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
+    """Delta of every epsilon."""
+    shares: Shares = Shares()
+    cap: Positive = 4.0
+    """Epsilon that all runs on this dataset may spend together."""
 
     @model_validator(mode="after")
     def _one_record_a_record(self) -> PrivacySettings:
@@ -62,6 +69,6 @@ class PrivacySettings(Section):
 
     @property
     def promise(self) -> list[str | int | float]:
-        """What of the promise a draw depends on, beside its noise: for the digest of the draw."""
+        """Settings that a cached result depends on, beside its noise: part of its cache key."""
         per_user = [self.records_per_user] if self.unit is Unit.USER else []
         return [self.unit.value, *per_user, self.delta]

@@ -1,4 +1,4 @@
-"""Whom the promise protects, and which corpora count as neighbours."""
+"""Whom the guarantee protects, and which corpora are neighbours."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What the page says of the DP table: what was measured, the strongest pairs, its first rows."""
+"""The DP table on the page: the measured marginals, the strongest pairs, the first rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _STRONGEST = 10
 
 
 def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, float]:
-    """How far each pair of columns of `codes` (n, d) is from independence, from 0 to 1.
+    """The distance of each pair of columns of `codes` (n, d) from independence, from 0 to 1.
 
-    The total variation between their joint distribution and the product of their marginals: the
-    share of the rows that would have to change. Few rows over many cells raise it.
+    The total variation between the joint distribution and the product of the marginals. It is the
+    share of rows to change for independence. Few rows and many cells raise it.
     """
     columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
     shares = [np.bincount(column) / len(codes) for column in columns]
@@ -29,7 +29,7 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
         size = len(shares[other])
         cells, counts = np.unique(columns[one] * size + columns[other], return_counts=True)
         product = shares[one][cells // size] * shares[other][cells % size]
-        # Cells without a row hold what the product has left.
+        # Cells without rows have the rest of the product.
         apart = np.abs(counts / len(codes) - product).sum() + 1 - product.sum()
         found[names[one], names[other]] = float(apart / 2)
     return found
@@ -38,7 +38,7 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
 def table_view(
     facts: DpTableFacts, schema: Schema, internal: InternalData | None
 ) -> dict[str, Any]:
-    """The DP table for the template; real figures where `internal` is given."""
+    """The DP table for the template, with real dependences if `internal` is given."""
     real = {} if internal is None else internal.dependence
     return {
         "records": facts.record_count,
@@ -53,7 +53,7 @@ def table_view(
 
 
 def is_independent(facts: DpTableFacts) -> bool:
-    """Whether the engine ended with each attribute by itself: its rows' pairs are chance alone."""
+    """Whether the engine's last round measured each attribute alone: it modelled no pairs."""
     last = [one for one in facts.measured if one.round == facts.measured[-1].round]
     alone = all(len(one.attributes) == 1 for one in last)
     return alone and len(last) == facts.rows.shape[1]
@@ -70,7 +70,7 @@ def _round(number: int, own: Sequence[MeasuredMarginal]) -> dict[str, Any]:
     return {
         "number": number,
         "measured": (
-            f"each of {len(own)} attributes by itself"
+            f"each of {len(own)} attributes alone"
             if len(single) == len(own) > 1
             else "; ".join(" × ".join(one.attributes) for one in own)
         ),
@@ -82,9 +82,9 @@ def _round(number: int, own: Sequence[MeasuredMarginal]) -> dict[str, Any]:
 
 
 def _strongest(facts: DpTableFacts, real: Mapping[Pair, float]) -> list[dict[str, Any]]:
-    """The pairs that depend most, by the DP table, with the rounds that measured them.
+    """The most dependent pairs of the DP table, with the rounds that measured them.
 
-    By the real part where the table holds no dependence; none where that is not to be shown.
+    If the table has no dependence, the pairs of the real texts; none on the public page.
     """
     found = real if is_independent(facts) else facts.dependence
     ranked = sorted(found.items(), key=lambda item: -item[1])[:_STRONGEST]

@@ -1,4 +1,4 @@
-"""Final texts with the candidates that they descend from."""
+"""Final texts with their ancestors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sugarbush.report.model import SyntheticText
 def with_ancestors(
     final: Sequence[SyntheticText], candidates: Iterable[SyntheticText]
 ) -> tuple[SyntheticText, ...]:
-    """`final`, then every candidate that one of them descends from, marked as an ancestor.
+    """`final`, then every candidate that is an ancestor of one of them.
 
-    Ids are unique within a method; a survivor keeps its id from round to round, and the first of
-    several candidates of one id is taken. A parent that is not among the candidates ends a line.
+    Ids are unique within a method, and a survivor keeps its id in later rounds: the first candidate
+    with an id is used. A lineage ends at a parent that is not among the candidates.
     """
     known: dict[int, SyntheticText] = {}
     for candidate in candidates:

@@ -1,21 +1,22 @@
-"""What the card and the pages are made from.
+"""The data of the card and the pages.
 
-Two types that never mix: `PublicData` holds public values and `Released` ones, each paid for by a
-ledger entry that the card lists; `InternalData` holds what was computed on real texts. The public
-page is rendered by a function that takes no `InternalData`.
+Two types never mix. `PublicData` contains public values and `Released` values; the card lists the
+ledger entries of each released value. `InternalData` contains what was computed from real texts.
+The function that renders the public page takes no `InternalData`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.attributes.agreement import Agreement
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
+from sugarbush.evaluation.interface import MetricValue
 from sugarbush.generators.interface import GeneratorFacts, Usage
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
@@ -23,20 +24,18 @@ from sugarbush.privacy.ledger import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 
-FINAL = -1  # the round of the final set
 Pair = tuple[str, str]  # of attributes, in the schema's order
-REAL = "real"  # the "method" whose texts are real: what nothing can be expected to pass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What is promised, what it rests on, and how it was made.
+    """What is promised, what is assumed, and how the release was made.
 
-    `entries` paid for this release; `dataset_epsilon` is the total of every charge on the dataset
-    so far, this release's included, under `cap`. `donated` is the number of donated examples,
-    which are public; `labels_endpoint` was sent every private text to read attributes off it, None
-    where there was none; `generator` is None where no method asked one, `starts_from` the model
-    that was fine-tuned, if one was; `settings` are settings, never results; `created` is a date.
+    `entries` are the ledger entries of this release. `dataset_epsilon` is the total of all charges
+    on the dataset so far, including this release, under `cap`. `donated` is the number of donated
+    examples, which are public. `labels_endpoint` received every private text to assign attributes,
+    None if there was none. `generator` is None if no method used one. `starts_from` is the model
+    that was fine-tuned. `settings` are settings, never results; `created` is a date.
     """
 
     title: str
@@ -66,8 +65,8 @@ class Release:
 class DpCounts:
     """DP counts of attributes: `(values,)` each, in the order of the attribute's domain.
 
-    `stddev` is the noise of one count where it is known (a directly measured histogram); `source`
-    says who estimated them.
+    `stddev` is the noise of one count, known for a directly measured histogram. `source` names the
+    mechanism.
     """
 
     source: str
@@ -79,8 +78,8 @@ class DpCounts:
 class MeasuredMarginal:
     """A noisy marginal of the DP table: `cells` counts with noise of `stddev` on each.
 
-    `round` is 0 for what was measured before anything was chosen. `choosing` and `measuring` are
-    what each cost, as parts of the table's mu^2.
+    `round` is 0 for marginals measured before the first selection. `choosing` and `measuring` are
+    the costs of the two steps, as shares of the table's mu^2.
     """
 
     attributes: tuple[str, ...]
@@ -93,11 +92,11 @@ class MeasuredMarginal:
 
 @dataclass(frozen=True, kw_only=True)
 class DpTableFacts:
-    """How the DP table was made and what it holds.
+    """How the DP table was made, and what it contains.
 
-    `record_count` is the DP estimate, `merged` the number of rare values that were modelled as one
-    by attribute, `dependence` how far each pair of attributes is from independence in the table,
-    `rows` (k, d) its first rows in codes.
+    `record_count` is a DP estimate. `merged` is the number of rare values of each attribute that
+    were modelled as one value. `dependence` is the distance of each pair of attributes from
+    independence in the table. `rows` (k, d) are its first rows in codes.
     """
 
     record_count: float
@@ -108,26 +107,11 @@ class DpTableFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """How often an attribute was read off donated texts as their own labels say.
-
-    `source` is how it is read, `share` of `texts` agree (95% interval `low` to `high`);
-    `commonest` is the share of the most frequent label. Public, like the examples.
-    """
-
-    attribute: str
-    source: str
-    texts: int
-    share: float
-    low: float
-    high: float
-    commonest: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class RoundData:
-    """One round: noisy `votes` (m,) of its candidates, the round that each was `written` for (m,),
-    and the `survivors`' places (k,) among them."""
+    """One round: the noisy `votes` (m,) of its candidates, and the indices of the `survivors` (k,).
+
+    `written` (m,) is the round for which each candidate was written.
+    """
 
     number: int
     votes: Released[NDArray[Any]]
@@ -138,9 +122,9 @@ class RoundData:
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticText:
-    """A candidate with its metadata codes (-1: none was asked for), noisy votes and lineage.
+    """A candidate with its requested codes (-1: none), noisy votes and parent.
 
-    `final` tells the texts of the released corpus from the ancestors that are shown with them.
+    `final` is False for an ancestor that is not in the released corpus.
     """
 
     id: int
@@ -154,7 +138,7 @@ class SyntheticText:
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
-    """What one step of a method cost. `cost` is None where the generator has no price."""
+    """The cost of one step of a method. `cost` is None if the generator has no price."""
 
     step: str
     usage: Usage
@@ -163,7 +147,7 @@ class Spend:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingMap:
-    """Synthetic texts in two dimensions: `points` (n, 2), the round each was `written` for (n,)."""
+    """Synthetic texts in two dimensions: `points` (n, 2), and the round of each, `written` (n,)."""
 
     points: NDArray[Any]
     written: NDArray[Any]
@@ -173,9 +157,9 @@ class EmbeddingMap:
 class MethodData:
     """A method's released results.
 
-    `asked` counts the attribute values that the whole final set was asked to have (empty where
-    none were); `texts` are those to browse, `final_texts` the size of the released corpus.
-    `scored`: what its rounds hold as votes are sums of scores, in the unit of one vote.
+    `asked` counts the attribute values that the final texts were requested to have. `texts` are
+    the texts to browse, and `final_texts` is the size of the released corpus. If `scored`, the
+    votes of its rounds are sums of kernel scores, in units of one vote.
     """
 
     name: str
@@ -192,8 +176,7 @@ class MethodData:
 class PublicData:
     """Everything that the public page may show.
 
-    Raises InvariantError when it holds a released value whose payment the card does not list:
-    what cannot be accounted for is not shown.
+    Raises InvariantError if the card does not list the ledger entries of a released value.
     """
 
     release: Release
@@ -207,7 +190,7 @@ class PublicData:
         for what, released in self._released():
             if missing := set(released.ledger_ids) - listed:
                 raise InvariantError(
-                    f"{what} was paid for by ledger entries that the card does not list: "
+                    f"{what} was charged by ledger entries that the card does not list: "
                     + ", ".join(sorted(missing))
                 )
 
@@ -226,62 +209,16 @@ class PublicData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A metric of a method's texts after a round (FINAL: the final set; REAL: real texts).
-
-    `space` is a feature space, or "attribute" with the attribute's name (or "mean") as `metric`.
-    """
-
-    method: str
-    round: int
-    space: str
-    metric: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-def figures_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Figure, ...]:
-    """Figures from rows of a table with these column names; a missing bound may be None or NaN.
-
-    Raises InvariantError when a value is not a finite number: empty is not zero.
-    """
-    return tuple(
-        Figure(
-            method=str(row["method"]),
-            round=int(row["round"]),
-            space=str(row["space"]),
-            metric=str(row["metric"]),
-            value=_finite(row),
-            low=_bound(row.get("low")),
-            high=_bound(row.get("high")),
-        )
-        for row in rows
-    )
-
-
-def _finite(row: Mapping[str, Any]) -> float:
-    value = float(row["value"])
-    if not np.isfinite(value):
-        raise InvariantError(f"{row['metric']} of {row['method']} is not a number; leave it out")
-    return value
-
-
-def _bound(value: float | None) -> float | None:
-    return None if value is None or not np.isfinite(value) else float(value)
-
-
-@dataclass(frozen=True, kw_only=True)
 class InternalData:
-    """What was computed on real texts. Not DP; never shown on the public page.
+    """What was computed from real texts. Not DP; never on the public page.
 
-    `heldout` and `train` count attribute values of the real parts, `dependence` tells how far each
-    pair of attributes is from independence in the train part; `read` counts the values of each
-    method's final texts by the same reader; `heldout_map` (n, 2) are real texts on each method's
+    `heldout` and `train` count the attribute values of the real texts. `dependence` is the distance
+    of each pair of attributes from independence in the train part. `read` counts the values of each
+    method's final texts, by the same reader. `heldout_map` (n, 2) are real texts on each method's
     map.
     """
 
-    figures: tuple[Figure, ...] = ()
+    values: tuple[MetricValue, ...] = ()
     heldout: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     train: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     dependence: Mapping[Pair, float] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Embeddings in two dimensions, for a map that synthetic and real texts can share.
+"""Embeddings in two dimensions, on one map for synthetic and real texts.
 
-The axes are principal components of the *synthetic* texts. They are released, so the public map is
-post-processing; real texts are only laid upon those axes, and only for the internal page.
+The axes are principal components of the *synthetic* texts. Those are released, so the public map is
+post-processing. Only the internal page shows real texts, on the same axes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Projection:
     _axes: PCA
 
     def __call__(self, embeddings: NDArray[Any]) -> NDArray[np.float64]:
-        """Places on the map, `(n, 2)`."""
+        """Positions on the map, `(n, 2)`."""
         return np.asarray(self._axes.transform(embeddings), dtype=np.float64)
 
 

@@ -1,125 +1,180 @@
-"""The section that only the internal page has: how near the texts are to real ones."""
+"""The section that only the internal page has: how close the texts are to real ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from sugarbush.report.model import FINAL, REAL, Figure, InternalData
-from sugarbush.report.plots import metric_lines
-from sugarbush.report.svg import series_styles
+from markupsafe import Markup
+
+from sugarbush.evaluation.interface import FINAL, REAL, MetricValue
+from sugarbush.report.model import InternalData
+from sugarbush.report.plots import interval
+from sugarbush.report.svg import (
+    WIDTH,
+    Scale,
+    SeriesStyle,
+    axis_bottom,
+    axis_left,
+    chart,
+    element,
+    group,
+    line,
+    marker,
+    series_styles,
+    text,
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """How a metric is named, which way is better, and its range where a chart should show it."""
+class MetricLabel(NamedTuple):
+    """The name of a metric, the better direction, and a short explanation."""
 
     label: str
-    better: str
-    bounds: tuple[float, float] | None = None
-    says: str = ""
+    better: str = ""
+    explanation: str = ""
 
 
-METRICS = {
-    "mauve": Metric(
-        label="MAUVE", better="higher", bounds=(0.0, 1.0),
-        says="how alike the two sets of texts are; 1 is alike",
+_HIGH, _LOW = "higher", "lower"
+_BY_NAME = {
+    "mauve": ("MAUVE", _HIGH, "similarity of the two sets of texts; 1 for equal sets"),
+    "frechet": ("Fréchet distance", _LOW, "between Gaussians fitted to the features"),
+    "precision": ("Precision", _HIGH, "share of synthetic texts near real ones"),
+    "recall": ("Recall", _HIGH, "share of real texts near synthetic ones"),
+    "density": ("Density", _HIGH, "density of synthetic texts near real ones; 1 for real texts"),
+    "coverage": ("Coverage", _HIGH, "share of real texts with a synthetic text nearby"),
+    "mean": (
+        "Mean JSD",
+        _LOW,
+        "mean over attributes of the square root of the Jensen–Shannon divergence, in nats",
     ),
-    "frechet": Metric(
-        label="Fréchet distance", better="lower", says="between Gaussians fitted to the features",
+    "total_variation_2": ("2-way total variation", _LOW),
+    "total_variation_3": ("3-way total variation", _LOW),
+    "length": ("Length distance", _LOW, "Wasserstein distance, in words"),
+    "mean_words": ("Mean words",),
+    "texts": ("Texts", "", "compare values only at equal numbers of texts"),
+    "duplicates": ("Duplicates", _LOW, "share of the texts"),
+    "distinct_1": ("Distinct words", _HIGH),
+    "distinct_2": ("Distinct pairs of words", _HIGH),
+    "accuracy": ("Accuracy", _HIGH, "trained on these texts, tested on held-out texts"),
+    "macro_f1": ("Macro-F1", _HIGH),
+    "next_token_accuracy": (
+        "Next-token accuracy",
+        _HIGH,
+        "of a small model trained on these texts, tested on held-out texts",
     ),
-    "precision": Metric(label="Precision", better="higher", says="synthetic texts near real ones"),
-    "recall": Metric(label="Recall", better="higher", says="real texts near synthetic ones"),
-    "density": Metric(label="Density", better="higher", says="how thickly, 1 being that of real"),
-    "coverage": Metric(label="Coverage", better="higher", says="real texts with one nearby"),
-    "mean": Metric(
-        label="Mean JSD", better="lower",
-        says="over attributes; the root of the Jensen–Shannon divergence, in nats",
+    "perplexity": ("Perplexity", _LOW, "of the same model"),
+    "fine_tuned_accuracy": (
+        "Fine-tuned accuracy",
+        _HIGH,
+        "fine-tuned on these texts, tested on held-out texts",
     ),
-    "total_variation_2": Metric(label="2-way total variation", better="lower"),
-    "total_variation_3": Metric(label="3-way total variation", better="lower"),
-    "length": Metric(label="Length distance", better="lower", says="Wasserstein, in words"),
-    "mean_words": Metric(label="Mean words", better=""),
-    "texts": Metric(label="Texts", better="", says="figures compare best at equal numbers"),
-    "duplicates": Metric(label="Duplicates", better="lower", says="share of the texts"),
-    "distinct_1": Metric(label="Distinct words", better="higher"),
-    "distinct_2": Metric(label="Distinct pairs of words", better="higher"),
-    "accuracy": Metric(
-        label="Accuracy", better="higher", says="trained on these texts, tested on held-out ones",
+    "fine_tuned_macro_f1": ("Fine-tuned macro-F1", _HIGH),
+    "longest_copy": ("Longest shared run", _LOW, "the most words in a row that occur in both"),
+    "long_copies": ("Texts that share 16 words", _LOW, "share of the texts"),
+    "nearer_to_training": (
+        "Nearer to training",
+        "",
+        "share of texts nearer to training texts than to held-out texts; 0.5 if nothing was "
+        "copied. This is a copy check, not a privacy test",
     ),
-    "macro_f1": Metric(label="Macro-F1", better="higher"),
-    "next_token_accuracy": Metric(
-        label="Next-token accuracy", better="higher",
-        says="of a small model trained on these texts, on held-out ones",
-    ),
-    "perplexity": Metric(label="Perplexity", better="lower", says="of the same model"),
-    "fine_tuned_accuracy": Metric(
-        label="Fine-tuned accuracy", better="higher",
-        says="fine-tuned on these texts, tested on held-out ones",
-    ),
-    "fine_tuned_macro_f1": Metric(label="Fine-tuned macro-F1", better="higher"),
-    "longest_copy": Metric(
-        label="Longest shared run", better="lower", says="words in a row that also stand there",
-    ),
-    "long_copies": Metric(
-        label="Texts sharing 16 words", better="lower", says="share of the texts",
-    ),
-    "nearer_to_training": Metric(
-        label="Nearer to training", better="",
-        says="than to held-out texts; 0.5 where nothing was copied. A copy check, not a "
-        "privacy test",
-    ),
-}  # fmt: skip
+}
+_LABELS = {name: MetricLabel(*fields) for name, fields in _BY_NAME.items()}
 _BY_ROUND = ("mauve", "frechet", "mean")
 
 
 def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-    """Charts by round and tables of the final sets.
+    """Charts by round, and tables of the final texts.
 
-    `styles` are the released methods in order; arms that stay private come after them.
+    `styles` are the released methods in order; methods that are not released follow them.
     """
-    arms = dict.fromkeys(f.method for f in internal.figures if f.method != REAL)
-    private = [arm for arm in arms if arm not in styles]
-    styles = series_styles([*styles, *private])
+    styles = series_styles([*styles, *(v.method for v in internal.values if v.method != REAL)])
     return {
-        "charts": list(_metric_charts(internal.figures, styles)),
-        "tables": _final_tables(internal.figures, list(styles)),
+        "charts": list(_metric_charts(internal.values, styles)),
+        "tables": _final_tables(internal.values, list(styles)),
         "styles": styles,
     }
 
 
 def _metric_charts(
-    figures: Sequence[Figure], styles: Mapping[str, tuple[str, int]]
+    values: Sequence[MetricValue], styles: Mapping[str, SeriesStyle]
 ) -> list[dict[str, Any]]:
     charts = []
     for metric in _BY_ROUND:
-        spaces = dict.fromkeys(f.space for f in figures if f.metric == metric)
-        for space in spaces:
-            own = [f for f in figures if f.metric == metric and f.space == space]
-            ceiling = next((f for f in own if f.method == REAL), None)
-            shown = [f for f in own if f.method in styles]
-            if len({f.round for f in shown}) < 2:
+        label, better, explanation = _LABELS[metric]
+        for space in dict.fromkeys(v.space for v in values if v.metric == metric):
+            own = [v for v in values if v.metric == metric and v.space == space]
+            ceiling = next((v for v in own if v.method == REAL), None)
+            shown = [v for v in own if v.method in styles]
+            if len({v.round for v in shown}) < 2:
                 continue
-            named = METRICS[metric]
-            title = named.label
+            title = label
             if space != "attribute":
                 title += f", {_SPACES[space][0].lower()}{_SPACES[space][1:]}"
             picture = metric_lines(
-                shown, styles=styles, ceiling=ceiling, title=title, bounds=named.bounds
+                shown,
+                styles=styles,
+                ceiling=ceiling,
+                title=title,
+                most=1.0 if metric == "mauve" else None,
             )
-            charts.append({"title": title, "better": named.better, "chart": picture,
-                           "says": named.says})  # fmt: skip
+            charts.append(
+                {"title": title, "better": better, "chart": picture, "explanation": explanation}
+            )
     return charts
 
 
-def _final_tables(figures: Sequence[Figure], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """The final sets, one column a method: metrics of a space, or attributes or corpora of one."""
-    final = [f for f in figures if f.round == FINAL]
-    by_title: dict[str, dict[Metric, dict[str, Figure]]] = {}
-    for figure in final:
-        title, row = _place(figure)
-        by_title.setdefault(title, {}).setdefault(row, {})[figure.method] = figure
+def metric_lines(
+    values: Sequence[MetricValue],
+    *,
+    styles: Mapping[str, SeriesStyle],
+    ceiling: MetricValue | None,
+    title: str,
+    most: float | None,
+) -> Markup:
+    """One metric of each method by round with its intervals; the final texts come last.
+
+    `ceiling` is the value of real texts; `most` is the end of the axis, None for the data's own.
+    """
+    height, left, right, top, bottom = 250, 52, 16, 14, 34
+    rounds = sorted({v.round for v in values if v.round != FINAL})
+    places = {r: i for i, r in enumerate(rounds)} | {FINAL: len(rounds)}
+    shown = [*values, ceiling] if ceiling is not None else values
+    reached = [v.value for v in shown]
+    reached += [b for v in values for b in (v.low, v.high) if b is not None]
+    x = Scale(low=-0.3, high=len(rounds) + 0.3, start=left, end=WIDTH - right)
+    y = Scale(low=0.0, high=most or max(reached) * 1.1 or 1.0, start=height - bottom, end=top)
+    parts = axis_left(y, left, WIDTH - right, ticks=y.ticks())
+    if ceiling is not None:
+        level = y(ceiling.value)
+        parts.append(line([(left, level), (WIDTH - right, level)], "ceiling"))
+        parts.append(text("real texts", WIDTH - right, level - 5, anchor="end", class_="name"))
+    methods = [m for m in styles if any(v.method == m for v in values)]
+    for offset, method in enumerate(methods):
+        style, shape = styles[method]
+        nudge = (offset - (len(methods) - 1) / 2) * 0.06
+        own = sorted((v for v in values if v.method == method), key=lambda v: places[v.round])
+        at = [(x(places[v.round] + nudge), y(v.value)) for v in own]
+        drawn = [line(at, "curve")]
+        for (px, py), value in zip(at, own, strict=True):
+            step = "final" if value.round == FINAL else f"round {value.round}"
+            mark = [element("title", f"{method}, {step}: {interval(value)}")]
+            if value.low is not None and value.high is not None:
+                mark.append(line([(px, y(value.low)), (px, y(value.high))], "whisker"))
+            drawn.append(group([*mark, marker(shape, px, py, "mark")]))
+        parts.append(group(drawn, class_=style))
+    labels = [(places[r], "start" if r == 0 else str(r)) for r in rounds]
+    parts += axis_bottom(x, height - bottom, labels=[*labels, (len(rounds), "final")])
+    return chart(parts, width=WIDTH, height=height, label=f"{title} by round")
+
+
+def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list[dict[str, Any]]:
+    """The final texts: one table for each title, one column for each method."""
+    by_title: dict[str, dict[MetricLabel, dict[str, MetricValue]]] = {}
+    for value in values:
+        if value.round == FINAL:
+            title, row = _place(value)
+            by_title.setdefault(title, {}).setdefault(row, {})[value.method] = value
     tables = []
     for title, rows in by_title.items():
         columns = [m for m in (*methods, REAL) if any(m in cells for cells in rows.values())]
@@ -127,34 +182,25 @@ def _final_tables(figures: Sequence[Figure], methods: Sequence[str]) -> list[dic
             {
                 "title": title,
                 "columns": columns,
-                "rows": [
-                    {
-                        "metric": row.label,
-                        "says": row.says,
-                        "better": row.better,
-                        "cells": [cells.get(m) for m in columns],
-                    }
-                    for row, cells in rows.items()
-                ],
+                "rows": [(row, [cells.get(m) for m in columns]) for row, cells in rows.items()],
             }
         )
     return tables
 
 
-def _place(figure: Figure) -> tuple[str, Metric]:
-    """The title of the table that a figure stands in, and its row there."""
-    metric, space = METRICS.get(figure.metric), figure.space
+def _place(value: MetricValue) -> tuple[str, MetricLabel]:
+    """The title of a value's table, and its row there. A metric of others has its own name."""
+    label, space = _LABELS.get(value.metric, MetricLabel(value.metric)), value.space
     if space in _SPACES:
-        lower = "lower" if space == "attribute" else ""
-        return _SPACES[space], metric or Metric(label=figure.metric, better=lower)
-    if figure.metric.startswith(_MAJORITY):
-        title, row = _place(replace(figure, metric=figure.metric.removeprefix(_MAJORITY)))
-        return title, Metric(label=f"{row.label}, always the most common value", better="")
-    metric = metric or Metric(label=figure.metric, better="")
+        by_attribute = space == "attribute" and value.metric not in _LABELS
+        return _SPACES[space], label._replace(better=_LOW) if by_attribute else label
+    if value.metric.startswith(_MAJORITY):
+        title, row = _place(replace(value, metric=value.metric.removeprefix(_MAJORITY)))
+        return title, MetricLabel(f"{row.label}, always the most common value")
     if space in _CORPORA:
-        return "Copies", replace(metric, label=f"{metric.label}, {_CORPORA[space]}")
-    says = f"{metric.label}: {metric.says}" if metric.says else metric.label
-    return says, Metric(label=space, better=metric.better)
+        return "Copies", label._replace(label=f"{label.label}, {_CORPORA[space]}")
+    title = f"{label.label}: {label.explanation}" if label.explanation else label.label
+    return title, MetricLabel(space, label.better)
 
 
 _MAJORITY = "majority_"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from sugarbush.settings import Section
+from sugarbush.settings import Count, Section
 
 
 class ReportSettings(Section):
-    """The pages."""
+    """The report's pages."""
 
-    title: str | None
-    texts: Annotated[int, Field(ge=0)]
+    title: str | None = None
+    """Title of the report; null: the schema's subject."""
+    texts: Count = 300
+    """Synthetic texts that the pages show."""

@@ -1,7 +1,7 @@
-"""Charts as inline SVG: small, printable, and coloured by the page's own style sheet.
+"""Charts as inline SVG.
 
-A chart holds no colour of its own, only class names, so that it follows dark, light and print.
-Every text goes through `escape`.
+A chart contains class names and no colours: the page's style sheet has those for dark, light and
+print. Every text is escaped.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
+WIDTH = 440  # of every chart
 _COLOURS = 6  # of series, in the style sheet
+SeriesStyle = tuple[str, int]  # the class in the style sheet, and the number of the mark
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """From values in [low, high] to places in [start, end]; `log` for ranks from 1."""
+    """Maps values in [low, high] to positions in [start, end]; `log` for ranks from 1."""
 
     low: float
     high: float
@@ -48,7 +50,7 @@ class Scale:
 
 
 def element(tag: str, content: str | Markup = "", **attributes: object) -> Markup:
-    """One element; `class_` and `stroke_width` are spelt so that Python can take them."""
+    """One element; write `class_` for `class` and `stroke_width` for `stroke-width`."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
         for name, value in attributes.items()
@@ -63,7 +65,7 @@ def group(parts: Sequence[Markup], **attributes: object) -> Markup:
 
 
 def chart(parts: Sequence[Markup], *, width: int, height: int, label: str) -> Markup:
-    """A whole picture that scales to its column; `label` says to all what it shows."""
+    """A whole picture that scales to its column; `label` describes it for screen readers."""
     return element(
         "svg",
         Markup("").join([element("title", label), *parts]),
@@ -86,14 +88,12 @@ def line(points: Sequence[tuple[float, float]], class_: str) -> Markup:
 
 def rectangle(x: float, y: float, width: float, height: float, class_: str) -> Markup:
     """A box."""
-    return element(
-        "rect", x=round(x, 1), y=round(y, 1), width=round(max(width, 0), 1),
-        height=round(height, 1), class_=class_,
-    )  # fmt: skip
+    width, height = round(max(width, 0), 1), round(height, 1)
+    return element("rect", x=round(x, 1), y=round(y, 1), width=width, height=height, class_=class_)
 
 
 def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) -> Markup:
-    """A mark whose shape tells its series apart where colour cannot."""
+    """A mark whose shape identifies its series without colour."""
     match shape % 4:
         case 0:
             return element("circle", cx=x, cy=y, r=size, class_=class_)
@@ -101,11 +101,8 @@ def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) ->
             side = size * 1.75
             return rectangle(x - side / 2, y - side / 2, side, side, class_)
         case 2:
-            corners = [
-                (x, y - size * 1.2),
-                (x + size * 1.15, y + size),
-                (x - size * 1.15, y + size),
-            ]
+            half = size * 1.15
+            corners = [(x, y - size * 1.2), (x + half, y + size), (x - half, y + size)]
         case _:
             reach = size * 1.35
             corners = [(x, y - reach), (x + reach, y), (x, y + reach), (x - reach, y)]
@@ -122,7 +119,7 @@ def axis_bottom(scale: Scale, y: float, *, labels: Sequence[tuple[float, str]]) 
 
 
 def axis_left(scale: Scale, x: float, end: float, *, ticks: Sequence[float]) -> list[Markup]:
-    """Faint lines across, each with its value at the left."""
+    """Faint horizontal lines, each with its value at the left."""
     parts = []
     for value in ticks:
         y = scale(value)
@@ -131,7 +128,7 @@ def axis_left(scale: Scale, x: float, end: float, *, ticks: Sequence[float]) -> 
 
 
 def short(value: float) -> str:
-    """A number in few characters: 0.25, 12, 1.5k."""
+    """A number with few characters: 0.25, 12, 1.5k."""
     if value == 0:
         return "0"
     if abs(value) >= 1e6:
@@ -152,9 +149,6 @@ def _joined(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def series_styles(names: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """The class in the style sheet and the number of the mark of every series, in order.
-
-    Six colours and four shapes: no two of a dozen series look alike.
-    """
+def series_styles(names: Iterable[str]) -> dict[str, SeriesStyle]:
+    """The style of each series; twelve series have different colours or shapes."""
     return {name: (f"series-{i % _COLOURS}", i) for i, name in enumerate(dict.fromkeys(names))}

@@ -10,9 +10,9 @@ from sugarbush.report.svg import thinned
 
 
 def votes_table(data: PublicData) -> pd.DataFrame:
-    """Noisy votes by rank, most first: at most 200 ranks a round, even on a logarithmic scale.
+    """Noisy votes by rank, highest first: at most 200 ranks per round, on a logarithmic scale.
 
-    Scores stand there in the unit of one vote, to a thousandth.
+    Scores are in units of one vote, rounded to 0.001.
     """
     rows = [
         {
@@ -30,7 +30,7 @@ def votes_table(data: PublicData) -> pd.DataFrame:
 
 
 def survivors_table(data: PublicData) -> pd.DataFrame:
-    """Survivors of every round by the round that they were written for."""
+    """Survivors of every round, by the round for which they were written."""
     rows = [
         {
             "method": method.name,

@@ -1,4 +1,4 @@
-"""The templates of the pages, and what each page carries within itself."""
+"""The templates of the pages and of the card, and what each page contains inline."""
 
 from __future__ import annotations
 
@@ -10,27 +10,40 @@ from markupsafe import Markup
 
 from sugarbush.report.plots import interval, number
 
+LOADER = PackageLoader("sugarbush.report", "templates")
 TEMPLATES = Environment(
-    loader=PackageLoader("sugarbush.report", "templates"),
+    loader=LOADER,
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters["interval"] = interval
-TEMPLATES.filters["number"] = number
+TEMPLATES.filters |= {"interval": interval, "number": number}
+MARKDOWN = TEMPLATES.overlay(autoescape=False, keep_trailing_newline=True)
+
+
+def plain(value: object) -> str:
+    """Text that Markdown and its HTML show as it is: a title or a value may contain anything."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    for character in "\\`*_|[]<>":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())
+
+
+def epsilon(value: float | str) -> str:
+    """An epsilon of the card: a number or "infinity"."""
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+MARKDOWN.filters = TEMPLATES.filters | {"plain": plain, "epsilon": epsilon}
 
 
 def inlined() -> dict[str, str]:
-    """Style sheet, script and the script's digest, which the page's policy allows alone."""
-    script = _source("page.js")
+    """Style sheet, script, and the digest of the only script that the page's policy allows."""
+    script, _, _ = LOADER.get_source(TEMPLATES, "page.js")
+    css, _, _ = LOADER.get_source(TEMPLATES, "page.css")
     return {
-        "css": Markup(_source("page.css")),
+        "css": Markup(css),
         "script": Markup(script),
         "script_digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
-
-
-def _source(name: str) -> str:
-    assert TEMPLATES.loader is not None
-    return TEMPLATES.loader.get_source(TEMPLATES, name)[0]

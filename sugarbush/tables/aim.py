@@ -5,9 +5,9 @@
               measure it
               generate: fit the model to every measurement so far
 
-Every private answer comes from the curator, whose filter ends the loop: what stands here is
+Every private answer comes from the measurer, and its filter ends the loop. All code here is
 post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), Algorithms 1
-to 4; its rho is here mu^2, which docs/decisions/0100-aim-in-gaussian-dp.md proves and compares.
+to 4; mu^2 replaces its rho, which docs/decisions/0100-aim-in-gaussian-dp.md proves and compares.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 
 from sugarbush.tables.dp_table import Attributes, Measurement
-from sugarbush.tables.graphical_model import MarkovRandomField, Model, model_megabytes
+from sugarbush.tables.graphical_model import MarginalModel, MarkovRandomField, model_megabytes
 from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import (
     Synthesis,
@@ -41,18 +41,18 @@ _MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares:
+class AimShares:
     """How AIM divides its mu^2. All are fixed before the first draw."""
 
-    # One part in `rounds_per_attribute * d` is what a round may spend at first; rounds that teach
-    # the model nothing make the later ones dearer and fewer (the paper's T = 16 d).
+    # A round may first spend one part in `rounds_per_attribute * d` (the paper's T = 16 d). After
+    # rounds that teach the model nothing, later rounds spend more, so there are fewer.
     rounds_per_attribute: float = 16
-    # Of all: the one-way marginals at the start. The paper's 0.9/16 leaves them noisy; measured,
-    # 0.3 costs nothing on 5,000 records at epsilon 1 and helps wherever less can be learned.
+    # Part of mu^2: the one-way marginals at the start. The paper's 0.9/16 leaves them noisy;
+    # measured, 0.3 costs nothing on 5,000 records at epsilon 1 and helps wherever less can be learned.
     singles: float = 0.3
-    # Of a round: the measurement; the rest selects (the paper's alpha).
+    # Part of a round: the measurement; the selection gets the rest (the paper's alpha).
     measurement: float = 0.9
-    # How much dearer a round gets after one that taught nothing (Algorithm 3: epsilon doubles and
+    # The factor on a round's budget after one that taught nothing (Algorithm 3: epsilon doubles and
     # sigma halves).
     annealing: float = 4
 
@@ -67,7 +67,7 @@ class Workload:
     def within(self, model: MarkovRandomField, *, part: float) -> list[Attributes]:
         """The marginals that keep the junction tree under `part` of the limit (Algorithm 2).
 
-        One that the model's cliques hold already adds nothing to it, so there is always one.
+        A marginal within a clique of the model adds nothing, so the result is never empty.
         """
         limit_mb = part * self.max_model_mb
         return [
@@ -78,9 +78,9 @@ class Workload:
         ]
 
 
-# Standard deviations by which a dependence must pass the noise before AIM believes in any.
+# Standard deviations by which a dependence must exceed the noise to count.
 _SURE: Final = 3.0
-# Values whose noisy count is under so many sigmas are modelled as one.
+# Values with a noisy count below this many sigmas are modelled as one.
 _RARE_SIGMAS: Final = 3.0
 
 
@@ -90,18 +90,18 @@ def aim(
     degree: int,
     max_cells: int,
     max_model_mb: float,
-    shares: Shares | None = None,
+    shares: AimShares | None = None,
 ) -> Synthesis:
-    """A model of the curator's table, from marginals of up to `degree` attributes.
+    """A model of the measurer's table, from marginals of up to `degree` attributes.
 
-    Spends all that the curator's filter holds. Marginals of more than `max_cells` cells (rare
-    values merged) are left out, but for one-way ones; the model stays under `max_model_mb`, growing
-    with what is spent. Until the dependences that rise above the noise are enough for a tree, the
-    model holds no others, and where no more are found, what is left is spent evenly on them and on
-    the one-way marginals: so little data gives no worse a table than independent marginals
+    Spends the whole budget of the measurer's filter. Larger marginals of more than `max_cells`
+    cells (after rare values are merged) are left out. The model's size limit grows with the spent
+    budget, up to `max_model_mb`. Until enough dependences exceed the noise to form a tree, the
+    model contains only those. If no more are found, the rest of the budget goes evenly to them and
+    to the one-way marginals. So on little data the table is no worse than independent marginals
     (docs/decisions/0101-a-dependence-needs-evidence.md).
     """
-    shares = shares or Shares()
+    shares = shares or AimShares()
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=shares.singles * whole)
     rare = find_rare(measurements, sigmas=_RARE_SIGMAS)
@@ -145,30 +145,30 @@ def aim(
             return finish_evenly(
                 measurer, measurements, shown=shown, rare=rare, start=model, round=number + 1
             )
-    # The last marginal cost too much to be left out.
+    # The last marginal used much of the budget, so the model always contains it.
     kept = None if len(shown) >= edges else [*shown, measurements[-1].attributes]
     return finish(measurer.domain, measurements, rare=rare, start=model, shown=kept)
 
 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
-    """With fewer rounds left, a search without result ends: two for each edge of a tree.
+    """The search for dependences ends when fewer rounds than this are affordable.
 
-    Half a round once dependences have shown, since then the rounds pay. A tree is over all
-    attributes, also those merged to one cell: their one-way marginals wait for what is left.
+    Two for each edge of a tree, or half a round once a dependence was found. The tree spans all
+    attributes, also those merged into one cell.
     """
     return edges / 2 if shown else 2 * edges
 
 
 def _measure_worst(
     measurer: MarginalMeasurer,
-    model: Model,
+    model: MarginalModel,
     *,
     weights: Mapping[Attributes, float],
     mu_squared: float,
-    shares: Shares,
+    shares: AimShares,
     round: int,
 ) -> Measurement:
-    """Select the marginal that the model gets most wrong beyond noise, and measure it (Eq. 1)."""
+    """Select the marginal with the largest error of the model beyond noise; measure it (Eq. 1)."""
     mu_measure = all_of(shares.measurement * mu_squared)
     noise = _MEAN_ABSOLUTE_NOISE * measurer.noise_of(mu_measure)
     candidates = []
@@ -192,19 +192,21 @@ def _measure_worst(
     )
 
 
-def _learned(measurement: Measurement, before: Model, after: Model) -> bool:
+def _learned(measurement: Measurement, before: MarginalModel, after: MarginalModel) -> bool:
     """Whether the measured marginal moved by more than noise moves it (Algorithm 3, line 2)."""
     moved = after.marginal(measurement.attributes) - before.marginal(measurement.attributes)
     noise = _MEAN_ABSOLUTE_NOISE * measurement.stddev * moved.size
     return float(np.abs(moved).sum()) > noise
 
 
-def _shows_dependence(measurement: Measurement, model: Model, singles_stddev: float) -> bool:
-    """Whether a marginal holds an interaction that the model lacks, by more than noise would.
+def _shows_dependence(
+    measurement: Measurement, model: MarginalModel, singles_stddev: float
+) -> bool:
+    """Whether a marginal has an interaction that the model lacks, beyond noise.
 
-    What is compared is the interaction alone: counts less the model's, their main effects taken
-    out. Noise leaves its square a mean of stddev^2 times the degrees of freedom, and the one-way
-    marginals' own errors at most `singles_stddev`^2 a cell.
+    The test uses the counts minus the model's, without main effects. Noise alone gives its square
+    a mean of stddev^2 times the degrees of freedom. Errors of the one-way marginals add at most
+    `singles_stddev`^2 per cell.
     """
     domain = measurement.counts.shape
     freedom = measurement.counts.size - 1 - sum(size - 1 for size in domain)
@@ -221,9 +223,9 @@ def _shows_dependence(measurement: Measurement, model: Model, singles_stddev: fl
 
 
 def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Every one-way marginal, and the larger ones up to `degree` that hold at most `max_cells`.
+    """Every one-way marginal, and the larger ones up to `degree` with at most `max_cells` cells.
 
-    An attribute of one cell depends on nothing.
+    An attribute with one cell has no dependence.
     """
     return [
         attributes
@@ -238,9 +240,9 @@ def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> lis
 
 
 def _weights(marginals: Sequence[Attributes]) -> dict[Attributes, float]:
-    """What a marginal shares with the largest ones (Section 4.1: w_r = sum_s c_s |r and s|).
+    """Weight by overlap with the largest marginals (Section 4.1: w_r = sum_s c_s |r and s|).
 
-    Scaled to at most 1. One that shares nothing still counts a little: it may be measured again.
+    Scaled to at most 1. A marginal without overlap keeps a small weight.
     """
     largest = max(map(len, marginals))
     top = [set(marginal) for marginal in marginals if len(marginal) == largest]

@@ -1,6 +1,6 @@
 """Two engines that AIM must beat: independent one-way marginals, and MST.
 
-Like AIM they ask the curator and are post-processing of its answers.
+Like AIM, they post-process the answers of a `MarginalMeasurer`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _RARE_SIGMAS: Final = 3.0
 
 
 def independent(measurer: MarginalMeasurer) -> Synthesis:
-    """Every attribute by itself: all of the budget on one-way marginals."""
+    """Independent attributes: the whole budget goes to one-way marginals."""
     return finish_singles(measurer)
 
 
 def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
-    """A tree of two-way marginals, chosen by what independence gets wrong.
+    """A tree of two-way marginals, selected by their distance from independence.
 
-    Each of d - 1 choices joins two parts of the tree (Kruskal's algorithm, noisily). A pair of
-    more than `max_cells` cells is left out, and where no other joins two parts they stay apart.
+    Each of d - 1 choices joins two parts of the tree (Kruskal's algorithm, noisily). Pairs of
+    more than `max_cells` cells are left out, so the result may be a forest.
     Source: McKenna, Miklau, Sheldon 2021 (arXiv:2108.04978), Algorithms 1 and 2.
     """
     whole = measurer.mu_squared_left
@@ -75,7 +75,7 @@ def _join(part: dict[str, str], one: str, other: str) -> dict[str, str]:
 
 
 def _count_parts(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> int:
-    """How many parts remain apart when every allowed pair is joined: public."""
+    """The number of components when every allowed pair is joined: public."""
     part = {name: name for name in names}
     for one, other in pairs:
         part = _join(part, one, other)

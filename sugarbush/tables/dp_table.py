@@ -1,4 +1,4 @@
-"""A DP table and what it was made from, as plain values that a report can show."""
+"""A DP table and the measurements it was made from, as plain values for the report."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Attributes = tuple[str, ...]
 class Measurement:
     """A noisy marginal.
 
-    `counts` has one axis an attribute, in the order of `attributes`, and is the marginal plus
-    N_Z(0, stddev^2) a cell. `mu` is what drawing it cost, `selection_mu` what choosing it cost
-    (0: it was not chosen by the data). `merged` says that the axes of the attributes in
-    `DpTable.merged` are its cells, not the codes of the schema.
+    `counts` has one axis per attribute, in the order of `attributes`: the marginal plus
+    N_Z(0, stddev^2) per cell. `mu` is the cost of the measurement, `selection_mu` that of its
+    selection (0: the data did not select it). If `merged`, the axes of the attributes in
+    `DpTable.merged` are merged cells, not codes of the schema.
     """
 
     attributes: Attributes
@@ -61,7 +61,7 @@ class Measurement:
 class DpTable:
     """Synthetic metadata rows and everything that was released to make them.
 
-    `rows` is `(n_dp, d)` int64, codes in schema order, one row at least; `record_count` the DP
+    `rows` is `(n_dp, d)` int64, codes in schema order, at least one row; `record_count` the DP
     estimate of the number of records, which may be fractional or below 0. `merged` maps an
     attribute whose rare values were merged to the modelled cell of each of its codes.
     """
@@ -74,7 +74,7 @@ class DpTable:
     mu_spent: float
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the rows, which are better kept as a table."""
+        """Everything except the rows, which are stored as a table."""
         return {
             "engine": self.engine,
             "record_count": self.record_count.value,

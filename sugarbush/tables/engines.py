@@ -1,4 +1,4 @@
-"""One function, one setting: who synthesizes the DP table."""
+"""The engines that synthesize the DP table, behind one function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import assert_never
 
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import GaussianDp
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import Rng
 from sugarbush.tables.aim import aim
 from sugarbush.tables.baselines import independent, mst
@@ -18,8 +18,8 @@ from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
 from sugarbush.tables.synthesis import Synthesis, draw_rows
 
-# Raise it when a change makes equal settings and inputs give another table: tables of an older
-# version are then drawn, and charged, anew.
+# Raise it when a change makes equal settings and inputs give another table. Tables of an older
+# version are then drawn and charged again.
 METHOD_VERSION = 3
 
 
@@ -29,29 +29,25 @@ def synthesize(
     *,
     mu: float,
     params: SynthesizeMetadataSettings,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...],
+    session: PrivacySession,
     rng: Rng,
-    records_per_unit: int = 1,
 ) -> DpTable:
     """A synthetic table like the private one, over the schema's public domain.
 
-    Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most `records_per_unit`
-    records, charged to the ledger as one event before the table is opened; the curator's filter
-    keeps every engine within it.
-    Shapes: `table` holds one row of codes a record, columns in the order of `schema_domain`.
-    Raises ParamsError where the engine is not installed and BudgetExceededError, both before
-    anything is charged or looked at.
+    Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most
+    `session.records_per_unit` records, charged as one event before the table is opened. The
+    measurer's filter keeps every engine within it.
+    Shapes: `table` has one row of codes per record, columns in the order of `schema_domain`.
+    Raises ParamsError where the engine is not installed, and BudgetExceededError. Both come before
+    the charge and before the table is read.
     Source: the engines' own; docs/decisions/0100-aim-in-gaussian-dp.md.
     """
     if params.engine is Engine.SMARTNOISE:
         require_smartnoise()
-    charge = ledger.charge(
-        GaussianDp(mu=mu), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
+    charge = session.charge(GaussianDp(mu=mu))
+    measurer = MarginalMeasurer(
+        table, schema_domain, mu=mu, records_per_unit=session.records_per_unit
     )
-    measurer = MarginalMeasurer(table, schema_domain, mu=mu, records_per_unit=records_per_unit)
     synthesis = run_engine(measurer, params)
     return DpTable(
         rows=as_released_array(draw_rows(synthesis, rng), (charge,)),
@@ -64,7 +60,7 @@ def synthesize(
 
 
 def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataSettings) -> Synthesis:
-    """What the engine of the settings makes of the curator's answers."""
+    """The result of the configured engine."""
     match params.engine:
         case Engine.SUGARBUSH:
             return aim(

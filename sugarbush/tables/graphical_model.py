@@ -1,8 +1,8 @@
-"""Private-PGM: the graphical model that noisy marginals point to. Post-processing throughout.
+"""Private-PGM: the graphical model that fits noisy marginals. Post-processing throughout.
 
-A Markov random field with one log-potential a measured clique, kept on a junction tree. It is
-calibrated by one pass of messages up the tree in logarithms and one pass of probabilities down,
-so that no belief under- or overflows whatever the potentials are.
+A Markov random field with one log-potential per measured clique, on a junction tree. Calibration
+passes messages up the tree in logarithms, then probabilities down, so that no belief under- or
+overflows.
 
 Sources: McKenna, Sheldon, Miklau 2019 (Private-PGM); Koller & Friedman 2009, chapter 10.
 """
@@ -24,29 +24,29 @@ Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
 _Blocks = dict[Attributes, Floats]  # one array a clique
 
-_CONJUGATE_STEPS = 8  # of a Levenberg-Marquardt step, at most
+_CONJUGATE_STEPS = 8  # at most, in a Levenberg-Marquardt step
 _TRUNCATION = 1e-2  # part of the first squared residual at which they stop
 _DIFFERENCE = 1e-5  # by which the largest potential moves in a forward difference
-# Damping at first, as part of that of mirror descent's first step, where an estimation has a start:
-# larger ones hardly move a model that is nearly right.
+# First damping of an estimation with a start, relative to mirror descent's first step: a larger one
+# hardly moves a model that is nearly right.
 _STARTED_DAMPING = 4.0**-5
-# By which one step may move a potential: past it the linear model says nothing, and a step that
-# lowers the loss may end where all is in one cell and no gradient leads away.
+# The largest move of a potential in one step. Beyond it the linear model is invalid, and a step may
+# end with all mass in one cell, where the gradient vanishes.
 _LARGEST_MOVE = 10.0
 _LEAST_PROGRESS = 1e-9  # a step that promises less, as part of the loss, ends an estimation
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """A noisy marginal: counts and the variance of each, one axis an attribute."""
+    """A noisy marginal: counts and the variance of each, one axis per attribute."""
 
     attributes: Attributes
     counts: Floats
     variance: Floats
 
 
-class Model(Protocol):
-    """A fitted distribution over a domain: what an engine asks of ours, or of mbi's."""
+class MarginalModel(Protocol):
+    """A fitted distribution over a domain: the interface of our model and of mbi's."""
 
     @property
     def domain(self) -> Domain: ...
@@ -55,7 +55,7 @@ class Model(Protocol):
     def total(self) -> float: ...
 
     def marginal(self, attributes: Attributes) -> Floats:
-        """Expected counts, one axis an attribute in the order given."""
+        """Expected counts, one axis per attribute in the order given."""
         ...
 
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
@@ -65,7 +65,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class JunctionTree:
-    """Nodes so listed that a parent stands before its children; a root's parent is None.
+    """Nodes in an order with parents before their children; a root's parent is None.
 
     Every clique lies within a node, and the nodes of an attribute form a subtree.
     """
@@ -83,8 +83,8 @@ class JunctionTree:
 def elimination_cliques(domain: Domain, cliques: Iterable[Attributes]) -> list[frozenset[str]]:
     """The maximal cliques of a triangulation, by greedy elimination of the lightest attribute.
 
-    An attribute weighs as many cells as eliminating it would join (min-weight heuristic; Koller &
-    Friedman 2009, section 9.4.3.2).
+    The weight of an attribute is the number of cells that its elimination joins (min-weight
+    heuristic; Koller & Friedman 2009, section 9.4.3.2).
     """
     neighbours: dict[str, set[str]] = {name: set() for name in domain}
     for clique in cliques:
@@ -115,9 +115,9 @@ def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
 
 
 def axis_order(domain: Domain) -> dict[str, int]:
-    """The place of each attribute among the axes of every array inside: that of most values last.
+    """The axis of each attribute in every array: the attribute with most values comes last.
 
-    Sums then run along long rows of memory: up to 60 times faster than along rows of two.
+    Sums then run along long rows of memory, up to 60 times faster than along short ones.
     """
     ascending = sorted(domain, key=domain.__getitem__)
     return {name: place for place, name in enumerate(ascending)}
@@ -149,9 +149,9 @@ def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree
 class MarkovRandomField:
     """A distribution proportional to exp(sum of potentials), times `total` records.
 
-    `potentials` are given with one axis an attribute in the order of their key, and kept one array
-    a maximal clique, in axis order. A new field without them is uniform. After a change of
-    potentials, `calibrate` makes marginals follow.
+    `potentials` have one axis per attribute, in the order of their key. The field stores one array
+    per maximal clique, in axis order. Without potentials it is uniform. Call `calibrate` after a
+    change of potentials, so that marginals follow.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class MarkovRandomField:
     def _collect(self, factors: list[Floats]) -> list[Floats]:
         """P(node | separator) of every node, from the leaves to the roots, in logarithms.
 
-        `factors` is used up.
+        This overwrites `factors`.
         """
         conditionals: list[Floats] = [np.zeros(())] * len(factors)
         for node in reversed(range(len(factors))):
@@ -230,7 +230,7 @@ class MarkovRandomField:
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
     def clique_marginals(self) -> dict[Attributes, Floats]:
-        """Expected counts of the cliques that hold a potential."""
+        """Expected counts of the cliques with a potential."""
         return {
             clique: self.total * _sum_to(self._beliefs[home], self.tree.nodes[home], clique)
             for clique, home in self._home.items()
@@ -285,8 +285,8 @@ class MarkovRandomField:
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
         """`(rows, d)` codes in the domain's order, node by node down the junction tree.
 
-        Within the rows that agree on a separator, codes are drawn systematically: as often as
-        expected but for the rounding, in random order.
+        Rows that agree on a separator get each code as often as expected, up to rounding, in
+        random order.
         """
         columns: dict[str, NDArray[np.int64]] = {}
         for node, attributes in enumerate(self.tree.nodes):
@@ -335,7 +335,7 @@ def estimate(
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
-    """Where a model stands: marginals of its cliques, the loss, and its gradient in them."""
+    """The state of an estimation: marginals of the cliques, the loss, and its gradient in them."""
 
     potentials: _Blocks
     marginals: _Blocks
@@ -371,7 +371,7 @@ class _LeastSquares:
         self.left = 0  # calibrations
 
     def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
-        """Bring the model to the loss or the limit; damping in parts of mirror descent's."""
+        """Fit until the loss or the limit; `first_damping` is relative to mirror descent's."""
         self.left = calibrations
         goal = enough * sum(target.size for target in self.targets.values())
         here = self._at(self.model.potentials)

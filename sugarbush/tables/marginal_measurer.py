@@ -1,9 +1,9 @@
-"""The trusted curator: it alone sees the private table, and answers with noise.
+"""The only code that reads the private table: it answers engines with noise.
 
-An engine asks for noisy marginals (`measure`) and for the marginal that its model gets most wrong
-(`select`). Every answer is paid for from one Gaussian-DP filter before it is drawn, so whatever
-an engine does with the answers is post-processing, and the sequence of all answers is mu-GDP for
-the mu that the curator was opened with, however an engine chooses its questions.
+An engine requests noisy marginals (`measure`), and the marginal with the largest error of its model
+(`select`). One Gaussian-DP filter pays for every answer before the noise is drawn. So all answers
+together are mu-GDP, however an engine chooses its requests, and what it does with them is
+post-processing.
 
 Sensitivities, with units of at most m records, added or removed whole:
 
@@ -34,7 +34,7 @@ from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 from sugarbush.tables.dp_table import Attributes, Measurement
 
 # Scores are multiples of 1/_GRID^2, computed in integers and clipped to what float64 holds exactly
-# (8.6e9 records), so that no rounding adds to their sensitivity; clipping never does.
+# (8.6e9 records), so that rounding adds nothing to their sensitivity; clipping adds nothing either.
 _GRID = 1024
 _LARGEST_EXACT = 2**53
 _LARGEST_DISTANCE = 2**62
@@ -44,7 +44,7 @@ _LARGEST_DISTANCE = 2**62
 class Candidate:
     """A marginal that may be selected: score weight * (||marginal - estimate||_1 - penalty).
 
-    `estimate` is what the model believes, one axis an attribute; `weight` at most 1.
+    `estimate` is the marginal of the model, one axis per attribute; `weight` is at most 1.
     """
 
     attributes: Attributes
@@ -59,14 +59,14 @@ def marginal_sensitivity(records_per_unit: int) -> float:
 
 
 def score_sensitivity(records_per_unit: int) -> float:
-    """How far any one score moves; weights are at most 1."""
+    """Sensitivity of any one score to one unit; weights are at most 1."""
     return float(records_per_unit)
 
 
 class MarginalMeasurer:
     """Noisy answers about one private table, mu-GDP together. Add/remove one unit.
 
-    `table` holds one row of codes a record, `(n, d)`, columns in the order of `domain`.
+    `table` has one row of codes per record, `(n, d)`, with columns in the order of `domain`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class MarginalMeasurer:
     def merge(self, attribute: str, cells: Sequence[int]) -> None:
         """From now on count `cells[code]` in place of `code`. `cells` must be public or released.
 
-        A recoding of each record by itself: no sensitivity changes.
+        Each record is recoded by itself, so no sensitivity changes.
         """
         mapping = np.asarray(cells, dtype=np.int64)
         size = int(mapping.max()) + 1
@@ -122,7 +122,7 @@ class MarginalMeasurer:
         return tuple(self.domain[name] for name in attributes)
 
     def noise_of(self, mu: float) -> float:
-        """The standard deviation that a measurement at `mu` will have. Public."""
+        """The standard deviation of the noise of a measurement at `mu`. Public."""
         return discrete_gaussian_stddev(mu, sensitivity=marginal_sensitivity(self.records_per_unit))
 
     def measure(
@@ -130,7 +130,7 @@ class MarginalMeasurer:
     ) -> Measurement:
         """The marginal of `attributes` with exact discrete Gaussian noise around each count.
 
-        Guarantee: at most `mu`-GDP, taken from the filter first.
+        Guarantee: at most `mu`-GDP, which the filter pays first.
         """
         sensitivity = marginal_sensitivity(self.records_per_unit)
         stddev = self.noise_of(mu)
@@ -149,9 +149,9 @@ class MarginalMeasurer:
         )
 
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
-        """The place of a candidate whose score is near the largest, and the mu that it cost.
+        """The index of a candidate with a score near the largest, and the mu that it cost.
 
-        Guarantee: the exponential mechanism, at most `mu`-GDP, taken from the filter first.
+        Guarantee: the exponential mechanism, at most `mu`-GDP, which the filter pays first.
         """
         sensitivity = score_sensitivity(self.records_per_unit)
         epsilon = bounded_range_epsilon(mu)
@@ -161,7 +161,7 @@ class MarginalMeasurer:
         return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
 
     def _score(self, candidate: Candidate) -> float:
-        """In integers: on the grid, the score moves by no more than the theory says."""
+        """In integers, so that rounding cannot exceed the proven sensitivity."""
         weight = round(candidate.weight * _GRID)
         if not 0 < weight <= _GRID:
             raise InvariantError("a weight must be over 0 and at most 1")
@@ -182,19 +182,19 @@ class MarginalMeasurer:
 
 
 def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """One array a column. Says nothing of what it holds where it is wrong."""
+    """One array per column. Errors do not show its values."""
     table = np.asarray(per_unit)
     if table.size == 0:
         table = np.zeros((0, len(domain)), dtype=np.int64)
     if table.ndim != 2 or table.shape[1] != len(domain):
-        raise InvariantError("every record must hold one code an attribute of the schema")
+        raise InvariantError("every record must have one code per attribute of the schema")
     if not np.issubdtype(table.dtype, np.integer):
         raise InvariantError("codes must be integers")
     columns = {}
     for place, (name, size) in enumerate(domain.items()):
         column = table[:, place]
         if len(column) and not (column.min() >= 0 and column.max() < size):
-            raise InvariantError(f"attribute '{name}' holds a code outside its domain")
+            raise InvariantError(f"attribute '{name}' has a code outside its domain")
         columns[name] = _smallest(column, size)
     return columns
 
@@ -205,6 +205,6 @@ def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Multiples of 1/_GRID; huge estimates are cut, so that a distance fits in an integer."""
+    """Multiples of 1/_GRID; huge estimates are clipped, so that a distance fits in an integer."""
     largest = _LARGEST_DISTANCE // max(estimate.size, 1)
     return np.rint(np.clip(estimate * _GRID, -largest, largest)).astype(np.int64)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sugarbush.settings import Section
+from sugarbush.settings import AtLeastOne, Positive, Section
 
 
 class Engine(StrEnum):
-    """Who synthesizes the DP table."""
+    """The algorithm that synthesizes the DP table."""
 
     SUGARBUSH = "sugarbush"
     SMARTNOISE = "smartnoise"
@@ -20,12 +20,19 @@ class Engine(StrEnum):
 
 
 class SynthesizeMetadataSettings(Section):
-    """AIM. `attributes` limits the table to some of the schema's; None: all."""
+    """The DP table of metadata, by AIM."""
 
-    engine: Engine
-    attributes: Annotated[tuple[str, ...], Field(min_length=1)] | None
-    degree: Annotated[int, Field(ge=1, le=4)]
-    max_cells: Annotated[int, Field(ge=1)]
-    max_model_mb: Annotated[float, Field(gt=0)]
-    label: str | None
-    seed: int
+    engine: Engine = Engine.SUGARBUSH
+    """sugarbush (AIM), smartnoise (AIM), mst, or independent (no dependence)."""
+    attributes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Attributes of the schema in the table; null: all."""
+    degree: Annotated[int, Field(ge=1, le=4)] = 2
+    """Attributes in a marginal, at most."""
+    max_cells: AtLeastOne = 10_000
+    """Cells of a marginal, at most."""
+    max_model_mb: Positive = 4.0
+    """Size of the graphical model, at most; more is slower and not more accurate."""
+    label: str | None = None
+    """Attribute whose DP counts augpe starts from; null: the first one."""
+    seed: int = 1
+    """Seed of the rows that are sampled from the fitted model."""

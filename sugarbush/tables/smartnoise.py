@@ -1,11 +1,10 @@
-"""smartnoise-synth's AIM as a second engine, run on our curator in place of the data.
+"""smartnoise-synth's AIM as a second engine, which reads our measurer instead of the data.
 
-Its loop (snsynth 1.0.8, `AIMSynthesizer.AIM`) decides what to ask; the curator answers, with exact
-noise and under the filter, and the loop never sees a record. So its floating-point noise, its
-selection from numpy's global generator, its domains taken from the data and its errors that name
-values have nothing to act on. Its prints are silenced, attributes whose marginals it would leave
-out are put into the workload, and rows come from our junction tree, since mbi 1.1 samples wrongly
-from cycles and correlates columns that share a parent.
+Its loop (snsynth 1.0.8, `AIMSynthesizer.AIM`) decides what to request. The measurer answers with
+exact noise under the filter, so the loop reads no record: its floating-point noise, its selection
+by numpy's global generator, its domains from the data and its errors with values are not used. We
+suppress its prints and add attributes to the workload that it would leave out. Rows come from our
+junction tree, since mbi 1.1 samples wrongly from cycles and correlates columns that share a parent.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _MEASUREMENT_SHARE: Final = 0.9
 
 
 def require_smartnoise() -> None:
-    """Raise ParamsError unless the version whose loop we know is installed."""
+    """Raise ParamsError unless the supported version is installed."""
     try:
         installed = importlib.metadata.version("smartnoise-synth")
     except importlib.metadata.PackageNotFoundError:
@@ -50,7 +49,7 @@ def require_smartnoise() -> None:
 def smartnoise(
     measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
 ) -> Synthesis:
-    """smartnoise's AIM over the curator's domain. Spends a little less than the filter holds."""
+    """smartnoise's AIM over the measurer's domain. Spends a little less than the filter allows."""
     from mbi import Domain
     from snsynth.aim import aim as module
 
@@ -75,7 +74,7 @@ def smartnoise(
 
 
 def rho_within(mu_squared: float) -> float:
-    """The rho, as smartnoise divides it, whose steps can't cost more than `mu_squared`.
+    """The rho, as smartnoise divides it, at which its steps cost at most `mu_squared`.
 
     A measurement of part 0.9 r has stddev >= 1/sqrt(1.8 rho) and costs 1.8 r in mu^2 but for the
     discreteness, which counts most at the smallest stddev; a selection of part 0.1 r has epsilon
@@ -94,7 +93,7 @@ def rho_within(mu_squared: float) -> float:
 
 @dataclass
 class _Conversation:
-    """What smartnoise takes for its data set: it notes what is asked and passes it on."""
+    """The stand-in for smartnoise's data set: it passes each request to the measurer."""
 
     measurer: MarginalMeasurer
     domain: Any
@@ -107,11 +106,11 @@ class _Conversation:
         return self
 
     def datavector(self) -> NDArray[np.float64]:
-        """The exact marginal, smartnoise believes; the noisy one comes with its noise."""
+        """Zeros in place of the exact marginal; `measure` returns the noisy one as the noise."""
         return np.zeros(self.domain.size(self._asked))
 
     def measure(self, stddev: float, size: int) -> NDArray[np.float64]:
-        """In place of noise around 0: the noisy marginal last asked for."""
+        """The noisy marginal that was requested last, in place of noise around 0."""
         measurement = self.measurer.measure(
             self._asked,
             mu=discrete_gaussian_mu(float(stddev)),
@@ -150,7 +149,7 @@ class _Conversation:
 
 
 def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Marginals of `degree` attributes, and those that none of them holds by themselves."""
+    """Marginals of `degree` attributes, and one-way marginals of attributes in none of them."""
     sets = itertools.combinations(domain, min(degree, len(domain)))
     workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]
     covered = {name for attributes in workload for name in attributes}
@@ -171,9 +170,9 @@ def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
 
 
 def _with_globals(function: Any, names: dict[str, Any]) -> Callable[..., None]:
-    """A copy of a function that looks its globals up in `names`; the module stays as it is."""
+    """A copy of a function with the globals `names`; the module stays unchanged."""
     return FunctionType(function.__code__, names, argdefs=function.__defaults__)
 
 
 def _say_nothing(*_: object) -> None:
-    """smartnoise prints its sigma and the width of its table."""
+    """Replaces print: smartnoise prints its sigma and the width of its table."""

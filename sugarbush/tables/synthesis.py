@@ -1,4 +1,4 @@
-"""What every engine works with: its plan, its result, and steps that all of them share."""
+"""The result of an engine, and the steps that all engines share."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from sugarbush.randomness import Rng
 from sugarbush.tables.dp_table import Attributes, Measurement
 from sugarbush.tables.graphical_model import (
     Floats,
+    MarginalModel,
     MarkovRandomField,
-    Model,
     Observation,
     estimate,
 )
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
-# Part of what is left that a step may take at most, so that rounding never asks for more.
+# Part of the remaining budget that a step may spend, so that rounding never exceeds it.
 _ALL = 1 - 1e-12
-# A synthetic table holds at most this many rows, however large the noise on their number is.
+# The largest synthetic table, however large the noise on the number of records is.
 MAX_ROWS = 5_000_000
 
 
 # Evaluations of the model that an estimation may take: after a round, and at the end.
 ROUND: Final = 40
 FINAL: Final = 400
-# Loss a count at which an estimation stops: half of what noise leaves. Measured, going on to the
-# optimum (about 0.2) changed total variation by less than 7% either way.
+# Loss per count at which an estimation stops: half of the loss from noise alone. Measured, going on
+# to the optimum (about 0.2) changed total variation by less than 7% either way.
 ENOUGH: Final = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesis:
-    """What an engine made of the curator's answers.
+    """The result of an engine.
 
     `rare` are the values that were merged in measurements, and in the model if `model_merged`.
     """
 
-    model: Model
+    model: MarginalModel
     measurements: tuple[Measurement, ...]
     record_count: float
     rare: Mapping[str, RareValues]
@@ -53,15 +53,15 @@ class Synthesis:
 class RareValues:
     """Values of one attribute that were merged into one cell because of their noisy counts.
 
-    `cells` maps every code to its cell, the merged ones to the last; `counts` are estimates of the
-    counts of all codes.
+    `cells` maps every code to its cell, merged codes to the last one. `counts` are estimates for
+    all codes.
     """
 
     cells: tuple[int, ...]
     counts: Floats
 
     def shares(self, total: float) -> Floats:
-        """How the merged cell's `total` records fall onto the codes: the nearest counts >= 0."""
+        """The share of each code in the merged cell of `total` records: the nearest counts >= 0."""
         merged = np.asarray(self.cells) == max(self.cells)
         shares = np.zeros(len(self.cells))
         shares[merged] = _onto_simplex(self.counts[merged], max(total, 1.0))
@@ -89,10 +89,10 @@ def count_records(measurements: Sequence[Measurement]) -> float:
 
 
 def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, RareValues]:
-    """The values whose noisy count is under `sigmas` standard deviations, by attribute.
+    """The values with a noisy count below `sigmas` standard deviations, by attribute.
 
-    Post-processing: what is merged depends on released counts alone. An attribute with less than
-    two such values is left out.
+    Post-processing: it depends on released counts alone. An attribute with fewer than two such
+    values is left out.
     """
     rare = {}
     for single in singles:
@@ -106,13 +106,13 @@ def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, Rar
 
 
 def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> None:
-    """From now on the curator counts rare values together."""
+    """From now on the measurer counts rare values together."""
     for name, values in rare.items():
         measurer.merge(name, values.cells)
 
 
 def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
-    """A measurement as the model sees it, its axes brought to the merged cells."""
+    """A measurement with its axes summed to the merged cells, for the model."""
     counts = measurement.counts.astype(np.float64)
     variance = np.full(counts.shape, measurement.stddev**2)
     if not measurement.merged:
@@ -131,7 +131,7 @@ def fit(
     start: MarkovRandomField | None = None,
     calibrations: int = ROUND,
 ) -> MarkovRandomField:
-    """The model that the measurements so far point to."""
+    """The model that fits the measurements."""
     return estimate(
         domain,
         [observe(measurement, rare) for measurement in measurements],
@@ -150,7 +150,7 @@ def finish(
     start: MarkovRandomField | None = None,
     shown: Sequence[Attributes] | None = None,
 ) -> Synthesis:
-    """The engine's result: the model, fitted thoroughly. Of larger marginals, it holds those in
+    """The engine's result, with the model fitted to the end. It uses the larger marginals in
     `shown`; None: all."""
     believed = measurements if shown is None else only(measurements, shown)
     return Synthesis(
@@ -175,9 +175,9 @@ def finish_evenly(
     start: MarkovRandomField,
     round: int,
 ) -> Synthesis:
-    """Spend what is left evenly on the marginals in `shown` and on all one-way marginals.
+    """Spend the rest evenly on the marginals in `shown` and on all one-way marginals.
 
-    Of larger marginals the model holds those in `shown` alone. One-way marginals are of all values.
+    The model uses no other larger marginal. One-way marginals are over all values, unmerged.
     """
     if not shown:
         return finish_singles(measurer, measurements, rare=rare, round=round)
@@ -194,7 +194,7 @@ def finish_evenly(
 def with_all_counts(
     rare: Mapping[str, RareValues], measurements: Sequence[Measurement]
 ) -> dict[str, RareValues]:
-    """Rare values with the mean of all that measured them, by precision."""
+    """Rare values with the mean of all their measurements, weighted by precision."""
     better = {}
     for name, values in rare.items():
         own = [m for m in measurements if m.attributes == (name,) and not m.merged]
@@ -211,7 +211,7 @@ def finish_singles(
     rare: Mapping[str, RareValues] | None = None,
     round: int = 0,
 ) -> Synthesis:
-    """Spend what is left on one-way marginals of all values, and model nothing else."""
+    """Spend the rest on one-way marginals of all values, and model nothing else."""
     measurer.unmerge()
     again = measure_singles(measurer, mu_squared=measurer.mu_squared_left, round=round)
     singles = [m for m in measurements if len(m.attributes) == 1 and not m.merged] + again

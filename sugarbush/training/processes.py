@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -18,13 +18,16 @@ _RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # as torchrun sets them
 
 
 @contextmanager
-def processes(number: int, *, stage: str) -> Iterator[int]:
-    """This process's rank among `number`. Does not return in the process that becomes torchrun."""
+def processes(number: int, *, restart: Sequence[str]) -> Iterator[int]:
+    """This process's rank among `number`. Does not return in the process that becomes torchrun.
+
+    `restart` are the arguments that start this stage again, such as `-m tasks.finetune`.
+    """
     if number == 1 and _RANK not in os.environ:
         yield 0
         return
     if _RANK not in os.environ:
-        _become_torchrun(number, stage)
+        _become_torchrun(number, restart)
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ[_LOCAL_RANK]))
     distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
@@ -42,17 +45,10 @@ def broadcast_from_first(value: str | None) -> str | None:
     return said[0]
 
 
-def _become_torchrun(number: int, stage: str) -> None:
+def _become_torchrun(number: int, restart: Sequence[str]) -> None:
     threads = max(1, (os.cpu_count() or 1) // number)
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # torchrun warns where it is not set
     sys.stdout.flush()
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
-    command = (
-        *torchrun,
-        "--nproc-per-node",
-        str(number),
-        "-m",
-        "sugarbush.pipeline.skipping",
-        stage,
-    )
+    command = (*torchrun, "--nproc-per-node", str(number), *restart)
     os.execv(command[0], command)

@@ -35,7 +35,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = frame[frame["full_metadata"]].sort_values("id")
     frame[:560].to_parquet(folder / "complaints.parquet")
     frame[560:600].to_parquet(folder / "donated.parquet")
-    shutil.copy(ROOT / "settings" / "cfpb_complaints.schema.yaml", folder / "schema.yaml")
+    shutil.copy(ROOT / "research/settings/cfpb_complaints.schema.yaml", folder / "schema.yaml")
     sources = [
         {"file": str(SHARED / name / f"{name}.parquet"), "text_column": "text", "rows": 60,
          "share": None}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from research.leakage.grid import Arm
+from research.leakage.grid import TrainingMethod
 from research.leakage_points import Points
 from tests.settings import ROOT
 
@@ -25,7 +25,7 @@ FIGURES = {
 
 
 def test_a_grid_is_known_by_its_kind_and_what_is_finished_is_drawn(tmp_path: Path) -> None:
-    fields = yaml.safe_load((ROOT / "settings/crt_figures_small.yaml").read_text())
+    fields = yaml.safe_load((ROOT / "research/settings/crt_figures_small.yaml").read_text())
     fields["sets"]["customersim"]["file"] = "texts.parquet"
     (tmp_path / "texts.parquet").touch()
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(fields))
@@ -40,7 +40,7 @@ def test_a_grid_is_known_by_its_kind_and_what_is_finished_is_drawn(tmp_path: Pat
     )
     reports = tmp_path / "reports/internal/leakage/grid"
     table = pd.read_csv(reports / "table.csv")
-    assert set(table["arm"]) == {arm.value for arm in Arm} - {"sdp"}
+    assert set(table["arm"]) == {arm.value for arm in TrainingMethod} - {"sdp"}
     assert (table["seeds"] == 1).all()
     assert "Mean exposure" in (reports / "index.html").read_text(encoding="utf-8")
     assert reports.stat().st_mode & 0o077 == 0

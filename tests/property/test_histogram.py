@@ -14,13 +14,16 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 
 
 def a_ledger(state: Path, cap: float = 50.0) -> Ledger:
-    return Ledger(
-        state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6
-    )  # fmt: skip
+    return Ledger(state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6)
+
+
+def session_of(ledger: Ledger, **changes: int) -> PrivacySession:
+    return PrivacySession(ledger=ledger, stage="s", run="r", **changes)
 
 
 def counts_behind(bins: list[int], size: int) -> np.ndarray:
@@ -29,9 +32,11 @@ def counts_behind(bins: list[int], size: int) -> np.ndarray:
     ledger.charge.return_value = "id"
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda counts, **_: counts):
         released = noisy_histogram(
-            Private(np.array(bins, dtype=np.int64)), size=size, stddev=1.0, ledger=ledger,
-            stage="s", run="r",
-        )  # fmt: skip
+            Private(np.array(bins, dtype=np.int64)),
+            size=size,
+            stddev=1.0,
+            session=session_of(ledger),
+        )
     return released.value
 
 
@@ -54,7 +59,10 @@ def test_the_charge_is_on_disk_before_the_noise_is_drawn(tmp_path: Path) -> None
         pytest.raises(KeyboardInterrupt),
     ):
         noisy_histogram(
-            Private(np.array([0, 1])), size=2, stddev=5.0, ledger=ledger, stage="s", run="r"
+            Private(np.array([0, 1])),
+            size=2,
+            stddev=5.0,
+            session=session_of(ledger),
         )
     assert len(ledger.entries()) == 1
 
@@ -65,9 +73,11 @@ def test_a_unit_of_several_records_is_charged_and_confirmed_as_such(tmp_path: Pa
         mechanisms, "discrete_gaussian", wraps=mechanisms.discrete_gaussian
     ) as draw:
         noisy_histogram(
-            Private(np.array([0, 1])), size=2, stddev=15.0, ledger=ledger, stage="s", run="r",
-            records_per_unit=3,
-        )  # fmt: skip
+            Private(np.array([0, 1])),
+            size=2,
+            stddev=15.0,
+            session=session_of(ledger, records_per_unit=3),
+        )
     assert draw.call_args.kwargs == {"stddev": 15.0, "sensitivity": 3.0}
     (entry,) = ledger.entries()
     assert entry.event == DiscreteGaussian(stddev=15.0, sensitivity=3)
@@ -79,9 +89,11 @@ def test_nothing_is_drawn_when_the_cap_refuses(tmp_path: Path) -> None:
         pytest.raises(BudgetExceededError),
     ):
         noisy_histogram(
-            Private(np.array([0])), size=1, stddev=0.5, ledger=a_ledger(tmp_path, cap=1.0),
-            stage="s", run="r",
-        )  # fmt: skip
+            Private(np.array([0])),
+            size=1,
+            stddev=0.5,
+            session=session_of(a_ledger(tmp_path, cap=1.0)),
+        )
     draw.assert_not_called()
 
 
@@ -91,17 +103,21 @@ def test_a_unit_outside_every_bin_is_our_fault_and_shows_no_value(
 ) -> None:
     with pytest.raises(InvariantError) as fault:
         noisy_histogram(
-            Private(np.array(bins)), size=2, stddev=5.0, ledger=a_ledger(tmp_path), stage="s",
-            run="r",
-        )  # fmt: skip
+            Private(np.array(bins)),
+            size=2,
+            stddev=5.0,
+            session=session_of(a_ledger(tmp_path)),
+        )
     assert "every record must hold one bin" in str(fault.value)
 
 
 def test_an_empty_corpus_gives_noise_around_zero(tmp_path: Path) -> None:
     released = noisy_histogram(
-        Private(np.array([], dtype=np.int64)), size=3, stddev=5.0, ledger=a_ledger(tmp_path),
-        stage="s", run="r",
-    )  # fmt: skip
+        Private(np.array([], dtype=np.int64)),
+        size=3,
+        stddev=5.0,
+        session=session_of(a_ledger(tmp_path)),
+    )
     assert released.value.shape == (3,)
     assert len(released.ledger_ids) == 1
 
@@ -109,7 +125,11 @@ def test_an_empty_corpus_gives_noise_around_zero(tmp_path: Path) -> None:
 def test_counts_without_noise_are_charged_as_such_before_they_are_made(tmp_path: Path) -> None:
     ledger = a_ledger(tmp_path, cap=float("inf"))
     bins = Private(np.array([0, 2, 2], dtype=np.int64))
-    released = exact_histogram(bins, size=4, ledger=ledger, stage="s", run="r")
+    released = exact_histogram(
+        bins,
+        size=4,
+        session=session_of(ledger),
+    )
     assert released.value.tolist() == [1, 0, 2, 0]
     (entry,) = ledger.entries()
     assert entry.event == NonPrivate()
@@ -120,7 +140,8 @@ def test_counts_without_noise_are_charged_as_such_before_they_are_made(tmp_path:
 def test_no_ledger_with_a_cap_admits_counts_without_noise(tmp_path: Path) -> None:
     with pytest.raises(BudgetExceededError):
         exact_histogram(
-            Private(np.array([0], dtype=np.int64)), size=1, ledger=a_ledger(tmp_path), stage="s",
-            run="r",
-        )  # fmt: skip
+            Private(np.array([0], dtype=np.int64)),
+            size=1,
+            session=session_of(a_ledger(tmp_path)),
+        )
     assert not a_ledger(tmp_path).entries()

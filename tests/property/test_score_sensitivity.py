@@ -19,7 +19,7 @@ from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import exact_sum, noisy_sum
 from sugarbush.randomness import public_rng
-from tests.property.test_histogram import a_ledger
+from tests.property.test_histogram import a_ledger, session_of
 from tests.property.test_vote_sensitivity import corpus
 
 
@@ -35,16 +35,23 @@ def sums_behind(
     ledger.charge.return_value = "id"
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda sums, **_: sums):
         return noisy_sum(
-            Private(records), scores=lambda rows: scores_of(rows, candidates, width=width),
-            size=len(candidates), norm=RESOLUTION, stddev=1.0, ledger=ledger, stage="s", run="r",
-        ).value  # fmt: skip
+            Private(records),
+            scores=lambda rows: scores_of(rows, candidates, width=width),
+            size=len(candidates),
+            record_l2_sensitivity=RESOLUTION,
+            stddev=1.0,
+            session=session_of(ledger),
+        ).value
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
-    seed=st.integers(0, 10**6), n=st.integers(1, 60), m=st.integers(1, 40),
-    which=st.integers(0, 59), width=st.sampled_from([0.005, 0.2, 3.0]),
-)  # fmt: skip
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 60),
+    m=st.integers(1, 40),
+    which=st.integers(0, 59),
+    width=st.sampled_from([0.005, 0.2, 3.0]),
+)
 def test_one_record_takes_its_own_scores_along_and_nothing_else(
     seed: int, n: int, m: int, which: int, width: float
 ) -> None:
@@ -94,9 +101,13 @@ def test_what_is_no_unit_vector_is_refused_and_costs_nothing(
     ledger = a_ledger(tmp_path)
     with pytest.raises(InvariantError, match="not a unit vector"):
         noisy_sum(
-            Private(records), scores=lambda rows: scores_of(rows, candidates, width=0.2), size=5,
-            norm=RESOLUTION, stddev=9.0 * RESOLUTION, ledger=ledger, stage="s", run="r",
-        )  # fmt: skip
+            Private(records),
+            scores=lambda rows: scores_of(rows, candidates, width=0.2),
+            size=5,
+            record_l2_sensitivity=RESOLUTION,
+            stddev=9.0 * RESOLUTION,
+            session=session_of(ledger),
+        )
     assert not ledger.entries()
 
 
@@ -130,9 +141,13 @@ def test_scores_that_are_no_bounded_row_of_each_record_are_refused(
     ledger = a_ledger(tmp_path)
     with pytest.raises(InvariantError, match=message):
         noisy_sum(
-            Private(np.ones((3, 2), dtype=np.float32)), size=2, norm=4, stddev=9.0,
-            scores=lambda block: rows(len(block)), ledger=ledger, stage="s", run="r",
-        )  # fmt: skip
+            Private(np.ones((3, 2), dtype=np.float32)),
+            size=2,
+            record_l2_sensitivity=4,
+            stddev=9.0,
+            scores=lambda block: rows(len(block)),
+            session=session_of(ledger),
+        )
     assert not ledger.entries()
 
 
@@ -144,19 +159,25 @@ def test_a_death_while_scores_are_summed_has_spent_nothing(tmp_path: Path) -> No
         ledger = a_ledger(tmp_path, cap=float("inf"))
         with pytest.raises(KeyboardInterrupt):
             sums(
-                Private(np.ones((3, 2), dtype=np.float32)), size=2, norm=4, scores=die,
-                ledger=ledger, stage="s", run="r",
-            )  # fmt: skip
+                Private(np.ones((3, 2), dtype=np.float32)),
+                size=2,
+                record_l2_sensitivity=4,
+                scores=die,
+                session=session_of(ledger),
+            )
         assert not ledger.entries()
 
 
 def test_scores_that_the_cap_does_not_allow_are_not_even_made(tmp_path: Path) -> None:
     with pytest.raises(BudgetExceededError):
         noisy_sum(
-            Private(np.ones((3, 2), dtype=np.float32)), size=2, norm=4, stddev=1.0,
-            scores=lambda _: pytest.fail("scored"), ledger=a_ledger(tmp_path, cap=1.0),
-            stage="s", run="r",
-        )  # fmt: skip
+            Private(np.ones((3, 2), dtype=np.float32)),
+            size=2,
+            record_l2_sensitivity=4,
+            stddev=1.0,
+            scores=lambda _: pytest.fail("scored"),
+            session=session_of(a_ledger(tmp_path, cap=1.0)),
+        )
 
 
 def test_scores_are_charged_before_noise_is_drawn_and_for_every_record_of_a_person(
@@ -174,17 +195,23 @@ def test_scores_are_charged_before_noise_is_drawn_and_for_every_record_of_a_pers
         pytest.raises(KeyboardInterrupt),
     ):
         noisy_sum(
-            Private(np.ones((3, 2), dtype=np.float32)), size=2, norm=4, stddev=50.0,
-            scores=lambda rows: np.full((len(rows), 2), 2), ledger=ledger, stage="s", run="r",
-            records_per_unit=3,
-        )  # fmt: skip
+            Private(np.ones((3, 2), dtype=np.float32)),
+            size=2,
+            record_l2_sensitivity=4,
+            stddev=50.0,
+            scores=lambda rows: np.full((len(rows), 2), 2),
+            session=session_of(ledger, records_per_unit=3),
+        )
 
 
 def test_exact_sums_have_no_guarantee_and_say_so(tmp_path: Path) -> None:
     ledger = a_ledger(tmp_path, cap=float("inf"))
     found = exact_sum(
-        Private(np.ones((3, 2), dtype=np.float32)), size=2, norm=4, ledger=ledger,
-        scores=lambda rows: np.full((len(rows), 2), 2), stage="s", run="r",
-    )  # fmt: skip
+        Private(np.ones((3, 2), dtype=np.float32)),
+        size=2,
+        record_l2_sensitivity=4,
+        session=session_of(ledger),
+        scores=lambda rows: np.full((len(rows), 2), 2),
+    )
     assert found.value.tolist() == [6, 6]
     assert [entry.event for entry in ledger.entries()] == [NonPrivate()]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sugarbush.evolution.voting import nearest, nearest_within_label
+from sugarbush.evolution.nearest import nearest, nearest_within_label
 from sugarbush.privacy.data_types import Private
 from sugarbush.randomness import public_rng
 

@@ -11,7 +11,7 @@ import pytest
 from research.arms import Scale, arms_of, averaged
 from research.benchmark_dataset import Viewer
 from research.trained import Labelled, rows_of, table
-from sugarbush.evaluation.attributes import train_reader
+from sugarbush.evaluation.attributes import train_classifier
 from sugarbush.evaluation.features import latent_space
 
 SCALE = Scale(candidates=120, variations=3, texts=40)
@@ -37,8 +37,8 @@ def test_every_text_is_embedded_once() -> None:
         seen.extend(new)
         return vectors[[texts.index(text) for text in new]]
 
-    reader = train_reader(vectors, np.arange(18) % 2, seed=1)
-    viewer = Viewer(embed, latent_space(texts, seed=1), [reader])
+    classifier = train_classifier(vectors, np.arange(18) % 2, seed=1)
+    viewer = Viewer(embed, latent_space(texts, seed=1), [classifier])
     viewer.of([texts[3], texts[5], texts[3]])
     found = viewer.of([texts[5], texts[7], texts[3]])
     assert seen == [texts[3], texts[5], texts[7]]

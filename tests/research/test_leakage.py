@@ -16,7 +16,7 @@ from research import leakage_batch as leakage
 from research.leakage import grid as leakage_grid
 from research.leakage import measure
 from research.leakage.figures import accounting, over_gamma, summarised
-from research.leakage.grid import Arm, Grid, Model, load_grid, points
+from research.leakage.grid import Grid, ModelKind, TrainingMethod, load_grid, points
 from research.leakage_points import Points
 from sugarbush.audits.canaries import CANDIDATES
 from sugarbush.errors import InputError, LedgerError, ParamsError
@@ -26,7 +26,7 @@ from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.crt.patterns import PATTERNS
 
-SETTINGS = Path(__file__).parents[2] / "settings"
+SETTINGS = Path(__file__).parents[2] / "research" / "settings"
 GRIDS = sorted(path.name for path in SETTINGS.glob("crt_figures*.yaml"))
 
 
@@ -49,16 +49,25 @@ def fields(tmp_path):
     return small | {
         "sets": {
             "one": {
-                "file": "texts.parquet", "purpose": "benchmark", "public": 20, "members": 20,
-                "others": 20, "secrets": ["PHONE"],
+                "file": "texts.parquet",
+                "purpose": "benchmark",
+                "public": 20,
+                "members": 20,
+                "others": 20,
+                "secrets": ["PHONE"],
             }
         },
         "models": {
-            "gpt2": own | {"arms": [arm.value for arm in Arm if arm is not Arm.SDP]},
+            "gpt2": own
+            | {"arms": [arm.value for arm in TrainingMethod if arm is not TrainingMethod.SDP]},
             "lstm": own | {"arms": ["nonprivate", "sdp", "crt"]},
         },
-        "seeds": 2, "repeats": 2, "groups": 8, "group_size": 3, "gammas": [0.0, 0.5],
-    }  # fmt: skip
+        "seeds": 2,
+        "repeats": 2,
+        "groups": 8,
+        "group_size": 3,
+        "gammas": [0.0, 0.5],
+    }
 
 
 @pytest.fixture
@@ -71,9 +80,9 @@ def test_the_committed_grids_train_arms_without_a_policy_once_a_seed(name):
     grid = load_grid(SETTINGS / name)
     found = list(points(grid))
     assert len({point.key(grid, file="0") for point in found}) == len(found)
-    ordinary = [p for p in found if p.arm is Arm.NONPRIVATE]
+    ordinary = [p for p in found if p.arm is TrainingMethod.NONPRIVATE]
     assert len(ordinary) == grid.seeds * len(grid.sets) * len(grid.models)
-    confidential = [p for p in found if p.arm is Arm.CRT]
+    confidential = [p for p in found if p.arm is TrainingMethod.CRT]
     conditions = len(grid.gammas) + len(grid.epsilons) - 1
     assert len(confidential) == conditions * len(ordinary)
     batches = [p.batch for p in found]
@@ -128,10 +137,10 @@ def test_a_grid_goes_on_with_no_point_of_a_file_that_has_changed_since(fields, t
 
 def test_a_first_model_of_an_earlier_version_is_not_taken_up(grid, tmp_path, state, monkeypatch):
     trained = []
-    monkeypatch.setattr(leakage, "train_start", lambda *_: trained.append(leakage.VERSION))
+    monkeypatch.setattr(leakage, "train_first_model", lambda *_: trained.append(leakage.VERSION))
     for version in (1, 1, 2):
         monkeypatch.setattr(leakage, "VERSION", version)
-        leakage.Laboratory(tmp_path, grid).start("one", Model.GPT2)
+        leakage.Laboratory(tmp_path, grid).start("one", ModelKind.GPT2)
     assert trained == [1, 2]
 
 
@@ -170,10 +179,10 @@ def test_selective_noise_is_refused_on_a_model_that_cannot_have_it(fields, tmp_p
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"gammas": [0.0, 0.0, 0.1]}, r"gammas: one is named twice"),
-        ({"gammas": [0.5, 0.1]}, r"gammas: they do not increase"),
-        ({"epsilons": [1.0, 1]}, r"epsilons: one is named twice"),
-        ({"group_size": 11}, r"sets\.one: 20 texts do not make two groups"),
+        ({"gammas": [0.0, 0.0, 0.1]}, r"gammas: a value occurs twice"),
+        ({"gammas": [0.5, 0.1]}, r"gammas: the values must increase"),
+        ({"epsilons": [1.0, 1]}, r"epsilons: a value occurs twice"),
+        ({"group_size": 11}, r"sets\.one: two groups need more than 20 texts"),
     ],
 )
 def test_a_grid_that_could_not_be_measured_is_refused_before_anything_is_trained(
@@ -193,7 +202,7 @@ def test_arms_named_twice_odd_widths_and_names_that_leave_the_folder_are_refused
 
     gpt2 = fields["models"]["gpt2"]
     twice = {"gpt2": gpt2 | {"arms": ["crt", "crt"]}}
-    assert "models.gpt2.arms: one is named twice" in refusal(fields | {"models": twice})
+    assert "models.gpt2.arms: a value occurs twice" in refusal(fields | {"models": twice})
     odd = {"gpt2": gpt2 | {"shape": gpt2["shape"] | {"width": 9}}}
     assert "models.gpt2.shape.width" in refusal(fields | {"models": odd})
     assert "sets" in refusal(fields | {"sets": {"../../x": fields["sets"]["one"]}})
@@ -213,7 +222,7 @@ def test_noise_for_fewer_misses_than_the_labels_allow_is_refused(fields, tmp_pat
     [
         (None, r"not found \(setting sets\.one\.file\)"),
         ({"words": ["a"]}, "has no column 'text'"),
-        ({"text": ["a", "b"]}, "has 2 texts; the grid asks for 60"),
+        ({"text": ["a", "b"]}, "has 2 texts; the grid needs 60"),
         ({"text": ["a", None]}, "row 2: has no text"),
         ({"text": ["a", "b"], "is_canary": [True, False]}, "has 1 texts"),
     ],
@@ -262,15 +271,26 @@ def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, mon
             tried[point.model, point.arm] = None
     assert len(tried) == 9
     again = Points(tmp_path, Path("grid.yaml"))
-    tried |= {(Model(found["model"]), Arm(found["arm"])): found for found in again.done()}
+    tried |= {
+        (ModelKind(found["model"]), TrainingMethod(found["arm"])): found for found in again.done()
+    }
     assert len(list(again.unfinished())) == len(list(points(grid))) - len(tried)
     for (_, arm), found in tried.items():
         assert math.isfinite(found["perplexity"])
-        noisy = (Arm.SDP, Arm.DPSGD, Arm.CRT, Arm.CRT_CONSERVATIVE)
+        noisy = (
+            TrainingMethod.SDP,
+            TrainingMethod.DPSGD,
+            TrainingMethod.CRT,
+            TrainingMethod.CRT_CONSERVATIVE,
+        )
         assert (found["noise"] > 0) == (arm in noisy)
-        assert math.isfinite(found["promised"]) == (arm in {*noisy, Arm.PUBLIC} - {Arm.SDP})
+        assert math.isfinite(found["promised"]) == (
+            arm in {*noisy, TrainingMethod.PUBLIC} - {TrainingMethod.SDP}
+        )
         assert len(found["exposure_missed"]) == (5 if found["gamma"] else 0)
-    confidential, conservative = (tried[Model.GPT2, arm] for arm in (Arm.CRT, Arm.CRT_CONSERVATIVE))
+    confidential, conservative = (
+        tried[ModelKind.GPT2, arm] for arm in (TrainingMethod.CRT, TrainingMethod.CRT_CONSERVATIVE)
+    )
     assert confidential["promised"] <= 1
     assert conservative["promised"] == pytest.approx(confidential["promised"])
     # No secret of 60 shows in the public part: its share is below 1 - 0.025^(1/60).
@@ -279,23 +299,39 @@ def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, mon
         state, dataset="one", purpose="leakage", unit=Unit.RECORD, cap=math.inf, delta=1e-5
     ).entries()
     assert len(entries) == len(tried) - 1  # all but `public`
-    start = leakage.Laboratory(tmp_path, grid).start("one", Model.LSTM).model.state_dict()
-    for name, weight in own.start("one", Model.LSTM).model.state_dict().items():
+    start = leakage.Laboratory(tmp_path, grid).start("one", ModelKind.LSTM).model.state_dict()
+    for name, weight in own.start("one", ModelKind.LSTM).model.state_dict().items():
         torch.testing.assert_close(start[name], weight)
 
 
 def made_up(grid):
     rng = np.random.default_rng(1)
     return [
-        {**point.model_dump(mode="json"), "noise": 1.0,
-         "promised": math.inf, "delta": 1e-5, "start_perplexity": 9.0,
-         "start_perplexity_outside": 5.0, "exposure_missed": [],
-         **{name: float(rng.uniform()) for name in (
-             "perplexity", "perplexity_outside", "exposure_mean", "exposure_highest",
-             *(f"{attack}_{kind}" for attack in ("membership", "reference", "group")
-               for kind in ("accuracy", "auc", "tpr_1")))}}
+        {
+            **point.model_dump(mode="json"),
+            "noise": 1.0,
+            "promised": math.inf,
+            "delta": 1e-5,
+            "start_perplexity": 9.0,
+            "start_perplexity_outside": 5.0,
+            "exposure_missed": [],
+            **{
+                name: float(rng.uniform())
+                for name in (
+                    "perplexity",
+                    "perplexity_outside",
+                    "exposure_mean",
+                    "exposure_highest",
+                    *(
+                        f"{attack}_{kind}"
+                        for attack in ("membership", "reference", "group")
+                        for kind in ("accuracy", "auc", "tpr_1")
+                    ),
+                )
+            },
+        }
         for point in points(grid)
-    ]  # fmt: skip
+    ]
 
 
 def test_an_interval_is_over_seeds_and_an_arm_without_a_policy_is_a_level_line(grid):

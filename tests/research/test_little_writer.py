@@ -52,7 +52,7 @@ def test_long_texts_are_left_out() -> None:
 def test_the_model_learns_the_lists_and_the_provider_writes_by_it(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     lists = lists_of({"letters": (LETTERS, SCHEMA)}, count=120, seed=1)
-    shape = models.Shape(layers=1, width=32, heads=4, context=128)
+    shape = models.ModelShape(layers=1, width=32, heads=4, context=128)
     writer = trained(lists[:100], shape=shape, vocabulary=300, batch_size=4, seed=1)
     unseen = [e for (e,) in plain_examples(lists[100:], tokenizer=writer.tokenizer, max_length=128)]
     untrained = models.new_model(writer.tokenizer, shape, seed=1)

@@ -118,7 +118,7 @@ def test_a_wrong_setting_names_the_point() -> None:
 def test_a_wrong_file_is_refused_by_name(
     change: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
-    fields = load_fields(ROOT / "settings" / "sweep.yaml") | change
+    fields = load_fields(ROOT / "research/settings/sweep.yaml") | change
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(fields))
     with pytest.raises(ParamsError, match=rf"sweep\.yaml.*{named}"):
         load_sweep(tmp_path / "sweep.yaml")
@@ -126,7 +126,7 @@ def test_a_wrong_file_is_refused_by_name(
 
 @pytest.mark.parametrize("name", ["sweep", "confirm", "distractors"])
 def test_the_sweeps_of_the_benchmark_sets_are_valid(name: str) -> None:
-    sweep = load_sweep(ROOT / "settings" / f"{name}.yaml")
+    sweep = load_sweep(ROOT / f"research/settings/{name}.yaml")
     files = {name: load_fields(ROOT / own.file) for name, own in sweep.sets.items()}
     found = list(points(sweep, base=settings(), files=files))
     # Arms of one sweep are measured on as many texts, so every one of them writes so many.
@@ -166,7 +166,7 @@ def test_the_preset_changes_how_maple_chooses_and_nothing_that_is_charged() -> N
 
 
 def test_every_committed_grid_names_its_kind() -> None:
-    files = (ROOT / "settings").glob("*.yaml")
+    files = (ROOT / "research" / "settings").glob("*.yaml")
     grids = {path.name: path for path in files if {"arms", "models"} & load_fields(path).keys()}
     kinds = {name: kind_of(path) for name, path in grids.items()}
     assert kinds["sweep.yaml"] is Kind.PIPELINES

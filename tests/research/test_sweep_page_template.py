@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from research.sweep_report import OVER_TEXTS, SweepPage, headline, render_sweep_page
-from sugarbush.report.model import FINAL, REAL
+from sugarbush.evaluation.interface import FINAL, REAL
 
 ATTACK = "<script>alert(1)</script>"
 
@@ -69,7 +69,7 @@ def test_the_page_shows_intervals_what_is_missing_and_no_network() -> None:
     assert "Internal." in written
     assert OVER_TEXTS in written
     assert "http" not in written.replace("http-equiv", "")
-    assert written.count('aria-label="MAUVE by calls of the generator"') == 2
+    assert written.count('aria-label="MAUVE by generator calls"') == 2
 
 
 def test_what_nobody_measured_has_neither_column_nor_chart() -> None:

@@ -15,141 +15,139 @@ import hmac
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.data.private_store import load_real_texts
-from sugarbush.data.schema import Schema, load_schema
-from sugarbush.errors import InputError, ParamsError
-from sugarbush.evaluation.evaluate import ATTRIBUTE, FINAL, Figure, Sample, Settings
+from sugarbush.attributes.donated import load_readers
+from sugarbush.data.private_store import HELDOUT, TRAIN, write_digest
+from sugarbush.data.schema import Schema
+from sugarbush.errors import InputError
+from sugarbush.evaluation.evaluate import installed_metrics
+from sugarbush.evaluation.interface import ATTRIBUTE, FINAL, REAL, MetricSettings, MetricValue
+from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import Population, load_population
-from sugarbush.paths import Roots, atomic_file, find_input, make_private, require
-from sugarbush.pipeline import entry_point as stage
+from sugarbush.methods.interface import Method
+from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.evaluator import (
     ENCODER,
     LATENT,
     SECOND,
     Evaluator,
     open_encoders,
-    train_readers,
+    train_sample_reader,
 )
-from sugarbush.pipeline.settings import Method, ProjectSettings
-from sugarbush.pipeline.stages.extract_metadata import load_readers
-from sugarbush.pipeline.state import state_of
-from sugarbush.pipeline.texts import final_folder, first_folder
-from sugarbush.privacy.key import state_key
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import donated_frame, final_folder, first_folder
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
-REAL = "real"
 
 
-def stages_of(base: Path, method: Method, schema: Schema) -> Iterator[tuple[int, Population]]:
+def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Population]]:
     """The candidates that a method starts from, each round's survivors, and the final set."""
-    roots = Roots(base)
-    final = final_folder(roots, method)
-    if not method.trains:
-        yield 0, load_population(first_folder(roots, method) / "candidates.parquet", schema.names)
+    names, final = project.schema.names, final_folder(project.roots, method)
+    if (first := first_folder(project.roots, method)) is not None:
+        yield 0, load_population(first / "candidates.parquet", names)
     for folder in sorted(final.glob("round_*")):
-        population = load_population(folder / "candidates.parquet", schema.names)
-        yield (
-            int(folder.name.removeprefix("round_")),
-            population.take(np.load(folder / "survivors.npy")),
-        )
-    yield FINAL, load_population(final / "final.parquet", schema.names)
+        population = load_population(folder / "candidates.parquet", names)
+        number = int(folder.name.removeprefix("round_"))
+        yield number, population.take(np.load(folder / "survivors.npy"))
+    yield FINAL, load_population(final / "final.parquet", names)
 
 
-def run(base: Path, params: ProjectSettings) -> None:
-    """Measure every method that is compared, and a real sample as the ceiling."""
-    if not params.measured:
-        write_figures(base, [], {}, key=state_key(state_of(params, base)))
+def run(project: Project) -> None:
+    """Measure every method that is compared, and a real sample as the upper bound."""
+    methods = project.settings.measured
+    if not methods:
+        write_figures(project, [], {})
         return
-    roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
-    wanted = params.evaluate
+    wanted, schema = project.settings.evaluate, project.schema
     train, heldout = (
-        load_real_texts(roots.private, part, schema.names, wanted.max_texts, wanted.seed)
-        for part in ("train", "heldout")
+        project.private.real_texts(
+            schema.names, part=part, limit=wanted.max_texts, seed=wanted.seed
+        )
+        for part in (TRAIN, HELDOUT)
     )
     if len(heldout.texts) < 2:
         raise InputError(
             "the held-out part is too small to measure anything against; raise "
             "prepare.heldout_share"
         )
-    count = equal_count(base, params, schema)
-    figures: list[Figure] = []
-    read: dict[str, dict[str, list[int]]] = {}
-    with (
-        open_encoders(params, roots, private=True) as private,
-        open_encoders(params, roots, private=False) as encoders,
-    ):
-        reader = train_readers(
-            train,
-            schema=schema,
-            embed=private.main,
-            zero_shot=load_readers(base, schema, embed=encoders.main),
-            params=params,
-        )
-        evaluator = Evaluator(
-            heldout=reader.read(heldout.texts, by=private),
-            heldout_codes=heldout.codes,
-            train=reader.read(train.texts, by=private),
-            donated=donated_texts(roots),
-            public=public_texts(params, base),
+    count = equal_count(project)
+    private, encoders = (open_encoders(project, private=private) for private in (True, False))
+    print(f"{NAME}: reads the real texts", flush=True)
+    reader = train_sample_reader(
+        train,
+        schema=schema,
+        embed=private.main,
+        zero_shot=load_readers(project.roots.public / "donated", schema, embed=encoders.main),
+        params=project.settings,
+    )
+    evaluator = Evaluator(
+        heldout=reader.read(heldout.texts, by=private),
+        heldout_codes=heldout.codes,
+        train=reader.read(train.texts, by=private),
+        donated=tuple(donated_frame(project.roots)["text"]),
+        public=project.settings.generator.chosen.public_texts(project.base),
+        settings=MetricSettings(
             domain=schema.domain,
-            settings=Settings(
-                clusters=wanted.clusters or clusters_for(count, len(heldout.texts)),
-                resamples=wanted.bootstrap,
-                seed=wanted.seed,
-            ),
-        )
-        figures += real_figures(evaluator, train.codes, count=count, params=params)
-        for method in params.measured:
-            for round_, everything in stages_of(base, method, schema):
-                population = everything.take(
-                    _chosen(len(everything), count, wanted.seed, method, round_)
-                )
-                sample = reader.read(population.texts, by=encoders)
-                figures += evaluator.texts(sample, method=method, round_=round_)
-                if round_ == FINAL:
-                    figures += evaluator.copies(sample, method=method)
-                    asked = replace(sample, codes=population.codes)
-                    figures += evaluator.downstream(asked, method=method)
-                    figures += trained(evaluator, asked, method=method, params=params)
-                    read[method.value] = _counts(sample.codes, schema)
-    write_figures(base, figures, read, key=state_key(state_of(params, base)))
+            clusters=wanted.clusters or clusters_for(count, len(heldout.texts)),
+            resamples=wanted.bootstrap,
+            seed=wanted.seed,
+        ),
+        metrics=installed_metrics(),
+        progress=lambda step: print(f"{NAME}: {step}", flush=True),
+    )
+    figures = list(real_figures(evaluator, train.codes, count=count, params=wanted))
+    read: dict[str, dict[str, list[int]]] = {}
+    for method in methods:
+        rounds = len(list(final_folder(project.roots, method).glob("round_*")))
+        for number, everything in populations_of(project, method):
+            population = everything.take(
+                _chosen(len(everything), count, wanted.seed, method.name, number)
+            )
+            sample = reader.read(population.texts, by=encoders)
+            figures += evaluator.texts(sample, method=method.name, round_=number, rounds=rounds)
+            if number == FINAL:
+                figures += evaluator.copies(sample, method=method.name)
+                asked = replace(sample, codes=population.codes)
+                figures += evaluator.downstream(asked, method=method.name)
+                figures += evaluator.trained(asked, method=method.name, wanted=wanted)
+                read[method.name] = _counts(sample.codes, schema)
+    write_figures(project, figures, read)
 
 
-def equal_count(base: Path, params: ProjectSettings, schema: Schema) -> int:
-    """How many texts of each arm and round are measured: as many as the smallest final set has.
+def equal_count(project: Project) -> int:
+    """How many texts of each method and round are measured: as many as the smallest final set has.
 
-    Most metrics depend on it. An arm without texts has no figures and limits no other.
+    Most metrics depend on it. A method without texts has no figures and limits no other.
     """
-    finals = (final_folder(Roots(base), method) / "final.parquet" for method in params.measured)
-    sizes = [len(load_population(final, schema.names)) for final in finals]
-    most = params.evaluate.texts or params.evaluate.max_texts
+    settings, names = project.settings, project.schema.names
+    finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)
+    sizes = [len(load_population(final, names)) for final in finals]
+    most = settings.evaluate.texts or settings.evaluate.max_texts
     return min([most, *(size for size in sizes if size)])
 
 
 def real_figures(
-    evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: ProjectSettings
-) -> tuple[Figure, ...]:
+    evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
+) -> tuple[MetricValue, ...]:
     """Real train texts measured as if they were synthetic: as near as chance draws `count`.
 
     `codes` (n, a) are those that the train texts came with; what is trained learns from them, and
     from no more texts than an arm has.
     """
     texts, given = (
-        sample.limited(count, rng=public_rng(params.evaluate.seed, REAL))
+        sample.limited(count, rng=public_rng(params.seed, REAL))
         for sample in (evaluator.train, replace(evaluator.train, codes=codes))
     )
     return (
-        *evaluator.texts(texts, method=REAL, round_=FINAL),
+        *evaluator.texts(texts, method=REAL),
         *evaluator.downstream(given, method=REAL),
-        *trained(evaluator, given, method=REAL, params=params),
+        *evaluator.trained(given, method=REAL, wanted=params),
     )
 
 
@@ -159,38 +157,6 @@ def clusters_for(texts: int, heldout: int) -> int:
     With a tenth of the larger one a cluster holds few texts of the other, or none, by chance.
     """
     return max(2, min(texts, heldout) // 10)
-
-
-def trained(
-    evaluator: Evaluator, sample: Sample, *, method: str, params: ProjectSettings
-) -> tuple[Figure, ...]:
-    """The metrics that train a model, where there are texts and the settings ask for any.
-
-    Raises ParamsError when a model that the settings name is not found.
-    """
-    own = params.evaluate
-    if not len(sample) or not (own.next_token.seeds or own.fine_tuned.seeds):
-        return ()
-    from sugarbush.pipeline.trained_metrics import trained_figures
-
-    try:
-        return trained_figures(evaluator, sample, method=method, params=own)
-    except OSError:  # transformers names no narrower one
-        raise ParamsError(
-            "evaluate.next_token.model or evaluate.fine_tuned.model: neither a folder nor a model "
-            "that the hub or its local cache has"
-        ) from None
-
-
-def donated_texts(roots: Roots) -> tuple[str, ...]:
-    """The examples that were given away."""
-    path = require(roots.public / "donated" / "donated.parquet", left_by="extract_metadata")
-    return tuple(pd.read_parquet(path)["text"])
-
-
-def public_texts(params: ProjectSettings, base: Path) -> tuple[str, ...]:
-    """The public corpus that candidates are drawn from, where there is one."""
-    return params.generator.chosen.public_texts(base)
 
 
 def _chosen(count: int, most: int, seed: int, *names: str | int) -> NDArray[np.int64]:
@@ -209,19 +175,17 @@ def _counts(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[int]]:
 
 
 def write_figures(
-    base: Path,
-    figures: Sequence[Figure],
+    project: Project,
+    figures: Sequence[MetricValue],
     read: Mapping[str, Mapping[str, list[int]]],
-    *,
-    key: bytes,
 ) -> None:
-    """The internal figures, as DVC's metrics and plots read them, and a keyed stamp of them all.
+    """The internal figures, as DVC's metrics and plots read them, and a keyed digest of them all.
 
-    The internal page is made anew when the stamp changes, so it covers intervals and rounds too.
+    The internal page is written again when the digest changes, so it covers intervals and rounds.
     """
-    internal = make_private(Roots(base).internal)
+    internal = make_private(project.roots.internal)
     plots = make_private(internal / "plots")
-    frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(Figure)])
+    frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}
     for figure in figures:
         if figure.round == FINAL:
@@ -239,11 +203,6 @@ def write_figures(
         frame[frame.space.isin([ENCODER, LATENT, SECOND])].to_csv(path, index=False)
     with atomic_file(plots / "attributes.csv") as path:
         frame[frame.space == ATTRIBUTE].to_csv(path, index=False)
-    with atomic_file(Roots(base).stamps / "evaluate.json") as path:
-        digest = hashlib.sha256(json.dumps(contents).encode()).digest()
-        stamp = hmac.digest(key, digest, "sha256").hex()
-        path.write_text(json.dumps({"stamp": stamp}) + "\n")
-
-
-if __name__ == "__main__":
-    stage.main(NAME, run)
+    digest = hashlib.sha256(json.dumps(contents).encode()).digest()
+    keyed = hmac.digest(project.key, digest, "sha256").hex()
+    write_digest(project.roots.stamps / "evaluate.json", keyed)

@@ -1,12 +1,14 @@
-"""Have the files that the settings name changed? Asked on every run, so it is quick.
+"""Have the files that the settings name changed? Runs first, every time, so it is quick.
 
-Reads    prepare.file, prepare.donated, the schema, the pool's files, crt.labelled, crt.known
+Reads    prepare.file, prepare.donated, the schema, the generator's and the methods' public files
 Writes   data/stamps/                corpus.json, schema.json, donated.json, pool.json,
-                                     policy.json: digests keyed by the installation's secret
+                                     policy.json: digests under the installation's key
+         data/stamps/settings.json   the resolved settings that affect an output, the noise that
+                                     the plan gives to each mechanism, digests of code
 Spends   nothing
 
-DVC learns from the stamps what is stale without learning a file's hash or size. A stamp of a later
-stage whose private files are gone is taken away, so that DVC runs that stage again.
+DVC compares these instead of the files, so that it learns no hash and no size. The digest of a
+later stage whose private files are gone is removed, so that DVC runs that stage again.
 """
 
 from __future__ import annotations
@@ -14,58 +16,113 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from sugarbush.data.file_digests import digest_of_files
-from sugarbush.data.schema import load_schema
-from sugarbush.paths import Roots, atomic_file, find_input
-from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.state import state_of
-from sugarbush.privacy.key import state_key
+from sugarbush.data.private_store import HELDOUT, TRAIN, write_digest
+from sugarbush.methods.interface import LABELS, METADATA
+from sugarbush.paths import atomic_file
+from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.project import Project
+from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 
 NAME = "fingerprint"
 
 
-def run(base: Path, params: ProjectSettings) -> None:
-    """Write the five stamps."""
-    settings = params.prepare
-    schema = load_schema(find_input(base, settings.schema_))
-    donated = [settings.donated] if settings.donated is not None else []
-    sources = list(params.generator.chosen.public_files())
-    sources += [s.file for s in params.pretrain.sources] if params.trains or params.redacts else []
-    told = [params.crt.labelled, params.crt.known] if params.redacts else []
+def run(project: Project) -> None:
+    """Write the digests and the resolved settings."""
+    settings = project.settings
+    donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
+    public = list(settings.generator.chosen.public_files())
+    if any(method.starts_from_pretrained for method in settings.chosen):
+        public += [source.file for source in settings.pretrain.sources]
+    policy = [named for method in settings.chosen for named in method.public_files()]
     digests = {
-        "corpus": digest_of_files(base, [settings.file], setting="prepare.file"),
-        "schema": hashlib.sha256(schema.model_dump_json().encode()).digest(),
-        "donated": digest_of_files(base, donated, setting="prepare.donated"),
-        "policy": digest_of_files(
-            base, [name for name in told if name is not None], setting="crt.labelled, crt.known"
+        "corpus": _digest(project, [settings.prepare.file], "prepare.file"),
+        "schema": hashlib.sha256(project.schema.model_dump_json().encode()).digest(),
+        "donated": _digest(project, donated, "prepare.donated"),
+        "pool": _digest(project, public, "generator.pool.sources"),
+        "policy": _digest(
+            project, [name for name, _ in policy], ", ".join(setting for _, setting in policy)
         ),
-        "pool": digest_of_files(base, sources, setting="generator.pool.sources"),
     }
-    key = state_key(state_of(params, base))
+    key = project.key
     for name, digest in digests.items():
-        stamp = hmac.digest(key, name.encode() + digest, "sha256").hex()
-        with atomic_file(Roots(base).stamps / f"{name}.json") as temporary:
-            temporary.write_text(json.dumps({"stamp": stamp}) + "\n")
-    forget_stamps_without_files(base)
+        keyed = hmac.digest(key, name.encode() + digest, "sha256").hex()
+        write_digest(project.roots.stamps / f"{name}.json", keyed)
+    with atomic_file(project.roots.stamps / "settings.json") as path:
+        path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
+    forget_digests_without_files(project)
 
 
-def forget_stamps_without_files(base: Path) -> None:
-    """A stamp vouches for private files that DVC cannot see; without them it is worth nothing."""
-    roots = Roots(base)
-    vouched = {
-        "prepare": roots.private / "prepared" / "train.parquet",
-        "train_texts": roots.private / "prepared" / "train.parquet",
-        "train_codes": roots.private / "metadata" / "train.parquet",
-        "extract_metadata": roots.private / "metadata" / "train.parquet",
-        "evaluate": roots.internal / "metrics.json",
+def resolved_settings(project: Project) -> dict[str, Any]:
+    """What DVC compares sections of; everything in it is public."""
+    return {
+        "settings": project.settings.output_settings(),
+        "plan": _plan(project),
+        "code": {stage.name: code_digest(stage.code) for stage in STAGES if stage.code},
+        "versions": {s.name: s.version for s in STAGES if s.version is not None},
     }
-    for name, file in vouched.items():
+
+
+def code_digest(modules: tuple[str, ...]) -> str:
+    """A digest of the source of modules and packages."""
+    whole = hashlib.sha256()
+    for path in sorted(path for module in modules for path in _sources(module)):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()[:16]
+
+
+def forget_digests_without_files(project: Project) -> None:
+    """A digest stands for private files that DVC cannot see; without them it is worth nothing."""
+    store, stamps = project.private, project.roots.stamps
+    needs = {
+        "prepare": store.prepared_file(TRAIN),
+        "train_texts": store.prepared_file(TRAIN),
+        "train_codes": store.codes_file(TRAIN),
+        "extract_metadata": store.codes_file(HELDOUT),
+        "evaluate": project.roots.internal / "metrics.json",
+    }
+    for name, file in needs.items():
         if not file.exists():
-            (roots.stamps / f"{name}.json").unlink(missing_ok=True)
+            (stamps / f"{name}.json").unlink(missing_ok=True)
 
 
-if __name__ == "__main__":
-    stage.main(NAME, run)
+def _digest(project: Project, names: list[str], setting: str) -> bytes:
+    return digest_of_files(project.base, names, setting=setting)
+
+
+def _plan(project: Project) -> dict[str, Any]:
+    """The noise of each mechanism: those of the metadata stage together, others by method."""
+    plan = project.plan
+    shared = [_allocation(plan, name) for name in (METADATA, LABELS)]
+    by_method = {
+        method.name: [
+            _allocation(plan, request.name)
+            for request in method.share_requests()
+            if request.name not in (METADATA, LABELS)
+        ]
+        for method in project.settings.chosen
+    }
+    return {"metadata": shared, "by_method": by_method}
+
+
+def _allocation(plan: BudgetPlan, name: str) -> dict[str, Any] | None:
+    if not plan.holds(name):
+        return None
+    part: BudgetAllocation = plan.of(name)
+    return {"name": name, "mu": part.mu, "count": part.count, "sensitivity": part.sensitivity}
+
+
+def _sources(module: str) -> Iterator[Path]:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return
+    own = Path(spec.origin)
+    if spec.submodule_search_locations:
+        yield from (path for path in own.parent.rglob("*") if path.suffix in {".py", ".yaml"})
+    else:
+        yield own

@@ -20,19 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from sugarbush.data.schema import Schema, load_schema
+from sugarbush.data.schema import Schema
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.pool_files import load_pool
-from sugarbush.paths import Roots, atomic_directory, find_input, require
-from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.skipping import write_skip_marker
+from sugarbush.paths import Roots, atomic_directory
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import donated_frame
 from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
 from sugarbush.training.crt.lstm import LstmModel
@@ -51,17 +49,12 @@ NAME = "pretrain"
 _CHECKED = 200  # texts that the model is tried on, and not trained on
 
 
-def run(base: Path, params: ProjectSettings) -> None:
+def run(project: Project) -> None:
     """Write public texts, train a tokenizer and a model on them, and say how well it went."""
-    roots, settings = Roots(base), params.pretrain
-    wanted = asked_for(params)
-    if not wanted:
-        write_skip_marker(roots.public / "pretrained")
-        return
-    schema = load_schema(find_input(base, params.prepare.schema_))
+    roots, settings, schema = project.roots, project.settings.pretrain, project.schema
     given, given_codes = donated(roots, schema)
     texts, codes = simulated(schema, settings, given, given_codes)
-    others = _others(base, settings)
+    others = _others(project.base, settings)
     tokenizer = models.train_tokenizer([*texts, *others, *given], vocabulary=settings.vocabulary)
     length = settings.max_length
     examples = [
@@ -84,7 +77,7 @@ def run(base: Path, params: ProjectSettings) -> None:
         donated_codes=given_codes.tolist(),
     )
     with atomic_directory(roots.public / "pretrained") as folder:
-        for kind in wanted:
+        for kind in wanted_models(project):
             own = folder / LSTM if kind == LSTM else folder
             own.mkdir(exist_ok=True)
             model = _trained(kind, tokenizer, kept, settings)
@@ -101,10 +94,9 @@ def run(base: Path, params: ProjectSettings) -> None:
             (own / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
 
 
-def asked_for(params: ProjectSettings) -> list[str]:
+def wanted_models(project: Project) -> list[str]:
     """TINY and LSTM: which of the two a chosen method starts from."""
-    named = [params.finetune.chosen.model] if params.trains else []
-    named += [params.crt.model] if params.redacts else []
+    named = [method.starts_from_pretrained for method in project.settings.chosen]
     return [kind for kind in (TINY, LSTM) if kind in named]
 
 
@@ -117,7 +109,7 @@ def _trained(
         add_mask_token(tokenizer)
         model: Any = LstmModel(vocabulary=len(tokenizer), seed=settings.seed)
     else:
-        shape = models.Shape(
+        shape = models.ModelShape(
             layers=settings.layers, width=settings.width, heads=settings.heads,
             context=settings.max_length,
         )  # fmt: skip
@@ -189,8 +181,7 @@ def simulated(
 
 def donated(roots: Roots, schema: Schema) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """The donated texts and their codes (n, d)."""
-    path = require(roots.public / "donated" / "donated.parquet", left_by="extract_metadata")
-    frame = pd.read_parquet(path)
+    frame = donated_frame(roots)
     return tuple(frame["text"]), frame[list(schema.names)].to_numpy(dtype=np.int64)
 
 
@@ -205,7 +196,3 @@ def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Exam
 def _say(step: int, steps: int, loss: float) -> None:
     if step % 50 == 0 or step == steps:
         print(f"{NAME}: step {step} of {steps}, {loss:.2f} nats a token of public text", flush=True)
-
-
-if __name__ == "__main__":
-    stage.main(NAME, run)

@@ -19,26 +19,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sugarbush.data.private_store import load_real_texts
-from sugarbush.data.schema import Schema, load_schema
+from sugarbush.attributes.agreement import Agreement
+from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.data.schema import Schema
+from sugarbush.deep_merge import deep_merge
+from sugarbush.evaluation.interface import read_values
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
-from sugarbush.generators.interface import GeneratorFacts, Usage, cost_of
-from sugarbush.paths import Roots, atomic_directory, atomic_file, find_input, make_private, require
-from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.budget import open_ledger, plan_for, record_l2_sensitivity, votes_of
+from sugarbush.generators.interface import Usage, cost_of
+from sugarbush.methods.interface import Method
+from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, require
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
-from sugarbush.pipeline.encoders import open_encoder
-from sugarbush.pipeline.release import read_release
-from sugarbush.pipeline.settings import Method, ProjectSettings
-from sugarbush.pipeline.skipping import write_skip_marker
-from sugarbush.pipeline.texts import final_folder
-from sugarbush.privacy.budget import BudgetPlan
+from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_ledger_ids
 from sugarbush.privacy.data_types import Released
 from sugarbush.report.card import card_json, card_markdown, release_card, software_versions
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
-    Agreement,
     EmbeddingMap,
     InternalData,
     MethodData,
@@ -47,7 +45,6 @@ from sugarbush.report.model import (
     RoundData,
     Spend,
     SyntheticText,
-    figures_of,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.projection import synthetic_projection
@@ -59,104 +56,79 @@ ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
-def release_of(base: Path, params: ProjectSettings, schema: Schema) -> Release:
+def release_of(project: Project) -> Release:
     """What is promised, from the ledger entries that the released folders name."""
-    roots = Roots(base)
-    ledger = open_ledger(params, base)
-    folders = [roots.released / "metadata"]
-    folders += [final_folder(roots, method) for method in params.released]
-    ids = [i for folder in folders for i in read_release(folder)["ledger_ids"]]
-    donated = pd.read_parquet(roots.public / "donated" / "donated.parquet")
+    settings, schema, privacy = project.settings, project.schema, project.settings.privacy
+    ledger, released = project.ledger(), project.settings.released
+    folders = [project.roots.released / "metadata"]
+    folders += [final_folder(project.roots, method) for method in released]
+    named = [i for folder in folders for i in read_ledger_ids(folder)]
+    asks = any(method.asks_generator for method in released)
+    starts = [method.starts_from for method in released if method.starts_from is not None]
+    encoder = settings.embedding.model
     return Release(
-        title=params.report.title or f"Synthetic {schema.subject}",
-        dataset=params.privacy.dataset,
-        purpose=params.privacy.purpose,
-        unit=params.privacy.unit,
-        records_per_unit=params.privacy.records_per_user,
-        delta=params.privacy.delta,
-        entries=ledger.of(ids),
+        title=settings.report.title or f"Synthetic {schema.subject}",
+        dataset=privacy.dataset,
+        purpose=privacy.purpose,
+        unit=privacy.unit,
+        records_per_unit=privacy.records_per_user,
+        delta=privacy.delta,
+        entries=ledger.of(named),
         dataset_epsilon=ledger.total(),
-        cap=params.privacy.cap,
-        plan=_plan(params, roots),
+        cap=privacy.cap,
+        plan=project.final_plan(),
         schema=schema,
-        donated=len(donated),
-        generator=generator_facts(params),
-        starts_from=Path(params.finetune.chosen.model).name if params.trains else None,
-        encoder=ENCODERS.get(params.embedding.model, params.embedding.model),
-        methods=tuple(m.value for m in params.released),
+        donated=len(donated_frame(project.roots)),
+        generator=settings.generator.chosen.facts() if asks else None,
+        starts_from=starts[0] if starts else None,
+        encoder=ENCODERS.get(encoder, encoder),
+        methods=tuple(method.name for method in released),
         software=software_versions(),
         created=datetime.now(UTC).date().isoformat(),
-        engine=engine_of(base),
-        labels_endpoint=params.extract_metadata.label_endpoint.base_url
+        engine=engine_of(project.base),
+        labels_endpoint=settings.extract_metadata.label_endpoint.base_url
         if schema.asked_of_llm
         else None,
-        settings={
-            "epsilon": params.privacy.epsilon,
-            "shares": params.privacy.shares.model_dump(),
-            "engine": params.synthesize_metadata.engine.value,
-            "evolve": {
-                m.value: params.evolve.of(m).model_dump(mode="json")
-                for m in params.evolving
-                if not m.stays_private
-            },
-            **_training_settings(params),
-        },
+        settings=card_settings(project),
     )
 
 
-def _plan(params: ProjectSettings, roots: Roots) -> BudgetPlan:
-    """The plan with everybody's noise."""
-    if not params.trains:
-        return plan_for(params)
-    from sugarbush.pipeline.training import full_plan
-
-    return full_plan(params, roots)
-
-
-def _training_settings(params: ProjectSettings) -> dict[str, Any]:
-    """What the card says of fine-tuning. Of a model's path only its name."""
-    if not params.trains:
-        return {}
-    settings = params.finetune.chosen
-    finetune = settings.model_dump(mode="json") | {"model": Path(settings.model).name}
-    return {"finetune": finetune, "generate": params.generate.model_dump(mode="json")}
+def card_settings(project: Project) -> dict[str, Any]:
+    """The settings that the card shows."""
+    settings = project.settings
+    shown: dict[str, Any] = {
+        "epsilon": settings.privacy.epsilon,
+        "shares": settings.privacy.shares.model_dump(),
+        "engine": settings.synthesize_metadata.engine.value,
+        "evolve": {},
+    }
+    for method in settings.chosen:
+        deep_merge(shown, method.card_settings())
+    return shown
 
 
-def generator_facts(params: ProjectSettings) -> GeneratorFacts | None:
-    """What the card says about the generator, None where no method asks one."""
-    if all(m.trains for m in params.released):
-        return None
-    return params.generator.chosen.facts()
-
-
-def agreements_of(base: Path, schema: Schema) -> tuple[Agreement, ...]:
-    """How well attributes are read off texts, on the donated examples."""
-    folder = require(Roots(base).public / "donated", left_by="extract_metadata")
+def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
+    """How well attributes are read from texts, on the donated examples."""
+    folder = require(roots.public / "donated", left_by="extract_metadata")
     rows = json.loads((folder / "agreement.json").read_text())
-    return tuple(Agreement(source=schema.attribute(r["attribute"]).way, **r) for r in rows)
+    return tuple(Agreement(**row) for row in rows)
 
 
-def method_of(
-    base: Path, params: ProjectSettings, method: Method, schema: Schema, *, encode: Encode
-) -> MethodData:
+def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData:
     """A method's rounds, its final texts with their lineage, and what they cost."""
-    folder = final_folder(Roots(base), method)
-    ids = tuple(read_release(folder)["ledger_ids"])
+    schema, folder = project.schema, final_folder(project.roots, method)
+    ids = read_ledger_ids(folder)
     final = load_population(folder / "final.parquet", schema.names)
-    rounds = tuple(_rounds(folder, params, method, schema, ids))
+    rounds = tuple(_rounds(project, folder, method, ids))
+    limit = project.settings.report.texts
     return MethodData(
-        name=method.value,
+        name=method.name,
         final_texts=len(final),
         asked=Released(counts_of(final.codes, schema), ids),
-        texts=Released(
-            _texts(
-                final, folder, schema, params.report.texts, record_l2_sensitivity(params, method)
-            ),
-            ids,
-        ),
+        texts=Released(_texts(final, folder, schema, limit, method.vote_unit), ids),
         rounds=rounds,
-        scored=bool(rounds) and record_l2_sensitivity(params, method) > 1,
-        spends=tuple(_spends(base, params, method)),
+        scored=bool(rounds) and method.vote_unit > 1,
+        spends=tuple(_spends(project, method)),
         map=Released(_map(final, encode), ids) if len(final) > 1 else None,
     )
 
@@ -168,15 +140,15 @@ def _map(final: Population, encode: Encode) -> EmbeddingMap:
 
 
 def _rounds(
-    folder: Path, params: ProjectSettings, method: Method, schema: Schema, ids: tuple[str, ...]
+    project: Project, folder: Path, method: Method, ids: tuple[str, ...]
 ) -> Iterator[RoundData]:
-    plan, part, unit = plan_for(params), votes_of(method), record_l2_sensitivity(params, method)
+    unit = method.vote_unit
     for own in sorted(folder.glob("round_*")):
-        population = load_population(own / "candidates.parquet", schema.names)
+        population = load_population(own / "candidates.parquet", project.schema.names)
         yield RoundData(
             number=int(own.name.removeprefix("round_")),
             votes=Released(np.load(own / "votes.npy") / unit, ids),
-            stddev=plan.of(part).stddev / unit,
+            stddev=project.plan.of(method.vote_part).stddev / unit,
             written=population.rounds,
             survivors=np.load(own / "survivors.npy"),
         )
@@ -220,18 +192,17 @@ def _last_votes(folder: Path, schema: Schema, unit: int) -> dict[int, int]:
     return {int(i): round(v / unit) for i, v in zip(population.ids, counts, strict=True)}
 
 
-def _spends(base: Path, params: ProjectSettings, method: Method) -> Iterator[Spend]:
-    roots = Roots(base)
-    steps = json.loads((final_folder(roots, method) / "usage.json").read_text())
-    if not method.trains:
-        first = (roots.released / "initial" / method.value / "usage.json").read_text()
-        steps = {"first candidates": json.loads(first), **steps}
+def _spends(project: Project, method: Method) -> Iterator[Spend]:
+    folder = final_folder(project.roots, method)
+    steps = json.loads((folder / "usage.json").read_text())
+    first = first_folder(project.roots, method)
+    if first is not None:
+        steps = {"first candidates": json.loads((first / "usage.json").read_text()), **steps}
+    price = project.settings.generator.chosen.price if method.asks_generator else None
     for name, fields in steps.items():
         usage = Usage(**fields)
         cost = cost_of(
-            None if method.trains else params.generator.chosen.price,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
+            price, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens
         )
         yield Spend(step=name.replace("_", " "), usage=usage, cost=cost)
 
@@ -255,65 +226,62 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
     return found
 
 
-def internal_of(base: Path, params: ProjectSettings, schema: Schema) -> InternalData:
-    """What was computed on real texts, for the internal page alone."""
-    roots, settings = Roots(base), params.evaluate
+def internal_of(project: Project) -> InternalData:
+    """What was computed on real texts, for the internal page only."""
+    roots, schema, settings = project.roots, project.schema, project.settings.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {
-        part: load_real_texts(roots.private, part, schema.names, 10**9, settings.seed).codes
-        for part in ("train", "heldout")
+        part: project.private.real_texts(schema.names, part=part).codes for part in (TRAIN, HELDOUT)
     }
     read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
-    real = load_real_texts(
-        roots.private, "heldout", schema.names, settings.max_texts, settings.seed
+    real = project.private.real_texts(
+        schema.names, part=HELDOUT, limit=settings.max_texts, seed=settings.seed
     )
     return InternalData(
-        figures=figures_of({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
-        heldout=counts_of(codes["heldout"], schema),
-        train=counts_of(codes["train"], schema),
-        dependence=dependence(codes["train"], schema.names),
+        values=read_values({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
+        heldout=counts_of(codes[HELDOUT], schema),
+        train=counts_of(codes[TRAIN], schema),
+        dependence=dependence(codes[TRAIN], schema.names),
         read={
             method: {name: np.array(counts) for name, counts in of.items()}
             for method, of in read.items()
         },
-        heldout_map=maps_of(base, params, schema, real.texts),
+        heldout_map=maps_of(project, real.texts),
     )
 
 
-def maps_of(
-    base: Path, params: ProjectSettings, schema: Schema, real: Sequence[str]
-) -> dict[str, NDArray[np.float64]]:
+def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float64]]:
     """Real texts on each method's map: (n, 2), on the axes of its synthetic texts."""
-    roots, found = Roots(base), {}
-    with (
-        open_encoder(params, roots, private=True) as private,
-        open_encoder(params, roots, private=False) as encoder,
-    ):
-        for method in params.released:
-            final = load_population(final_folder(roots, method) / "final.parquet", schema.names)
-            if len(final) > 1:
-                axes = synthetic_projection(encoder.encode(final.texts))
-                found[method.value] = axes(private.encode(real))
+    private, encoder = project.encoder(private=True), project.encoder(private=False)
+    found = {}
+    for method in project.settings.released:
+        path = final_folder(project.roots, method) / "final.parquet"
+        final = load_population(path, project.schema.names)
+        if len(final) > 1:
+            axes = synthetic_projection(encoder.encode(final.texts))
+            found[method.name] = axes(private.encode(real))
     return found
 
 
-def run(base: Path, params: ProjectSettings) -> None:
-    """Write the card and both pages, if there is a method whose texts are released."""
-    if not params.released:
-        write_skip_marker(Roots(base).published)
-        return
-    roots, schema = Roots(base), load_schema(find_input(base, params.prepare.schema_))
-    with open_encoder(params, roots, private=False) as encoder:
-        methods = tuple(
-            method_of(base, params, m, schema, encode=encoder.encode) for m in params.released
-        )
-    data = PublicData(
-        release=release_of(base, params, schema),
-        methods=methods,
-        metadata=dp_counts_of(base, schema),
-        table=dp_table_of(base, schema),
-        agreements=agreements_of(base, schema),
+def public_data(project: Project) -> PublicData:
+    """Everything that the card and the public page show."""
+    encode = project.encoder(private=False).encode
+    return PublicData(
+        release=release_of(project),
+        methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
+        metadata=dp_counts_of(project.base, project.schema),
+        table=dp_table_of(project.base, project.schema),
+        agreements=agreements_of(project.roots),
     )
+
+
+def run(project: Project) -> None:
+    """Write the card and both pages, if there is a method whose texts are released."""
+    roots = project.roots
+    if not project.settings.released:
+        stage_named(NAME).skip(project.base)
+        return
+    data = public_data(project)
     card = release_card(data.release)
     with atomic_directory(roots.published) as folder:
         (folder / "release_card.json").write_text(card_json(card), encoding="utf-8")
@@ -326,10 +294,4 @@ def run(base: Path, params: ProjectSettings) -> None:
         survivors_table(data).to_csv(plots / "survivors.csv", index=False)
     make_private(roots.internal)
     with atomic_file(roots.internal / "index.html") as path:
-        path.write_text(
-            render_internal_page(data, internal_of(base, params, schema)), encoding="utf-8"
-        )
-
-
-if __name__ == "__main__":
-    stage.main(NAME, run)
+        path.write_text(render_internal_page(data, internal_of(project)), encoding="utf-8")

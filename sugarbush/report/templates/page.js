@@ -16,7 +16,7 @@
     const rising = heading.getAttribute("aria-sort") !== "ascending";
     const sign = rising ? 1 : -1;
     const keyed = all("tbody tr", table).map((row) => [valueOf(row.children[place]), row]);
-    // What has no value stays last, whichever way the rest is sorted.
+    // Rows without a value come last in both directions.
     keyed.sort(([a], [b]) => (a === "" || b === "" ? 1 : sign) * compare(a, b));
     table.tBodies[0].append(...keyed.map(([, row]) => row));
     all("th", table).forEach((other) => other.removeAttribute("aria-sort"));
@@ -66,7 +66,7 @@
   more.addEventListener("click", () => { shown += 4 * PAGE; show(); });
   show();
 
-  // The reader: one text whole, and the texts that it descends from.
+  // The reader: one whole text, and its ancestors.
   const reader = document.getElementById("reader");
   const byKey = new Map(rows.map((row) => [row.dataset.key, row]));
   const textOf = (row) => row.querySelector(".clip").textContent;
@@ -87,7 +87,7 @@
     const found = matching();
     const place = found.indexOf(row);
     document.getElementById("reader-place").textContent =
-      "Written " + row.dataset.born + (place >= 0 ? " · " + (place + 1) + " of " + found.length : "");
+      "Written " + row.dataset.origin + (place >= 0 ? " · " + (place + 1) + " of " + found.length : "");
     document.getElementById("reader-text").textContent = textOf(row);
     const chips = document.getElementById("reader-chips");
     chips.replaceChildren();
@@ -96,11 +96,11 @@
     lines.replaceChildren();
     const chain = lineage(row);
     if (chain.length) {
-      made("h3", "Descends from", lines);
+      made("h3", "Ancestors, nearest first", lines);
       const list = made("ol", "", lines);
       for (const parent of chain) {
         const item = made("li", "", list);
-        made("b", "Written " + parent.dataset.born, item);
+        made("b", "Written " + parent.dataset.origin, item);
         item.append(textOf(parent));
       }
     }

@@ -1,4 +1,4 @@
-"""What a run of CRT promises, in rows of its own: confidentiality, and no DP epsilon."""
+"""The guarantee of a run of CRT: confidentiality, and no DP epsilon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from sugarbush.privacy.binomial import Share
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.training.crt.confidentiality import bayesian, curve, uniform
-from sugarbush.training.crt.recall import Measurement
+from sugarbush.training.crt.recall import RecallMeasurement
 
 _GAMMAS = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -18,15 +18,15 @@ def confidentiality_card(
     *,
     gamma: float,
     delta: float,
-    measured: Measurement | None,
+    measured: RecallMeasurement | None,
     in_theorem: bool,
     all_private: bool = True,
 ) -> dict[str, Any]:
-    """The card as JSON: what holds for a secret, on what it rests, and what does not hold.
+    """The card as JSON: the guarantee for a secret, its assumptions, and its limits.
 
-    `gamma` is the miss rate that is accounted with, an upper bound where it was `measured`. With a
-    conservative policy (`all_private` False) nothing holds for every secret: one may stand in a
-    text that was taken for public. `confidence` is that of gamma and delta_2 together.
+    `gamma` is the miss rate of the accounting, an upper bound where it was `measured`. With a
+    conservative policy (`all_private` False) no guarantee holds for every secret: one may be in a
+    text that the policy called public. `confidence` is that of gamma and delta_2 together.
     """
     delta_2 = 0.0 if all_private or measured is None else measured.delta_2
     average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)
@@ -65,7 +65,7 @@ def confidentiality_card(
     }
 
 
-def _source(gamma: float, measured: Measurement | None) -> str:
+def _source(gamma: float, measured: RecallMeasurement | None) -> str:
     if measured is not None and gamma == measured.gamma:
         return measured.sample
     if measured is None and gamma == 1:
@@ -73,7 +73,7 @@ def _source(gamma: float, measured: Measurement | None) -> str:
     return "a setting"
 
 
-def _recall(measured: Measurement) -> dict[str, Any]:
+def _recall(measured: RecallMeasurement) -> dict[str, Any]:
     return {
         "sample": measured.sample,
         "confidence": measured.confidence,

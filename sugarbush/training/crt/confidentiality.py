@@ -1,8 +1,8 @@
-"""How well a secret is kept: epsilon of replacing it by a mask. Never added to a DP epsilon.
+"""Confidentiality: epsilon of replacing a secret by a mask. Never added to a DP epsilon.
 
 Two corpora are neighbours when one has a mask where the other has the secret x. After
-deduplication x moves the units that `screening.changed_units` counts, each in place, so DP-SGD is
-accounted for under REPLACE_ONE. An epsilon under add/remove does not imply the same one here
+deduplication x changes the units that `screening.changed_units` counts, so DP-SGD is accounted for
+under REPLACE_ONE. An epsilon under add/remove does not imply the same one here
 (docs/pitfalls.md).
 
 Source: Zhao, Li, Wang 2022, "Provably Confidential Language Modelling": Theorem 8 (amplification by
@@ -38,17 +38,16 @@ class Guarantee:
 def uniform(
     training: Event, *, delta: float, relation: Relation = Relation.REPLACE_ONE
 ) -> Guarantee:
-    """What holds for every secret that stands in one unit, found by the policy or not."""
+    """The guarantee for every secret in one unit, found by the policy or not."""
     return Guarantee(epsilon=epsilon([training], delta=delta, relation=relation), delta=delta)
 
 
 def group(training: Event, *, missed: int, delta: float) -> Guarantee:
-    """What holds for a secret, or a set of them, with `missed` units that still show it.
+    """The guarantee for a secret, or a set of secrets, with `missed` units that still show it.
 
     (k epsilon', k e^(k epsilon') delta') with the delta' that makes it smallest at `delta` in all.
-    k counts what the policy *misses*, as in Proposition 5: a policy that finds nothing has k units
-    and not none. No unit at all is (0, 0): the output cannot depend on the secret. Infinity where
-    even delta' = 1e-18 is too large.
+    k counts the units that the policy *misses*, as in Proposition 5. Without any it is (0, 0): the
+    output cannot depend on the secret. Infinity where even delta' = 1e-18 is too large.
     """
     if missed < 0:
         raise ParamsError(f"a group of {missed} missed secrets is not a number of units")
@@ -70,7 +69,7 @@ def bayesian(
     delta_2: float = 0.0,
     relation: Relation = Relation.REPLACE_ONE,
 ) -> Guarantee:
-    """What holds on average over secrets, of which the policy misses a share `gamma` at most.
+    """The average guarantee over secrets, if the policy misses at most a share `gamma` of them.
 
     (log(1 + gamma (e^epsilon' - 1)), gamma delta' + delta_2), where epsilon' is that of DP-SGD at
     delta' = (delta - delta_2) / gamma. `delta_2` bounds the share of secrets that the conservative
@@ -81,7 +80,7 @@ def bayesian(
     if delta_2 >= delta:
         raise ParamsError(
             f"delta_2={delta_2:g} is not below delta={delta:g}: the conservative policy leaves "
-            "more in the public part than delta allows. Train without it, or label more."
+            "more in the public part than delta allows. Train without it, or label more texts."
         )
     if gamma == 0:
         return Guarantee(epsilon=0.0, delta=delta_2)
@@ -147,7 +146,7 @@ def noise_for(
 
 
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:
-    """The miss rate to account with. 1 where nothing is known: the policy is not trusted.
+    """The miss rate for the accounting. 1 where nothing is known: the policy is not trusted.
 
     Raises ParamsError when what is given is below the upper bound of what was measured.
     """
@@ -158,7 +157,7 @@ def agreed_gamma(given: float | None, *, measured: float | None) -> float:
     if measured is not None and given < measured:
         raise ParamsError(
             f"gamma={given:g} is given, and the labels allow no less than {measured:.4g} (upper "
-            "confidence bound). Leave gamma out to use what was measured, or label more."
+            "confidence bound). Leave gamma out to use the measured bound, or label more texts."
         )
     return given
 

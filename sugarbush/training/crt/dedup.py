@@ -1,15 +1,14 @@
-"""From the second occurrence on, a sentence is a mask.
+"""Deduplication: a mask replaces every repeated sentence.
 
-Training learns a secret that stands in many records as often as it stands there. After this pass
-every natural sentence stands in one record only, so replacing the secret in it moves one record.
+Training on a secret in many records would learn it many times. After this step every sentence is in
+one record only, so replacing a secret in it changes one record.
 
-`ExactDuplicates` is what the theorem is about: whether a sentence is new depends on equal
-sentences alone. `BloomDuplicates` and `near_duplicates.NearDuplicates` are outside of it
-(`in_theorem` is False): a false positive depends on all the sentences before it, so a single
-secret could change many records.
+The theorem covers `ExactDuplicates`: whether a sentence is new depends on equal sentences alone.
+It does not cover `BloomDuplicates` and `near_duplicates.NearDuplicates` (`in_theorem` is False): a
+false positive depends on all earlier sentences, so one secret could change many records.
 
-No record-level epsilon holds after this pass: taking one record away makes another record's
-sentence the first one, so it can move two.
+There is no record-level epsilon after this step: removing a record can make another record's
+sentence the first of its kind, so it can change two.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ MASK = "<MASK>"  # the same for a duplicate and for a redacted span
 
 
 class Duplicates(Protocol):
-    """Remembers sentences: exactly, within a fixed memory, or by likeness."""
+    """A memory of sentences: exact, of fixed size, or by similarity."""
 
     in_theorem: ClassVar[bool]
 
     def seen(self, sentence: str) -> bool:
-        """Whether `sentence` came before; it has from now on."""
+        """Whether `sentence` came before; then remember it."""
         ...
 
 
@@ -56,8 +55,8 @@ class ExactDuplicates:
 class BloomDuplicates:
     """A Bloom filter of fixed size, for a corpus whose digests do not fit into memory.
 
-    With at most `capacity` distinct sentences one that is new is taken for a duplicate with
-    probability `false_positives` at most (Bloom 1970). Outside the theorem.
+    With at most `capacity` distinct sentences, a new one counts as a duplicate with probability at
+    most `false_positives` (Bloom 1970). Outside the theorem.
     """
 
     in_theorem: ClassVar[bool] = False
@@ -92,8 +91,8 @@ def mask_duplicates(
 ) -> Iterator[list[Sentence]]:
     """The documents, in order and one at a time, with a mask for each sentence seen before.
 
-    White space stays, empty sentences too, and so does every sentence of `known`: those are public
-    word for word, so a secret in one of them is none.
+    White space, empty sentences and every sentence of `known` stay: those are public word for
+    word, so they contain no secret.
     """
     for sentences in documents:
         yield [

@@ -1,4 +1,4 @@
-"""What a detector finds in a text, and what a detector is."""
+"""Findings of secrets in a text, and the interfaces of detectors and policies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Characters `start` to `end` (exclusive) of a text, thought to be a `label`.
+    """Characters `start` to `end` (exclusive) of a text that may be a `label`.
 
-    `score` is in 0..1, as the detector gives it; it is no probability.
+    `score` is the detector's, in 0..1; it is not a probability.
     """
 
     start: int
@@ -21,7 +21,7 @@ class Finding:
 
 
 class Detector(Protocol):
-    """Finds what may be a secret. What it says of a text depends on that text alone."""
+    """Finds possible secrets. Its findings in a text depend on that text alone."""
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         """The findings in each of `texts`, in any order; they may overlap."""

@@ -9,16 +9,14 @@ from typing import Any
 import pandas as pd
 
 from sugarbush.errors import InputError
-from sugarbush.paths import find_input
-from sugarbush.training.crt.recall import Labelled
+from sugarbush.training.crt.recall import LabelledText
 
 
-def load_labelled(base: Path, name: str, *, text_column: str) -> list[Labelled]:
+def load_labelled(path: Path, *, text_column: str) -> list[LabelledText]:
     """The records of a jsonl or parquet file with a column `spans`: start, end, label of each.
 
     In parquet a row's spans are a JSON string. Raises InputError naming file and row.
     """
-    path = find_input(base, name)
     try:
         if path.suffix == ".parquet":
             rows: list[Any] = pd.read_parquet(path).to_dict("records")
@@ -30,11 +28,11 @@ def load_labelled(base: Path, name: str, *, text_column: str) -> list[Labelled]:
     return [_labelled(path, n, row, text_column) for n, row in enumerate(rows, start=1)]
 
 
-def _labelled(path: Path, number: int, row: dict[str, Any], text_column: str) -> Labelled:
+def _labelled(path: Path, number: int, row: dict[str, Any], text_column: str) -> LabelledText:
     try:
         spans = row["spans"]
         found = json.loads(spans) if isinstance(spans, str) else spans
-        return Labelled(
+        return LabelledText(
             text=str(row[text_column]),
             spans=tuple((int(s["start"]), int(s["end"]), str(s["label"])) for s in found),
         )

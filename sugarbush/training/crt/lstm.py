@@ -1,6 +1,6 @@
-"""An LSTM language model of one layer, that is called as those of transformers are.
+"""An LSTM language model of one layer, with the interface of transformers' models.
 
-Its gates are two `nn.Linear`s that are used once a token, so the project's clipper clips it exactly
+Its gates are two `nn.Linear`s that are used once per token, so the project's clipper clips it exactly
 (`nn.LSTM` has no rule). Sizes of the paper: embedding 200, hidden 200.
 """
 
@@ -37,19 +37,19 @@ class State:
 
 
 @dataclass(frozen=True)
-class Output:
+class LstmOutput:
     """Logits, (records, length, vocabulary), and the state after the last token."""
 
     logits: Tensor
     past_key_values: State
 
 
-# What is done to the state after the token at a place; the identity in ordinary use.
+# Changes the state after the token at a position; the identity in ordinary use.
 Gate = Callable[[int, State], State]
 
 
 class LstmModel(nn.Module):
-    """One layer. Padding must stand on the right; the state after it means nothing."""
+    """One layer. Padding must be on the right; the state after it is undefined."""
 
     def __init__(self, *, vocabulary: int, width: int = WIDTH, seed: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class LstmModel(nn.Module):
         past_key_values: State | None = None,
         gate: Gate = lambda place, state: state,
         **_: Any,
-    ) -> Output:
+    ) -> LstmOutput:
         """Logits after each of `input_ids`, (records, length), from an earlier state or none.
 
         Mask, positions and `use_cache`, which transformers' models take, change nothing here.
@@ -81,10 +81,10 @@ class LstmModel(nn.Module):
             state = self._next(inputs[:, place], state)
             hiddens.append(state.hidden)
             state = gate(place, state)
-        return Output(self.head(torch.stack(hiddens, dim=1)), state)
+        return LstmOutput(self.head(torch.stack(hiddens, dim=1)), state)
 
     def generate(self, input_ids: Tensor, *, generation_config: Any, **_: Any) -> Tensor:
-        """Each row of `input_ids` (records, length) with what is drawn after it.
+        """Each row of `input_ids` (records, length) with the tokens sampled after it.
 
         Temperature, top-k, top-p, the end and what pads a row after it are the configuration's, as
         in transformers; no row is longer than its `max_length`.

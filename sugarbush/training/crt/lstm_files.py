@@ -15,13 +15,13 @@ WEIGHTS = "lstm.safetensors"
 
 
 def save(model: LstmModel, tokenizer: Any, folder: Path) -> None:
-    """Leave what `load` reads."""
+    """Write what `load` reads."""
     save_file(model.state_dict(), folder / WEIGHTS)
     tokenizer.save_pretrained(folder)
 
 
 def load(folder: Path, *, device: torch.device) -> tuple[LstmModel, Any]:
-    """The model, of the size that its weights have, and its tokenizer."""
+    """The model, with the size of its weights, and its tokenizer."""
     weights = load_file(folder / WEIGHTS)
     vocabulary, width = weights["embedding.weight"].shape
     model = LstmModel(vocabulary=vocabulary, width=width, seed=0)

@@ -1,4 +1,4 @@
-"""Texts for selective training: as they are, with a mark on every token that a policy covers."""
+"""Texts for selective training: unchanged, with a mark on every token that a policy covers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sugarbush.training.crt.selective import MarkedExample
 def marked_units(
     texts: Sequence[str], *, policy: Policy, tokenizer: Any, max_length: int
 ) -> list[tuple[MarkedExample]]:
-    """One unit a text between two ends, cut at `max_length` tokens.
+    """One unit per text, between two end tokens, cut at `max_length` tokens.
 
     A token is private when any of its characters is in a span of `policy`. The name of a special
     token in a text is text.

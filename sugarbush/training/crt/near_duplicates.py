@@ -11,11 +11,11 @@ _PERMUTATIONS = 64
 
 
 class NearDuplicates:
-    """Takes a sentence for a duplicate when the Jaccard similarity of its character 5-grams to
-    those of one before is likely to be `similarity` or more.
+    """A sentence is a duplicate if the Jaccard similarity of its character 5-grams to those of an
+    earlier one is likely to be at least `similarity`.
 
-    By datasketch's locality-sensitive hashing, with a fixed seed. Outside the theorem: what is
-    near depends on which sentences came before.
+    By datasketch's locality-sensitive hashing, with a fixed seed. Outside the theorem: the
+    result depends on which sentences came before.
     """
 
     in_theorem: ClassVar[bool] = False
@@ -34,13 +34,13 @@ class NearDuplicates:
         self._count = 0
 
     def seen(self, sentence: str) -> bool:
-        dataset_fingerprint = self._minhash(num_perm=_PERMUTATIONS)
-        dataset_fingerprint.update_batch(
+        minhash = self._minhash(num_perm=_PERMUTATIONS)
+        minhash.update_batch(
             [shingle.encode("utf-8", "surrogatepass") for shingle in _shingles(sentence)]
         )
-        if self._index.query(dataset_fingerprint):
+        if self._index.query(minhash):
             return True
-        self._index.insert(self._count, dataset_fingerprint)
+        self._index.insert(self._count, minhash)
         self._count += 1
         return False
 

@@ -1,9 +1,9 @@
-"""Detectors by regular expression: what has a form of its own.
+"""Detectors by regular expression, for secrets with a fixed format.
 
-Each pattern is linear in the length of a text: no repetition inside a repetition. Those that need
-a checksum (a card) have one. Names have little form: NAME is two words with capitals, which finds
-titles and places as well, and of single first names only those given as "I'm Ann". Measure it, or
-use a model.
+Each pattern is linear in the length of a text: no repetition inside a repetition. Card
+numbers are checked by their checksum. Names have no fixed format: NAME is two words with capitals,
+which also finds titles and places; of single first names it finds only "I'm Ann". Measure it, or use
+a model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def luhn(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Pattern:
-    """An expression, the score of what it matches, and what a match must also fulfil."""
+    """An expression, the score of a match, and a further test of a match."""
 
     expression: re.Pattern[str]
     score: float
@@ -39,7 +39,7 @@ _STREET = (
     r"(?:Street|St|Road|Rd|Lane|Ln|Row|Avenue|Ave|Close|Terrace|Way|Drive|Dr|Boulevard|Blvd|Court|Ct|"
     r"Place|Pl|Square|Parkway|Pkwy|Circle|Highway|Hwy|Trail)\b\.?"
 )
-# "I'm Ann": taken along with the name, it would stay where a mask stands, and tell the two apart.
+# "I'm Ann": masked with the name, it would show a secret from a mask.
 _CONTRACTION = (
     r"(?:I|It|He|She|We|You|They|This|That|There|Here|What|Who|Where|How)['’][a-z]{1,2}(?!\w)"
 )
@@ -106,7 +106,7 @@ PATTERNS: Mapping[str, Pattern] = {
 
 
 class RegexDetector:
-    """Finds the patterns that are named in `labels`, or all of them; `extra` adds your own."""
+    """Finds the patterns in `labels`, or all of them; `extra` adds your own."""
 
     def __init__(
         self, labels: Sequence[str] | None = None, *, extra: Mapping[str, str] | None = None
@@ -146,10 +146,10 @@ _AFTER_STOP = re.compile(
 class PlainWords:
     """A conservative policy without a model: lower-case words and punctuation only.
 
-    Capitals are allowed where a sentence begins, as "I", and as a speaker's tag that opens a line
-    ("USR: "). A digit, a name in mid-sentence or a
-    sign such as @ makes a text private. A secret in lower-case words (a diagnosis) or a name that
-    opens a sentence is missed, so its delta_2 has to be measured.
+    Capitals are allowed at the start of a sentence, as "I", and as a speaker's tag at the start of
+    a line ("USR: "). A digit, a name inside a sentence or a sign such as @ makes a text private.
+    It misses secrets in lower-case words (a diagnosis) and names at the start of a sentence, so
+    its delta_2 has to be measured.
     """
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
@@ -160,8 +160,7 @@ class PlainWords:
 def described() -> dict[str, tuple[str, int, float]]:
     """Each expression with its flags and score, as JSON.
 
-    What a match must fulfil beside it (a card's check digit) is not in it: it is code, which has a
-    version where it is used.
+    Further tests of a match (a card's check digit) are code, which has a version where it is used.
     """
     own = {label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()}
     own |= {"plain": (_PLAIN, 0.0), "speaker": (_SPEAKER, 0.0), "after a stop": (_AFTER_STOP, 0.0)}

@@ -1,4 +1,4 @@
-"""Policies from names, as the settings hold them: what to redact, and which texts are public."""
+"""Policies by name, as in the settings: what to redact, and which texts are public."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN_WORDS = "plain_words"
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """`regex`, `presidio`, or a token classification model by name or path; one or several.
 
-    Raises ParamsError on no name, and on one that is neither a detector nor a model.
+    Raises ParamsError without a name, and on one that is neither a detector nor a model.
     """
     return Policy([_detector(name) for name in names], threshold=threshold)
 

@@ -1,12 +1,12 @@
-"""How much a policy finds, measured on labelled spans, with bounds that may be relied on.
+"""The recall of a policy on labelled spans, with confidence bounds.
 
-A labelled secret counts as found only when it is masked whole. Found is not enough for epsilon 0: a
-detector that takes the word before a name with it leaves another text than one that sees a mask. So
-gamma counts the secrets that leave a *trace*: those missed, and those whose replay with a mask in
-their place is redacted otherwise. What enters the accounting is an *upper* confidence bound: no
-trace in 200 labels still leaves 1.5%. Where gamma and delta_2 both enter, both bounds have to hold
-at once, so each is measured at half the error (Bonferroni). They hold for secrets drawn as the
-labelled ones were, so a report names the sample.
+A labelled secret counts as found only if it is masked completely. That is not enough for epsilon 0: a
+detector may also mask the word before a name, and not the word before a mask. So gamma counts the
+secrets with a *trace*: those missed, and those where redaction differs if a mask replaces the
+secret. The accounting uses an *upper* confidence bound: no trace in 200 labels still gives 1.5%.
+Where gamma and delta_2 are both used, both bounds must hold at once, so each is measured at half
+the error (Bonferroni). They hold for secrets from the same source as the labelled ones, so a report
+names the sample.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sugarbush.training.crt.sentences import split
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelled:
+class LabelledText:
     """A text of the sample, and its secrets as (start, end, label), end exclusive."""
 
     text: str
@@ -33,7 +33,7 @@ class Labelled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement:
+class RecallMeasurement:
     """`missed`: secrets not masked whole, by label and in all. `traced`: those, and the ones that
     are and leave a trace all the same (gamma is its `upper`).
 
@@ -63,17 +63,17 @@ class Measurement:
 
 
 def measure(
-    sample: Sequence[Labelled],
+    sample: Sequence[LabelledText],
     policy: Policy,
     *,
     name: str,
     conservative: PublicPolicy | None = None,
     confidence: float = 0.95,
-) -> Measurement:
+) -> RecallMeasurement:
     """Misses and precision of `policy` on `sample`, which is called `name`.
 
-    gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 both do, at once. The
-    bounds take the labelled secrets as independent draws. Raises InputError when there is no
+    gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 hold together. The
+    bounds assume that the labelled secrets are independent. Raises InputError when there is no
     label, or one that is not within its text.
     """
     _require_spans(sample, name)
@@ -89,7 +89,7 @@ def measure(
     replays = replayed(sample, policy)
     each = confidence if conservative is None else (1 + confidence) / 2
     left = [missed or replay.traced for missed, replay in zip(every, replays, strict=True)]
-    return Measurement(
+    return RecallMeasurement(
         sample=name,
         confidence=confidence,
         confidence_each=each,
@@ -117,11 +117,11 @@ class Replay:
 
     @property
     def traced(self) -> bool:
-        """Whether the redacted text tells the secret from a mask."""
+        """Whether the redacted text differs between the secret and a mask."""
         return self.moved or self.before != self.after
 
 
-def replayed(sample: Sequence[Labelled], policy: Policy) -> list[Replay]:
+def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
     """A replay for each labelled secret in order, as `screening.changed_units` makes it."""
     redacted = policy.redact([one.text for one in sample])
     secrets = [
@@ -143,7 +143,7 @@ def replayed(sample: Sequence[Labelled], policy: Policy) -> list[Replay]:
 
 
 def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
-    """Of each replay whether the text's public part tells the secret from a mask."""
+    """For each replay, whether the text's public part differs between secret and mask."""
     befores = list(dict.fromkeys(replay.before for replay in replays))
     views = dict(zip(befores, public_views(befores, conservative), strict=True))
     after = public_views([replay.after for replay in replays], conservative)
@@ -154,11 +154,11 @@ def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
 
 
 def _without(secret: str, text: str) -> list[str]:
-    """The sentences of `text` that do not hold `secret`."""
+    """The sentences of `text` without `secret`."""
     return [sentence.text for sentence in split(text) if secret not in sentence.text]
 
 
-def _require_spans(sample: Sequence[Labelled], name: str) -> None:
+def _require_spans(sample: Sequence[LabelledText], name: str) -> None:
     if not any(one.spans for one in sample):
         raise InputError(f"{name}: no labelled span, so nothing can be measured")
     for row, one in enumerate(sample, start=1):

@@ -1,10 +1,10 @@
-"""The policy pi: what is found becomes one mask a span.
+"""The redaction policy: one mask replaces each span of findings.
 
     detectors -> findings of at least `threshold` -> overlapping and touching ones joined -> <MASK>
 
-What a detector finds in a text depends on that text alone. It may depend on the *whole* of it: a
-model that reads context can label a neighbour otherwise once a secret is masked. So a masked secret
-is not claimed to leave no trace; `screening.changed_units` replays the run without it and looks.
+The findings in a text depend on that text alone, but on all of it: a model that reads context may
+label a neighbour differently once a secret is masked. So a masked secret may leave a trace;
+`screening.changed_units` repeats the run without the secret and compares.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MASKS = re.compile(re.escape(MASK))
 
 
 @dataclass(frozen=True)
-class Span:
+class TextSpan:
     """Characters `start` to `end` (exclusive) of a text."""
 
     start: int
@@ -30,7 +30,7 @@ class Span:
 
 
 class Policy:
-    """A redaction policy: one or more detectors and a score from which on they count."""
+    """A redaction policy: one or more detectors and the smallest score that counts."""
 
     def __init__(
         self, detectors: Sequence[Detector], *, threshold: float = PAPER_THRESHOLD
@@ -41,18 +41,20 @@ class Policy:
             raise ParamsError(f"a score threshold of {threshold} is not between 0 and 1")
         self._detectors, self._threshold = tuple(detectors), threshold
 
-    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
-        """What is to be masked in each text: disjoint, in order, none touching another.
+    def spans(self, texts: Sequence[str]) -> list[list[TextSpan]]:
+        """The spans to mask in each text: disjoint, in order, and apart from one another.
 
-        Masks that a text holds already are spans too. Raises ParamsError when a detector finds
-        something outside of its text.
+        Masks that are in a text already are spans too. Raises ParamsError on a finding outside of
+        its text.
         """
         by_text: list[list[Finding]] = [[] for _ in texts]
         for detector in self._detectors:
             for found, new in zip(by_text, detector.find(texts), strict=True):
                 found.extend(new)
         return [
-            joined_spans(text, (Span(f.start, f.end) for f in found if f.score >= self._threshold))
+            joined_spans(
+                text, (TextSpan(f.start, f.end) for f in found if f.score >= self._threshold)
+            )
             for text, found in zip(texts, by_text, strict=True)
         ]
 
@@ -62,13 +64,13 @@ class Policy:
         return [mask_spans(text, own) for text, own in zip(texts, spans, strict=True)]
 
 
-def joined_spans(text: str, spans: Iterable[Span]) -> list[Span]:
+def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     """The union of `spans` and of the masks in `text`; those with only white space between are one.
 
     Raises ParamsError for a span that is not within the text.
     """
-    masks = (Span(match.start(), match.end()) for match in _MASKS.finditer(text))
-    result: list[Span] = []
+    masks = (TextSpan(match.start(), match.end()) for match in _MASKS.finditer(text))
+    result: list[TextSpan] = []
     for span in sorted([*masks, *spans], key=lambda s: (s.start, s.end)):
         if not 0 <= span.start < span.end <= len(text):
             raise ParamsError(
@@ -76,13 +78,13 @@ def joined_spans(text: str, spans: Iterable[Span]) -> list[Span]:
                 "characters"
             )
         if result and not text[result[-1].end : span.start].strip(" \t"):
-            result[-1] = Span(result[-1].start, max(result[-1].end, span.end))
+            result[-1] = TextSpan(result[-1].start, max(result[-1].end, span.end))
         else:
             result.append(span)
     return result
 
 
-def mask_spans(text: str, spans: Sequence[Span]) -> str:
+def mask_spans(text: str, spans: Sequence[TextSpan]) -> str:
     """`text` with a mask in place of each of `spans`, which are disjoint and in order."""
     pieces, place = [], 0
     for span in spans:

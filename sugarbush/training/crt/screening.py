@@ -1,11 +1,11 @@
-"""Split, then deduplicate, then redact, in that order, and say which texts are public.
+"""Split, then deduplicate, then redact, in that order; and decide which texts are public.
 
-On the audit list. The guarantee rests on the order: sentences are compared before anything in them
-is masked, so whether one is a duplicate depends on equal sentences alone.
+On the audit list. The guarantee depends on the order: sentences are compared before any masking, so
+whether one is a duplicate depends on equal sentences alone.
 
-One unit is one text. What may be trained on without noise is its *public view*: the text with one
-mask for each run of sentences that the conservative policy does not call public. A sentence with a
-mask in it is private whatever the policy says, and without a policy all are.
+One unit is one text. Training without noise uses its *public view*: the text with one mask for each
+run of sentences that the conservative policy does not call public. A sentence with a mask is always
+private; without a policy all sentences are.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from sugarbush.training.crt.sentences import Sentence, joined, split
 
 @dataclass(frozen=True, kw_only=True)
 class Screened:
-    """The texts after screening, one a unit, and the public view of each (the same units)."""
+    """The texts after screening, one per unit, and the public view of each (the same units)."""
 
     texts: Private[str]
     views: Private[str]
     in_theorem: bool
 
     def private_count(self) -> int:
-        """How many texts are private: all but those that are public from end to end. Replacing a
-        secret does not change it, so it is no secret here; under add/remove it would be one."""
+        """The number of private texts: all except those that are completely public.
+
+        Replacing a secret does not change it, so it is not private here; under add/remove it is.
+        """
         return sum(MASK in view for view in self.views._per_unit)
 
     def parts(self) -> tuple[Private[str], Private[str]]:
@@ -51,17 +53,19 @@ def screen(
     duplicates: Callable[[], Duplicates] = ExactDuplicates,
     known: Set[str] = frozenset(),
 ) -> Screened:
-    """The screened corpus. `known` are sentences that stand in public texts, and are no duplicates.
+    """The screened corpus. `known` are sentences of public texts, which never count as duplicates.
 
     Guarantee: with `ExactDuplicates`, replacing every occurrence of a secret by a mask changes
     `changed_units` units: at most one for each distinct sentence with it, where masking it moves no
-    end of a sentence. For a secret that stands in a known sentence nothing is claimed.
-    Raises InputError when a text holds the mask already: nothing could tell the two apart.
+    end of a sentence. There is no guarantee for a secret in a known sentence.
+    Raises InputError when a text contains the mask already, since masks must be distinguishable.
     """
     originals = list(texts._per_unit)
     for row, text in enumerate(originals, start=1):
         if MASK in text:
-            raise InputError(f"record {row} holds {MASK!r}, which stands for what is redacted")
+            raise InputError(
+                f"record {row} contains {MASK!r}, the mask of redacted text. Remove it from the text"
+            )
     memory = duplicates()
     screened = policy.redact(_deduplicated(originals, memory, known))
     views = [MASK] * len(screened) if conservative is None else public_views(screened, conservative)
@@ -86,12 +90,12 @@ def changed_units(
 ) -> int:
     """How many units the screened corpus differs in when `secret` is replaced by a mask everywhere.
 
-    This is k for `confidentiality.group`: 0 claims epsilon(secret) = 0. It is found by a replay, so
+    This is k for `confidentiality.group`: 0 means epsilon(secret) = 0. The redaction runs twice, so
     a detector that relabels the neighbours of a masked secret counts as a change. Private.
     """
     originals: Sequence[str] = list(texts._per_unit)
     if not secret:
-        raise InputError("an empty text is no secret")
+        raise InputError("an empty text is not a secret")
     replaced = [text.replace(secret, MASK) for text in originals]
     before = _deduplicated(originals, ExactDuplicates(), known)
     after = _deduplicated(replaced, ExactDuplicates(), known)

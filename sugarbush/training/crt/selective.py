@@ -4,10 +4,9 @@
     a span's end      hidden and cell state, clipped together and noised, go on to public tokens
     public tokens     ordinary gradients, neither clipped nor noised
 
-A loss counts as private when its target is, or when the state that it is taken from has read a
-private token since the last noise. What is trained here is charged as not private: a secret that
-the policy misses is a public token, and nothing bounds its gradient. `true_cost` says what holds
-where the policy misses nothing. Source: Shi et al. 2022, "Selective Differential Privacy for
+A loss is private if its target is, or if its state has read a private token since the last noise.
+This training is charged as not private: a secret that the policy misses is a public token, and
+nothing bounds its gradient. `true_cost` is the guarantee if the policy misses nothing. Source: Shi et al. 2022, "Selective Differential Privacy for
 Language Modeling", Algorithm 1, with Poisson samples and one loss a record.
 """
 
@@ -27,8 +26,8 @@ from torch.nn import functional as F
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import GaussianDp, NonPrivate
-from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.noise import add_gaussian
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.crt.confidentiality import Guarantee
 from sugarbush.training.crt.lstm import LstmModel, State
 from sugarbush.training.dpsgd.clipping import PerRecordClipper
@@ -46,7 +45,7 @@ class MarkedExample:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveMechanism:
-    """Noise multipliers are stddevs over the two clip norms; a unit is drawn at `rate` a step."""
+    """Noise multipliers are stddevs over the two clip norms; `rate` is that of Poisson sampling."""
 
     rate: float
     steps: int
@@ -58,13 +57,13 @@ class SelectiveMechanism:
 
 
 def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> Guarantee:
-    """What holds for a secret that stands in one span of one record, under REPLACE_ONE.
+    """The guarantee for a secret in one span of one record, under REPLACE_ONE.
 
-    Infinite as soon as the policy misses a share `gamma` > 0. Otherwise each time the record takes
-    part both its gradient and one state are released, each at sensitivity twice its clip norm:
-    mu^2 = 4 / gradient_noise^2 + 4 / state_noise^2. Sampling does not amplify: the gradient of the
-    public tokens carries no noise and tells who took part. A span's length counts as public. Half
-    of `delta` goes to a record that is drawn more often than reckoned with.
+    Infinite if the policy misses a share `gamma` > 0. Otherwise each time the record is sampled,
+    its gradient and one state are released, each at sensitivity twice its clip norm: mu^2 = 4 /
+    gradient_noise^2 + 4 / state_noise^2. Sampling does not amplify: the gradient of the public
+    tokens has no noise and shows who was sampled. A span's length counts as public. Half of
+    `delta` is for records that are sampled more often than assumed.
     """
     if gamma > 0:
         return Guarantee(epsilon=math.inf, delta=delta)
@@ -81,15 +80,10 @@ def train_selectively(
     *,
     mechanism: SelectiveMechanism,
     learning: Learning,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
+    session: PrivacySession,
 ) -> Released[LstmModel]:
     """Train `model` in place. Charged as `NonPrivate`, before the first sample: never a release."""
-    charge = ledger.charge(
-        NonPrivate(), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
-    )
+    charge = session.charge(NonPrivate())
     optimizer = learning.optimizer(model)
     sampler = PoissonSampler(units, rate=mechanism.rate)
     model.train()
@@ -120,7 +114,7 @@ def gradient_sums(
 ) -> GradientSums:
     """Both sums, before the noise on gradients and after that on states. Zeros for no example.
 
-    The two passes share one draw of the noise on states, so each state is released once.
+    The two passes share the noise on states, so each state is released once.
     """
     zeros = [torch.zeros_like(p) for p in model.parameters()]
     if not examples:
@@ -165,7 +159,7 @@ def _padded(examples: Sequence[MarkedExample]) -> _Batch:
 def _noisy_state(batch: _Batch, noise: Tensor, clip_norm: float) -> Callable[[int, State], State]:
     """A gate that, where a private span ends, clips both states together and adds the noise.
 
-    Going back, nothing passes it: the gradient of later losses ends there.
+    In the backward pass, the gradient of later losses ends there.
     """
     ends = batch.private & ~F.pad(batch.private[:, 1:], (0, 1), value=False)
 

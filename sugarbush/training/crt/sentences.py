@@ -1,11 +1,11 @@
-"""Natural sentences of a text, cut so that joining them gives the text back.
+"""Sentences of a text; joining them gives the text back.
 
 A sentence ends at a line break, or at one of . ! ? … with what closes it, before white space. A few
 abbreviations and single initials do not end one. The rule looks at no letter after the break, so a
 secret that opens the next sentence cannot move it.
 
-A text without an end of sentence is one sentence, however long: nothing is cut by length, since a
-cut at a fixed place would depend on all that stands before it.
+A text without an end of sentence is one sentence, however long. Nothing is cut by length, since
+the place of such a cut would depend on all text before it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def sentences_of(texts: Iterable[str]) -> frozenset[str]:
 
 
 def joined(sentences: list[Sentence]) -> str:
-    """The text that the sentences make."""
+    """The sentences as one text."""
     return "".join(sentence.text + sentence.space for sentence in sentences)
 
 

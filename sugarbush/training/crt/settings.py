@@ -6,33 +6,44 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sugarbush.training.dpsgd.settings import NoisyStepsSettings
+from sugarbush.data.settings import EXAMPLE_FOLDER
+from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Positive, Share
+from sugarbush.training.dpsgd.settings import TINY, NoisyStepsSettings
 
 LSTM = "lstm"  # crt.model: the LSTM that it leaves
 
 
 class CrtSettings(NoisyStepsSettings):
-    """Confidentially Redacted Training.
+    """Confidentially Redacted Training: confidentiality, not DP. Its texts stay private."""
 
-    `model`: what it starts from: tiny (the GPT-2 of stage pretrain), lstm (its LSTM), or a GPT-2 or
-    Llama by name or path. `detectors`: regex, presidio, or a token classification model by name or
-    path. `labelled` is a public file of texts with labelled spans, on which the miss rate is
-    measured; `gamma` None takes its upper bound, or 1 where nothing was measured. `known` is a file
-    of public texts, whose sentences are no duplicates. `conservative`, plain_words or a token
-    classification model, says which sentences are public; None: none is. The noise is made for
-    `epsilon`, the Bayesian one.
-    """
-
-    model: str
-    detectors: tuple[str, ...]
-    threshold: Annotated[float, Field(ge=0, le=1)]
-    labelled: str | None
-    known: str | None
-    conservative: str | None
-    gamma: Annotated[float, Field(gt=0, le=1)] | None
-    epsilon: Annotated[float, Field(gt=0)]
-    micro_batch_tokens: Annotated[int, Field(ge=16)]
-    checkpoint_every: Annotated[int, Field(ge=1)]
-    texts: Annotated[int, Field(ge=1)]
-    device: str
-    seed: int
+    model: str = TINY
+    """First weights: tiny (by stage pretrain), lstm (its LSTM), or a GPT-2 or Llama by name."""
+    detectors: tuple[str, ...] = ("regex",)
+    """What finds secrets: regex, presidio, or a token classifier by name or path."""
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.3
+    """Score above which a detector's finding is a secret."""
+    labelled: str | None = EXAMPLE_FOLDER + "donated.jsonl"
+    """Public file of texts with labelled secrets, to measure the miss rate; null: unmeasured."""
+    known: str | None = EXAMPLE_FOLDER + "donated.jsonl"
+    """Public file of texts whose sentences do not count as duplicates; null: none."""
+    conservative: str | None = None
+    """What decides which sentences are public: plain_words or a token classifier; null: none."""
+    gamma: Share | None = None
+    """Share of secrets that the detectors miss; null: its measured upper bound, else 1."""
+    epsilon: Positive = 1.0
+    """Bayesian epsilon, under replacement of one secret."""
+    max_length: Annotated[int, Field(ge=16)] = 96
+    batch_size: Annotated[float, Field(ge=1)] = 256
+    epochs: Positive = 1.0
+    learning_rate: Positive = 1e-3
+    repeatable_steps: Annotated[int, Field(ge=0)] = 4
+    micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096
+    """Tokens computed at once: memory against time."""
+    checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 4
+    """Steps between checkpoints."""
+    texts: AtLeastOne = 100
+    """Texts to sample from the trained model."""
+    device: Annotated[str, NOT_IN_OUTPUT] = "auto"
+    """auto, cpu or cuda."""
+    seed: int = 1
+    """Seed of the sampled texts."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sugarbush.paths import Roots, require
+from sugarbush.paths import require
 from sugarbush.training.crt import lstm_files
 from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.settings import LSTM, CrtSettings
@@ -18,17 +18,17 @@ from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.settings import TINY
 
 
-def load_start(roots: Roots, settings: CrtSettings) -> tuple[Any, Any]:
+def load_start(pretrained: Path, settings: CrtSettings) -> tuple[Any, Any]:
     """The model of `crt.model` and its tokenizer. Raises ParamsError and MissingInputError."""
     device = open_device(settings.device)
     if settings.model == LSTM:
-        return lstm_files.load(_made(roots, settings), device=device)
-    start = str(_made(roots, settings)) if settings.model == TINY else settings.model
+        return lstm_files.load(_made(pretrained, settings), device=device)
+    start = str(_made(pretrained, settings)) if settings.model == TINY else settings.model
     return _with_mask(start, settings, device)
 
 
 def check_start(settings: CrtSettings) -> None:
-    """See that a model that `crt.model` names can be loaded and reads texts of `crt.max_length`.
+    """Check that the model `crt.model` can be loaded and reads texts of `crt.max_length`.
 
     What stage pretrain makes is not looked at. Raises ParamsError.
     """
@@ -36,15 +36,22 @@ def check_start(settings: CrtSettings) -> None:
         _with_mask(settings.model, settings, torch.device("cpu"))
 
 
-def digest_of_start(roots: Roots, settings: CrtSettings) -> str:
-    """What the start is: a name, or of what pretrain made it."""
+def digest_of_start(pretrained: Path, settings: CrtSettings) -> str:
+    """The identity of the first model: its name, or the digest of stage pretrain."""
     if settings.model not in (TINY, LSTM):
         return settings.model
-    return str(json.loads((_made(roots, settings) / "pretrain.json").read_text())["digest"])
+    return str(json.loads((_made(pretrained, settings) / "pretrain.json").read_text())["digest"])
+
+
+def load_trained(folder: Path, *, device: torch.device) -> tuple[Any, Any]:
+    """A model that `save` wrote, and its tokenizer."""
+    if (folder / "config.json").exists():
+        return models.load(str(folder), device=device, section="crt")
+    return lstm_files.load(folder, device=device)
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Leave a trained model with its tokenizer, as its kind is loaded."""
+    """Write a trained model with its tokenizer, so that `load_trained` reads it."""
     writer = lstm_files if isinstance(model, LstmModel) else models
     writer.save(model, tokenizer, folder)
 
@@ -57,8 +64,7 @@ def _with_mask(start: str, settings: CrtSettings, device: torch.device) -> tuple
     return model, tokenizer
 
 
-def _made(roots: Roots, settings: CrtSettings) -> Path:
+def _made(pretrained: Path, settings: CrtSettings) -> Path:
     """The folder of what stage pretrain made."""
-    folder = roots.public / "pretrained"
-    folder = folder / LSTM if settings.model == LSTM else folder
+    folder = pretrained / LSTM if settings.model == LSTM else pretrained
     return require(folder / "pretrain.json", left_by="pretrain").parent

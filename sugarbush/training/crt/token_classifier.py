@@ -18,10 +18,9 @@ PAPER_PLAIN_SCORE = 0.9  # of "outside", under which a token may be a secret
 class TokenClassifier:
     """Named entities by a model, by name or path. A local folder needs no network.
 
-    A text is read sentence by sentence in windows that fit the model, so a document of one endless
-    sentence is read whole, in pieces. Neighbouring tokens of one kind are one finding, with the
-    smallest of their scores. Several texts are read in one batch: a score depends on its own text
-    alone, but for float rounding.
+    A text is read sentence by sentence, in windows that fit the model; a long sentence is read in
+    pieces. Neighbouring tokens of one kind are one finding, with the smallest of their scores. A
+    batch contains several texts: a score depends on its own text alone, except for float rounding.
     """
 
     def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:
@@ -32,13 +31,13 @@ class TokenClassifier:
             model: Any = AutoModelForTokenClassification.from_pretrained(name_or_path)
         except (OSError, ValueError) as error:
             raise ParamsError(
-                f"{name_or_path!r} cannot be loaded ({type(error).__name__}): it is no folder with "
-                "a token classification model, and no such name could be downloaded"
+                f"{name_or_path!r} cannot be loaded ({type(error).__name__}): it is not a folder "
+                "with a token classification model, and no model of that name could be downloaded"
             ) from None
         self._model = model.to(device).eval()
         self._labels: dict[int, str] = model.config.id2label
         if _OUTSIDE not in self._labels.values():
-            raise ParamsError(f"{name_or_path!r} has no label 'O' for what is no entity")
+            raise ParamsError(f"{name_or_path!r} has no label 'O' for tokens outside of entities")
         self._device, self._batch_size = device, batch_size
         longest = min(self._tokenizer.model_max_length, _positions(model))
         self._window = longest - self._tokenizer.num_special_tokens_to_add()
@@ -49,7 +48,7 @@ class TokenClassifier:
             own, kind = findings[text], label.split("-")[-1]
             if label == _OUTSIDE:
                 continue
-            # A token that touches the last one, or is a space away from it, goes on with it.
+            # A token next to the last one, or one space after it, continues it.
             if own and own[-1].label == kind and start - own[-1].end <= 1 and label[:2] != "B-":
                 own[-1] = Finding(own[-1].start, end, kind, min(own[-1].score, score))
             else:
@@ -103,10 +102,10 @@ class TokenClassifier:
             place += len(sentence.text) + len(sentence.space)
 
     def _halves(self, text: str) -> Iterator[tuple[int, str]]:
-        """`text`, or as many pieces of it as it takes until each fits.
+        """`text`, or pieces of it that fit.
 
-        Cut between two tokens, and the space before a word goes with it. By itself a piece may have
-        other tokens than it had in the text, and more of them, so it is looked at again.
+        It is cut between two tokens; the space before a word stays with the word. A piece alone
+        may have more tokens than it had in the text, so it is checked again.
         """
         offsets = self._tokenizer(
             text,
@@ -125,7 +124,7 @@ class TokenClassifier:
 
 
 def _positions(model: Any) -> int:
-    """How many tokens have a place of their own: RoBERTa's begin after that of its padding."""
+    """The number of positions: RoBERTa's begin after that of its padding."""
     every: int = model.config.max_position_embeddings
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

@@ -1,12 +1,12 @@
-"""CRT: per epoch one pass of SGD over the public part, one expected pass of DP-SGD over the rest.
+"""CRT: in each epoch, one pass of SGD over the public part and one of DP-SGD over the rest.
 
-On the audit list: it opens the part that the conservative policy calls public. Batches are never
+On the audit list: it reads the part that the conservative policy calls public. Batches are never
 mixed. DP-SGD is the project's own (`sugarbush.training.dpsgd`): same clipper, Poisson samples,
 noise, ledger and checkpoints.
 
 Guarantee: confidentiality by `confidentiality.uniform` for a secret in one unit of the private
-part, from `mechanism.event`; what the public part holds is not protected, which is what delta_2
-stands for. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
+part, from `mechanism.event`. The content of the public part is not protected; delta_2 is the part of
+delta for it. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import nn
 from sugarbush.errors import InvariantError, ParamsError, PrivacyError
 from sugarbush.privacy.accounting import Relation
 from sugarbush.privacy.data_types import Private, Released
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.language_modelling import Example
@@ -31,11 +31,16 @@ Units = Private[Sequence[Example]]
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPass:
-    """How a pass over the public part is made."""
+    """How CRT trains on the public part, once an epoch.
+
+    `rehearsal` are examples of texts that everybody may read. They are part of each pass, so that
+    the model does not forget what the policy masks in the corpus.
+    """
 
     learning: Learning
     batch_size: int
     seed: int
+    rehearsal: Sequence[Example] = ()
 
 
 def train_by_crt(
@@ -49,18 +54,13 @@ def train_by_crt(
     performance: Performance,
     probe: Sequence[Example],
     checkpoints: Checkpoints,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
-    rehearsal: Sequence[Example] = (),
+    session: PrivacySession,
 ) -> Released[nn.Module]:
-    """Train `model` in place by CRT, or go on with a run that `checkpoints` holds.
+    """Train `model` in place by CRT, or continue the run in `checkpoints`.
 
-    `mechanism` is of DP-SGD over the private part, under REPLACE_ONE. `rehearsal` are examples of
-    texts that everybody may read, which come in each public pass, so that what is masked in the
-    corpus is not forgotten. Without those and a public part it is DP-SGD alone; raises PrivacyError
-    without a private part, since nothing would be protected.
+    `mechanism` is of DP-SGD over the private part, under REPLACE_ONE. Without a public part
+    and rehearsal it is DP-SGD alone. Raises PrivacyError without a private part, since nothing
+    would be protected.
     """
     if mechanism.relation is not Relation.REPLACE_ONE:
         raise InvariantError("confidentiality replaces a secret: account under REPLACE_ONE")
@@ -74,7 +74,7 @@ def train_by_crt(
             "the conservative policy calls every text public, so that none would be protected. "
             "Leave it out, or make it stricter."
         )
-    examples = [*(example for unit in public._per_unit for example in unit), *rehearsal]
+    examples = [*(example for unit in public._per_unit for example in unit), *public_pass.rehearsal]
     epoch_steps = max(1, round(1 / mechanism.rate))
 
     def pass_over_public(step: int) -> None:
@@ -98,9 +98,6 @@ def train_by_crt(
         performance=performance,
         probe=probe,
         checkpoints=checkpoints,
-        ledger=ledger,
-        stage=stage,
-        run=run,
-        dataset_fingerprint=dataset_fingerprint,
+        session=session,
         before_step=pass_over_public,
     )

@@ -1,10 +1,10 @@
-"""One record, one training example: the text between two ends.
+"""One record, one training example: the text between two end tokens.
 
     <end>I was charged twice by <MASK> ...<end>
 
-The loss is on the text and its last end; the first one is what generation starts from. A mask is
-one token, read and never predicted: a model that learned to write masks would be worse at every
-name. The tokenizer is a public one: a vocabulary made from the corpus would tell of its secrets.
+The loss is on the text and its last end token; generation starts from the first one. A mask is one
+token that is read and never predicted: a model that writes masks would predict names worse. The
+tokenizer is public, since a vocabulary from the corpus would reveal secrets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def add_mask_token(tokenizer: Any) -> None:
 
 
 def give_room_for_mask(model: Any, tokenizer: Any) -> None:
-    """Widen a transformers model by the mask, whose vector is the mean of all other tokens'.
+    """Add the mask to a transformers model; its vector is the mean of all other tokens'.
 
     A model that has more rows than its tokenizer has tokens keeps them all.
     """
@@ -39,7 +39,7 @@ def give_room_for_mask(model: Any, tokenizer: Any) -> None:
 
 
 def text_units(texts: Sequence[str], *, tokenizer: Any, max_length: int) -> list[tuple[Example]]:
-    """One unit a text, of at most `max_length` tokens; a longer one is cut and has no end."""
+    """One unit per text, of at most `max_length` tokens; a longer one is cut and has no end."""
     end, mask = tokenizer.eos_token_id, tokenizer.get_added_vocab().get(MASK)
     units = []
     for ids in token_ids(tokenizer, texts, at_most=max_length):

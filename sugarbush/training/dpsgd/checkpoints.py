@@ -1,12 +1,12 @@
-"""What lets a run of DP-SGD go on after a kill: private, whole or absent, and honest about draws.
+"""Checkpoints: a run of DP-SGD can continue after a crash. They are private, complete or absent.
 
-    <folder>/start.json              the ledger entry that paid for the run, before its first draw
+    <folder>/start.json              the ledger entry of the run, written before its first step
     <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
-    <counts>/draws-<ledger entry>    one byte a noisy step, on disk before the step samples
+    <counts>/draws-<ledger entry>    one byte per noisy step, on disk before the step samples
 
-A step whose result was lost has drawn all the same: the count knows it. It should lie beside the
-ledger, since a copy or a backup of the private root that is put back must not make it smaller. No
-state of a noise or sampling generator is here, since none exists between steps.
+The count includes steps with a lost result, since they spent budget. It should lie beside the
+ledger: restoring a backup of the private root must not lower it. There is no state of a noise or
+sampling generator, since none exists between steps.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _STEP = re.compile(r"step-(\d+)\.pt")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
-    """The charge on which a run draws."""
+class RunStart:
+    """The charge of a run."""
 
     ledger_id: str
     event: Event
@@ -38,35 +38,35 @@ class Start:
 class Checkpoints:
     """The files of one run under `folder`, which must lie in the private root.
 
-    `counts` is the folder of the count of draws, which should outlive the checkout.
+    `counts` is the folder for the count of noisy steps, which should outlive the checkout.
     """
 
     def __init__(self, folder: Path, *, counts: Path | None = None) -> None:
         self.folder = make_private(folder)
         self._counts = self.folder if counts is None else counts
 
-    def start(self) -> Start | None:
-        """The charge of a run that has begun here, or None."""
+    def start(self) -> RunStart | None:
+        """The charge of the run in this folder, or None."""
         path = self.folder / "start.json"
         try:
             fields = json.loads(path.read_text())
-            return Start(ledger_id=fields["ledger_id"], event=event_from_dict(fields["event"]))
+            return RunStart(ledger_id=fields["ledger_id"], event=event_from_dict(fields["event"]))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
             raise PrivacyError(
-                f"{path}: is damaged. Remove {self.folder} to train, and be charged, from anew."
+                f"{path}: is damaged. Remove {self.folder} to train, and be charged, again."
             ) from None
 
-    def begin(self, start: Start) -> None:
-        """Note the charge, before the first draw on it."""
+    def begin(self, start: RunStart) -> None:
+        """Store the charge, before the first step."""
         with atomic_file(self.folder / "start.json") as temporary:
             fields = {"ledger_id": start.ledger_id, "event": start.event.as_dict()}
             temporary.write_text(json.dumps(fields))
 
     @property
     def draws(self) -> int:
-        """How many noisy steps have been drawn, those included whose result was lost."""
+        """The number of noisy steps so far, including those with a lost result."""
         begun = self.start()
         try:
             return self._count(begun).stat().st_size if begun else 0
@@ -74,10 +74,10 @@ class Checkpoints:
             return 0
 
     def note_draw(self) -> None:
-        """Count one more draw, and wait for the disk. To be called before the draw."""
+        """Count one more noisy step and wait for the disk. Call it before the step."""
         begun = self.start()
         if begun is None:
-            raise InvariantError("a run draws on a charge")
+            raise InvariantError("a noisy step needs a charge")
         try:
             descriptor = os.open(self._count(begun), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
@@ -105,18 +105,20 @@ class Checkpoints:
                 (self.folder / f"step-{older}.pt").unlink()
 
     def restore(self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Put the state after `step` back."""
+        """Load the state after `step`."""
         device = next(model.parameters()).device
         state = torch.load(self.folder / f"step-{step}.pt", map_location=device, weights_only=True)
         trainable = {n: p for n, p in model.named_parameters() if p.requires_grad}
         if state["weights"].keys() != trainable.keys():
-            raise PrivacyError(f"{self.folder}: was left by a run with another model")
+            raise PrivacyError(
+                f"{self.folder}: has the checkpoint of another model. Restore the model, or remove it"
+            )
         with torch.no_grad():
             for name, parameter in trainable.items():
                 parameter.copy_(state["weights"][name])
         optimizer.load_state_dict(state["optimizer"])
 
-    def _count(self, begun: Start) -> Path:
+    def _count(self, begun: RunStart) -> Path:
         return self._counts / f"draws-{begun.ledger_id}"
 
     def _steps(self) -> list[int]:

@@ -1,25 +1,24 @@
 """Exact per-record gradient clipping with one backward pass.
 
 Each use of a weight matrix gives record i's gradient as a product of two factors that the forward
-and the backward pass hold anyway, G_i = L_i^T R_i, with one row for each position of the record:
+and the backward pass have in memory anyway, G_i = L_i^T R_i, with one row for each position of the record:
 
     Linear     (out, in)   L = gradient of the output   R = input
     Conv1D     (in, out)   L = input                    R = gradient of the output
     Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
 
 so its norm needs no G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight that is used twice
-(an embedding tied to the head) is one parameter with several uses, cross terms included. Once the
-norms are known, the clipped sum over records is sum_i L_i^T (c_i R_i), from the same factors:
-autograd never makes a weight gradient, and nothing is computed twice. Gradients that are smaller
-than their factors (norms, biases, LoRA) are kept whole.
+(an embedding tied to the head) is one parameter with several uses, cross terms included. With
+the norms, the clipped sum over records is sum_i L_i^T (c_i R_i), from the same factors: autograd
+computes no weight gradient, and nothing is computed twice. Gradients that are smaller than their
+factors (norms, biases, LoRA) are stored whole.
 
-Guarantee: what one record adds to `p.grad`, over all parameters together, has L2 norm at most
-`clip_norm`, whatever the record is and whoever shares its micro-batch, up to float rounding; the
-rounding of bfloat16 is bounded and counted in. A record whose gradient is not finite adds zero.
-It rests on each loss depending on its own record alone: `exactness.check` tries that on two
-records before training.
+Guarantee: one record adds a vector of L2 norm at most `clip_norm` to `p.grad`, over all parameters
+together, whatever the record and the rest of its micro-batch are, up to float rounding. The bound
+includes the rounding of bfloat16. A record with a gradient that is not finite adds zero. Each loss
+must depend on its own record alone: `exactness.check` tests that on two records before training.
 
-Not protected against: timing, and somebody who reads this process's memory.
+Not protected against: timing, and readers of this process's memory.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
 Cost", section 3 (book-keeping); the tied cross term and the rounding bound are derived in
@@ -42,7 +41,7 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# Added to the norm that the clip norm is divided by, as Opacus does. It only ever clips more.
+# Added to the norm that the clip norm is divided by, as Opacus does. It only clips more.
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
@@ -88,7 +87,7 @@ class PerRecordClipper:
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """Around the forward and backward pass of a micro-batch of at least one record."""
+        """The context of the forward and backward pass of a micro-batch of at least one record."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
@@ -107,10 +106,10 @@ class PerRecordClipper:
     def add_clipped(self, losses: Tensor) -> Tensor:
         """Backpropagate, clip and add up. Returns the norms before clipping, (records,) float64.
 
-        The norms are private; one is not finite where its record added zero.
+        The norms are private. A norm that is not finite belongs to a record that added zero.
         """
         if losses.shape != (self._records,):
-            raise InvariantError("one loss a record is needed")
+            raise InvariantError("there must be one loss per record")
         losses.sum().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             norms, bounds = self._norms(losses.device)
@@ -127,7 +126,7 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The norms, and upper bounds on the norms of what rounding makes of the gradients."""
+        """The norms, and upper bounds on the norms of the rounded gradients."""
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
@@ -149,8 +148,8 @@ class PerRecordClipper:
                 f"a {type(module).__name__} of the model does not keep its records on the first "
                 "axis, so they cannot be clipped one by one. Set finetune.model to another model."
             )
-        # The anchor makes the graph start at the lowest trainable module, whose own weight
-        # does not ask for a gradient while recording.
+        # The anchor makes the graph start at the lowest trainable module: while recording, its
+        # own weight requires no gradient.
         anchor = torch.zeros((), device=output.device, requires_grad=True)
         receive = partial(self._after_backward, module)
         return _HandOver.apply(output, values, anchor, receive)  # type: ignore[no-untyped-call]
@@ -183,10 +182,9 @@ class PerRecordClipper:
 
 
 class _HandOver(torch.autograd.Function):
-    """The identity, which hands a module's (input, gradient of the output) over going back.
+    """The identity. Its backward pass hands over a module's input and gradient of the output.
 
-    The input is kept the way autograd keeps any tensor, so gradient checkpointing drops and
-    recomputes it.
+    Autograd saves the input like any tensor, so gradient checkpointing drops and recomputes it.
     """
 
     @staticmethod
@@ -208,7 +206,7 @@ class _HandOver(torch.autograd.Function):
 
 
 def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, Use]]:
-    """What one call of `module` adds to the gradient of each of its parameters."""
+    """The contribution of one call of `module` to the gradient of each of its parameters."""
     backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
     if isinstance(module, nn.Embedding):
         ids = values.reshape(len(gradient), -1)
@@ -236,7 +234,7 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
 
 
 def _problem(module: Any) -> str | None:
-    """Why `module` has no exact rule, or None. A subclass may do anything: it has none."""
+    """Why `module` has no exact rule, or None. A subclass has none."""
     if type(module) not in _WITH_A_RULE:
         return "has no clipping rule"
     if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:

@@ -3,11 +3,11 @@
     product: loan | issue: fees
     I was charged twice ...<end>
 
-No packing: a record never shares an example with another. Codes and texts are plain text: where
-one holds the name of a special token, such as `<|endoftext|>`, it is read letter by letter, so that
-nothing but the end of a record ends it. The loss is on the text and its end;
-the codes are given, not learned. A text that is longer than the model is cut, has no end, and is
-counted privately. On the audit list for that count.
+No packing: a record never shares an example with another. Codes and texts are plain text: the
+name of a special token in them, such as `<|endoftext|>`, is read letter by letter, so that only the
+end of a record ends it. The loss is on the text and its end; the codes are given, not learned. A
+text that is longer than the model is cut and has no end. The number of such texts is private: this
+module is on the audit list for that count.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sugarbush.training.dpsgd.language_modelling import Example
 
 _BETWEEN = " | "
 _AFTER = "\n"
-_LEAST_TEXT = 8  # tokens that a text should have room for beside its codes
+_LEAST_TEXT = 8  # tokens that remain for a text beside its codes, at least
 
 
 def control_codes(values: Sequence[tuple[str, str]]) -> str:
-    """What stands before a text: its attributes, (name, value) in schema order."""
+    """The prefix of a text: its attributes, (name, value) in schema order."""
     return _BETWEEN.join(f"{name}: {value}" for name, value in values) + _AFTER
 
 
@@ -41,7 +41,7 @@ def examples_of(
     tokenizer: Any,
     max_length: int,
 ) -> list[tuple[Example]]:
-    """One unit a record, of one example of at most `max_length` tokens; `codes` (n, d).
+    """One unit per record, with one example of at most `max_length` tokens; `codes` (n, d).
 
     Element i depends on record i alone. Raises ParamsError when the codes that the schema allows
     leave no room for a text.
@@ -102,12 +102,12 @@ def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
 
 
 def truncated(units: Private[tuple[Example, ...]], *, end: int) -> int:
-    """How many texts were cut. Private: for the private root alone."""
+    """How many texts were cut. Private: write it to the private root only."""
     return sum(int(example.tokens[-1] != end) for unit in units._per_unit for example in unit)
 
 
 def probe_examples(vocabulary: int, *, max_length: int) -> list[Example]:
-    """Two public examples of unequal length with repeated tokens, to try a clipper on."""
+    """Two public examples of unequal length with repeated tokens, to test a clipper on."""
     return [
         Example(
             tokens=(np.arange(length) * 7 % min(vocabulary, 11)).astype(np.int32), prompt_length=2

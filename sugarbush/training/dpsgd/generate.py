@@ -1,6 +1,6 @@
 """Texts from a trained model, an exact number for each control code.
 
-Everything here is post-processing of what was released: the model, and codes from the DP metadata.
+Everything here is post-processing of released values: the model, and codes from the DP metadata.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sugarbush.training.dpsgd.settings import GenerateSettings
 class Decoding:
     """How tokens are chosen: from the `top_k` likeliest, and of those from the first `top_p`.
 
-    `max_length` counts the prompt's tokens too; `attempts` is how often an empty text is redrawn.
+    `max_length` counts the prompt's tokens too; `attempts` limits how often an empty text is written again.
     """
 
     top_k: int
@@ -49,7 +49,7 @@ class Decoding:
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """One text a prompt, in order; `redrawn` counts the empty ones that were thrown away."""
+    """One text per prompt, in order; `redrawn` counts the empty ones that were discarded."""
 
     texts: tuple[str, ...]
     redrawn: int
@@ -68,7 +68,7 @@ def generate(
     """A text after each of `prompts`, in their order; equal seeds give equal texts.
 
     Prompts are plain text; `after_end` puts the end token before each, which may then be empty.
-    A text that is empty, or that only repeats its prompt, is drawn again. Raises GeneratorError
+    A text that is empty, or that only repeats its prompt, is written again. Raises GeneratorError
     when some are still empty after `decoding.attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)

@@ -1,4 +1,4 @@
-"""Token batches, and the loss of a causal language model, one a record."""
+"""Token batches, and the loss of a causal language model for each record."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 IGNORED = -100  # a label that no loss is taken on
-_PADDING = 0  # any id: padding is known by the mask, never by its id
+_PADDING = 0  # any id: the mask marks padding
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
     """One training example: `tokens` (length,) int32; the loss is on all after `prompt_length`.
 
-    `given` (length,) bool: tokens that are read and never predicted either; None: no others.
+    `given` (length,) bool marks further tokens that are read and never predicted; None: none.
     """
 
     tokens: NDArray[np.int32]
@@ -71,7 +71,7 @@ def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
     """Each record's mean cross-entropy over its *own* tokens, (records,) in nats.
 
     Guarantee: a record's loss depends on that record alone. A mean over the batch's tokens would
-    not: one record more would move the weight of all others (Hugging Face's own loss does this).
+    not: one more record would change the weight of all others (Hugging Face's own loss does this).
     A record without a token to predict has loss 0.
     """
     sums, counts = token_losses(model, batch)
@@ -84,10 +84,10 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     logits = model(
         input_ids=batch.ids,
         attention_mask=batch.mask,
-        position_ids=positions.repeat(len(batch), 1),  # one a record, which Opacus' hooks need
+        position_ids=positions.repeat(len(batch), 1),  # one per record, which Opacus' hooks need
         use_cache=False,
     ).logits
-    # The token at t is predicted at t - 1: moving the labels spares a copy of the logits.
+    # The token at t is predicted at t - 1: moving the labels avoids a copy of the logits.
     targets = F.pad(batch.labels[:, 1:], (0, 1), value=IGNORED)
     losses = F.cross_entropy(
         logits.flatten(0, 1).float() if logits.dtype is torch.bfloat16 else logits.flatten(0, 1),
@@ -100,7 +100,7 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def perplexity(model: nn.Module, examples: Sequence[Example], *, batch_size: int) -> float:
-    """Exp of the mean loss of a token. Of private texts it is internal, like every metric on them.
+    """Exp of the mean loss per token. On private texts it is private, like every metric on them.
 
     Raises ValueError when there is no token to predict.
     """

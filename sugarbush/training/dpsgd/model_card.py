@@ -1,6 +1,6 @@
-"""What is said of a model that was trained by DP-SGD, beside its weights.
+"""The model card of a model that was trained by DP-SGD.
 
-Settings and what follows from them and from released values; silent about the number of records.
+It depends on settings and released values only, and says nothing about the number of records.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def model_card(
 ) -> dict[str, Any]:
     """The card as plain values for JSON; an infinite epsilon is the text "infinity".
 
-    `steps_taken` is less than `mechanism.steps` where kills used up more than the repeatable steps;
-    `others` are the mechanisms whose results the training rests on (the DP record count).
+    `steps_taken` is below `mechanism.steps` where crashes cost more than the repeatable steps.
+    `others` are mechanisms with results that the training uses (the DP record count).
     """
     private = not isinstance(mechanism.event, NonPrivate)
     return {

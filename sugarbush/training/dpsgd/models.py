@@ -29,14 +29,14 @@ from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.data import token_ids
 
 END = "<|endoftext|>"
-# What the libraries raise on a folder that is missing, not a model's, damaged or of odd sizes.
+# The libraries' errors on a folder that is missing, damaged, or without a model.
 _UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
 _BLOCKS = (".h.", ".layers.")  # what the blocks of a GPT-2, and of a Llama, are called
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
-    """The size of a model that is made here."""
+class ModelShape:
+    """The size of a new model."""
 
     layers: int
     width: int
@@ -44,14 +44,14 @@ class Shape:
     context: int
 
 
-TINY = Shape(layers=4, width=256, heads=4, context=256)
+TINY = ModelShape(layers=4, width=256, heads=4, context=256)
 
 
 def load(name_or_path: str, *, device: torch.device, section: str = "finetune") -> tuple[Any, Any]:
     """A causal language model in float32 without dropout, and its tokenizer.
 
-    A name is looked up where Hugging Face keeps its downloads, then downloaded. Dropout is off:
-    DP-SGD's noise regularises enough. Raises ParamsError when there is no such model, when some of
+    A name is searched in Hugging Face's cache, then downloaded. Dropout is off: DP-SGD's noise
+    regularises enough. Raises ParamsError when there is no such model, when some of
     its weights are missing, or when its tokenizer cannot read a text, does not mark its end, takes
     special tokens from a text or has tokens that the model does not know; `section` of the settings
     is the one that names it.
@@ -68,16 +68,16 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
             f"({type(error).__name__}): it is no folder with a causal language model, and no such "
             "name could be downloaded."
         ) from None
-    model, told = loaded
-    if told["missing_keys"]:
+    model, info = loaded
+    if info["missing_keys"]:
         raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} lacks {len(told['missing_keys'])} of "
-            "its weights, which would be drawn at random. Mend its files, or choose another."
+            f"params.yaml: {section}.model={name_or_path!r} lacks {len(info['missing_keys'])} of "
+            "its weights, which would be random. Restore its files, or choose another."
         )
     if not tokenizer("a text")["input_ids"]:
         raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer that reads nothing of "
-            "a text. Put its tokenizer's files beside the weights, or choose another."
+            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer that returns no token "
+            "of a text. Put its tokenizer's files beside the weights, or choose another."
         )
     if tokenizer.eos_token_id is None:
         raise ParamsError(
@@ -106,7 +106,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
 def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetune") -> None:
     """Raise ParamsError where texts of `max_length` tokens have more positions than the model.
 
-    Found out by the first long text, it would be after the charge.
+    The first long text would otherwise fail after the charge.
     """
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is not None and max_length > positions:
@@ -117,7 +117,7 @@ def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetu
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Leave a model and its tokenizer the way `load` and every other tool expects them."""
+    """Write a model and its tokenizer as `load` and other tools read them."""
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -137,8 +137,8 @@ def train_tokenizer(texts: Iterable[str], *, vocabulary: int) -> Any:
         return GPT2Tokenizer.from_pretrained(folder)
 
 
-def new_model(tokenizer: Any, shape: Shape, *, seed: int) -> GPT2LMHeadModel:
-    """A GPT-2 with weights that were never trained, from a public seed."""
+def new_model(tokenizer: Any, shape: ModelShape, *, seed: int) -> GPT2LMHeadModel:
+    """An untrained GPT-2 with weights from a public seed."""
     config = GPT2Config(
         vocab_size=len(tokenizer),
         n_positions=shape.context,
@@ -186,5 +186,5 @@ def with_lora(model: Any, *, rank: int) -> Any:
 
 
 def merged(model: Any) -> Any:
-    """The model as one without LoRA factors: they are added into the weights beside them."""
+    """The model with its LoRA factors added into its weights."""
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model

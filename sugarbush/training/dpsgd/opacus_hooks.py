@@ -15,9 +15,9 @@ from sugarbush.training.dpsgd.clipping import STABILISER
 
 
 class HooksClipper:
-    """As `PerRecordClipper`, by a gradient a record for every weight: much memory, little speed.
+    """As `PerRecordClipper`, with one whole gradient per record and weight: slow, large memory.
 
-    Guarantee: the same. It is there to check the other against, not to train large models with.
+    Guarantee: the same. It checks `PerRecordClipper`; it is not for training large models.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float) -> None:
@@ -28,7 +28,7 @@ class HooksClipper:
         self._records = 0
 
     def remove(self) -> None:
-        """Nothing to do: the hooks are on the model while it records only."""
+        """Does nothing: the hooks are on the model only while it records."""
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
@@ -49,10 +49,10 @@ class HooksClipper:
     def add_clipped(self, losses: Tensor) -> Tensor:
         """As `PerRecordClipper.add_clipped`."""
         if losses.shape != (self._records,):
-            raise InvariantError("one loss a record is needed")
+            raise InvariantError("there must be one loss per record")
         sums = [p.grad for p in self._parameters]
         for parameter in self._parameters:
-            parameter.grad = None  # autograd makes its own sum beside, which is not clipped
+            parameter.grad = None  # autograd also computes a sum, which is not clipped
         losses.sum().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             each = [p.grad_sample.flatten(1) for p in self._parameters]  # type: ignore[attr-defined]

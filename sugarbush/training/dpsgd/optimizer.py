@@ -16,8 +16,8 @@ from sugarbush.privacy.noise import add_gaussian
 class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
     """Steps on (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) / batch size.
 
-    `p.grad` must hold the sum over the whole logical batch, zeros for an empty one. Noise is drawn
-    once a step; a sum that has been stepped on is refused. A noise multiplier of 0 is for results
+    `p.grad` must hold the sum over the whole logical batch, zeros for an empty one. Noise is added
+    once per step, and the same sum is refused a second time. A noise multiplier of 0 is for results
     that are charged as not private.
     """
 
@@ -25,7 +25,7 @@ class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
         """Take the sums as they are: the clipper has added all micro-batches into `p.grad`."""
         for parameter in self.params:
             if parameter.grad is None:
-                raise InvariantError("the sum over an empty batch is zeros, not nothing")
+                raise InvariantError("the gradient of an empty batch must be zeros, not None")
             parameter.summed_grad = parameter.grad
 
     def add_noise(self) -> None:
@@ -53,7 +53,7 @@ def noisy_optimizer(
     clip_norm: float,
     expected_batch_size: float,
 ) -> NoisyOptimizer:
-    """The one for this process; `expected_batch_size` is that of all processes together."""
+    """The optimizer of this process; `expected_batch_size` is that of all processes together."""
     distributed = torch.distributed.is_initialized()
     # Opacus' distributed optimizer divides by the number of processes once more.
     processes = torch.distributed.get_world_size() if distributed else 1

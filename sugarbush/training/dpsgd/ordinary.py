@@ -1,4 +1,4 @@
-"""Ordinary training: on public text, and for the arm that is charged as not private."""
+"""Ordinary training: on public text, and for the baseline that is charged as not private."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import NonPrivate
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, token_losses
 from sugarbush.training.dpsgd.sampling import micro_batches
@@ -30,8 +30,8 @@ def train_on_public(
 ) -> None:
     """Train `model` in place by AdamW on the mean loss of a batch's tokens. No privacy at all.
 
-    Every example comes once an epoch, in an order by `seed`. `report` gets step, steps and the
-    batch's loss in nats a token.
+    Every example comes once per epoch, in an order by `seed`. `report` gets step, steps and the
+    batch's loss in nats per token.
     """
     optimizer = learning.optimizer(model)
     steps = max(1, round(epochs * len(examples) / batch_size))
@@ -67,18 +67,13 @@ def train_without_privacy(
     micro_batch_tokens: int,
     bfloat16: bool,
     seed: int,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
+    session: PrivacySession,
 ) -> Released[nn.Module]:
     """The same on private records, charged as `NonPrivate`: the ceiling, never a release.
 
-    Reports nothing, since a loss here is private.
+    It reports nothing, since a loss on private records is private.
     """
-    charge = ledger.charge(
-        NonPrivate(), stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
-    )
+    charge = session.charge(NonPrivate())
     train_on_public(
         model,
         [example for unit in units._per_unit for example in unit],
@@ -93,7 +88,7 @@ def train_without_privacy(
 
 
 def _shuffled(examples: Sequence[Example], batch_size: int, seed: int) -> Iterator[list[Example]]:
-    """Batches without end; the last one of an epoch goes on with the next one's first examples."""
+    """Endless batches; the last batch of an epoch also takes the first examples of the next."""
     queue: list[int] = []
     rng = public_rng(seed, "order")
     while True:

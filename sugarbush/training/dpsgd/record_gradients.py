@@ -1,8 +1,8 @@
-"""One parameter's gradients, one a record, in the form that is cheapest to hold.
+"""One parameter's gradients, one per record, in the smallest form.
 
-Three forms that add up: whole gradients, products of two factors, and products with one-hot token
-ids. Norms come from inner products between the forms, cross terms included, without making a
-product that is larger than its factors. Products are accumulated in float32 or wider.
+A gradient is a sum of three forms: whole gradients, products of two factors, and products with
+one-hot token ids. Norms come from inner products between the forms, cross terms included, without
+any product that is larger than its factors. Products are accumulated in float32 or wider.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sugarbush.errors import InvariantError
 
-# The largest relative error of one rounding to the type, 0 where it is taken as exact. Float16 is
+# The largest relative error of one rounding to the type, 0 where it counts as exact. Float16 is
 # left out: it also underflows.
 _ROUNDING = {torch.float32: 0.0, torch.float64: 0.0, torch.bfloat16: 2.0**-8}
 
@@ -35,7 +35,7 @@ class Factors:
 
     @property
     def larger_than_product(self) -> bool:
-        """Whether the two take more room than what they stand for."""
+        """Whether the factors are larger than their product."""
         positions, rows, columns = *self.left.shape[1:], self.right.shape[2]
         return bool(positions * (rows + columns) >= rows * columns)
 
@@ -61,7 +61,7 @@ class RecordGradients:
         self._tokens: list[Tokens] = []
 
     def add(self, use: Use) -> None:
-        """Count one more use of the parameter in."""
+        """Add one more use of the parameter."""
         match use:
             case Factors() if use.larger_than_product:
                 self.add(Whole(_product(use.left.transpose(1, 2), use.right)))
@@ -84,7 +84,7 @@ class RecordGradients:
         return total.clamp(min=0)
 
     def rounding(self) -> Tensor:
-        """How far rounding can move a record's share of the sum, over its scale; (records,).
+        """The largest effect of rounding on a record's part of the sum, over its scale; (records,).
 
         `add_scaled` rounds a scaled factor to the factor's type, each number by a relative u at
         most, which moves the product by at most u sum_t |L_t| |R_t|.

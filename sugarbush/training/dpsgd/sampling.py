@@ -1,8 +1,8 @@
-"""Who takes part in a step, and how often: Poisson samples, and a schedule that is public.
+"""Poisson samples of units, and a public schedule.
 
-On the audit list. The number of units is private: rate and steps follow from the *DP* record count
-or from a setting, sums are divided by the expected batch size, and nothing here tells how many
-units were drawn.
+On the audit list. The number of units is private: rate and steps depend on the *DP* record count or
+on a setting, and sums are divided by the expected batch size. Nothing here shows how many units
+were sampled.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Schedule:
 def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Schedule:
     """The schedule of `epochs` passes over about `unit_count` units, `batch_size` a step.
 
-    `unit_count` is public: a DP estimate, which may be anything, or a setting. With fewer units
-    than a batch everyone is in every step. Raises ParamsError when there is nothing to train on.
+    `unit_count` is public: a DP estimate, which may be any number, or a setting. With fewer units
+    than a batch, every unit is in every step. Raises ParamsError when there is nothing to train on.
     """
     if not unit_count >= 1:
         raise ParamsError(
@@ -47,12 +47,12 @@ def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Sch
 
 
 class PoissonSampler(Generic[T]):
-    """Draws a secret batch a step.
+    """Takes a secret batch for each step.
 
-    A unit holds one or more examples; each unit is in independently with probability `rate`, with
-    one of its examples, chosen as secretly. So a unit adds at most one clipped gradient to a step,
-    whatever it holds. Of `world_size` processes each draws from its own share of the units, which
-    together is one Poisson sample.
+    A unit has one or more examples. Each unit is in the batch independently with probability
+    `rate`, with one of its examples, chosen in secret too. So a unit adds at most one clipped
+    gradient to a step. Each of `world_size` processes samples its own part of the units; together
+    they are one Poisson sample.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ def micro_batches(
 ) -> Iterator[Sequence[T]]:
     """Parts of a batch that fit the device: number times largest size is at most `capacity`.
 
-    Examples of like size go together, so that little is padded. One example larger than
+    Examples of similar size go together, so that there is little padding. One example larger than
     `capacity` goes alone. Nothing for an empty batch.
     """
     ordered = sorted(batch, key=size_of, reverse=True)

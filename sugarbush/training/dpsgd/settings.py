@@ -7,33 +7,45 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sugarbush.generators.pool_files import PoolSource
-from sugarbush.settings import Section
+from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Count, NotNegative, Positive, Section
 
 TINY = "tiny"  # finetune.<preset>.model and crt.model: the GPT-2 that stage pretrain leaves
+_Tokens = Annotated[int, Field(ge=16)]
 
 
 class PretrainSettings(Section):
-    """The tiny GPT-2, and the LSTM where `crt.model` asks for it, trained on public text alone.
+    """The tiny GPT-2 of dpft and crt (or crt's LSTM), trained on public text alone."""
 
-    The simulator writes `texts` by the schema, each after so many donated `examples`; `sources`
-    adds public files, as for the pool, and the donated examples come in `donated_copies` each.
-    """
-
-    texts: Annotated[int, Field(ge=20)]
-    examples: Annotated[int, Field(ge=0)]
-    sources: tuple[PoolSource, ...]
-    vocabulary: Annotated[int, Field(ge=300)]
-    layers: Annotated[int, Field(ge=1)]
-    width: Annotated[int, Field(ge=8)]
-    heads: Annotated[int, Field(ge=1)]
-    max_length: Annotated[int, Field(ge=16)]
-    donated_copies: Annotated[int, Field(ge=0)]
-    epochs: Annotated[float, Field(gt=0)]
-    batch_size: Annotated[int, Field(ge=1)]
-    micro_batch_tokens: Annotated[int, Field(ge=16)]
-    learning_rate: Annotated[float, Field(gt=0)]
-    device: str
-    seed: int
+    texts: Annotated[int, Field(ge=20)] = 4000
+    """Texts that the simulator writes from the schema."""
+    examples: Count = 10
+    """Donated examples that the simulator reads before each text."""
+    sources: tuple[PoolSource, ...] = ()
+    """Public files to train on as well, as in generator.pool.sources."""
+    vocabulary: Annotated[int, Field(ge=300)] = 4096
+    """Tokens of the vocabulary."""
+    layers: AtLeastOne = 4
+    """Layers of the model."""
+    width: Annotated[int, Field(ge=8)] = 256
+    """Width of the model; `heads` divides it."""
+    heads: AtLeastOne = 4
+    """Attention heads."""
+    max_length: _Tokens = 224
+    """Tokens of a text, its control codes included."""
+    donated_copies: Count = 2
+    """Copies of each donated example in the training texts."""
+    epochs: Positive = 1.0
+    """Passes over the training texts."""
+    batch_size: AtLeastOne = 16
+    """Texts in a step."""
+    micro_batch_tokens: _Tokens = 2048
+    """Tokens computed at once: memory against time."""
+    learning_rate: Positive = 2e-3
+    """Highest learning rate."""
+    device: Annotated[str, NOT_IN_OUTPUT] = "auto"
+    """auto, cpu or cuda."""
+    seed: int = 1
+    """Seed of texts and weights."""
 
     @model_validator(mode="after")
     def _divisible(self) -> PretrainSettings:
@@ -43,48 +55,86 @@ class PretrainSettings(Section):
 
 
 class NoisyStepsSettings(Section):
-    """DP-SGD's steps. `batch_size` is the expected number of units a step, of one record each.
+    """The steps of DP-SGD."""
 
-    `repeatable_steps` may be drawn again after a kill and are paid for beforehand.
-    """
-
-    max_length: Annotated[int, Field(ge=16)]
-    batch_size: Annotated[float, Field(ge=1)]
-    epochs: Annotated[float, Field(gt=0)]
-    clip_norm: Annotated[float, Field(gt=0)]
-    learning_rate: Annotated[float, Field(gt=0)]
-    repeatable_steps: Annotated[int, Field(ge=0)]
+    max_length: _Tokens = 224
+    """Tokens of a text, its control codes included."""
+    batch_size: Annotated[float, Field(ge=1)] = 512
+    """Expected number of units (records or users) in a step, one record of each."""
+    epochs: Positive = 0.6
+    """Expected passes over the records."""
+    clip_norm: Positive = 1.0
+    """L2 norm to which each unit's gradient is clipped."""
+    learning_rate: Positive = 3e-2
+    """Highest learning rate."""
+    repeatable_steps: Count = 1
+    """Steps that may run twice after a crash; they are charged beforehand."""
 
 
 class DpSgdSettings(NoisyStepsSettings):
-    """One way to fine-tune.
+    """Preset dpft: LoRA on the tiny GPT-2, few large steps, on one CPU."""
 
-    `records` fixes the number of units (records, or persons) that rate and steps are reckoned
-    from; None takes the DP count. `lora_rank` trains low-rank factors only.
-    """
+    model: str = TINY
+    """First weights: tiny (by stage pretrain), or a GPT-2 or Llama by name or path."""
+    records: Annotated[float, Field(ge=1)] | None = None
+    """Public number of units that rate and steps follow from; null: the DP count."""
+    decay: Literal["constant", "linear"] = "linear"
+    """Learning rate over time: constant or linear."""
+    warmup_steps: Count = 0
+    """Steps until the highest learning rate."""
+    weight_decay: NotNegative = 0.01
+    """Weight decay."""
+    lora_rank: AtLeastOne | None = 8
+    """Rank of the low-rank factors that are trained; null: all weights."""
 
-    model: str
-    records: Annotated[float, Field(ge=1)] | None
-    decay: Literal["constant", "linear"]
-    warmup_steps: Annotated[int, Field(ge=0)]
-    weight_decay: Annotated[float, Field(ge=0)]
-    lora_rank: Annotated[int, Field(ge=1)] | None
+
+class Yue2023(DpSgdSettings):
+    """Preset yue2023: the Yelp setting of Yue et al. 2023, for GPUs of 80 GB."""
+
+    model: str = "gpt2"
+    max_length: _Tokens = 128
+    batch_size: Annotated[float, Field(ge=1)] = 4096
+    epochs: Positive = 50.0
+    learning_rate: Positive = 1e-4
+    repeatable_steps: Count = 0
+    decay: Literal["constant", "linear"] = "constant"
+    lora_rank: AtLeastOne | None = None
+
+
+class Lora(DpSgdSettings):
+    """Preset lora: LoRA on GPT-2."""
+
+    model: str = "gpt2"
+    max_length: _Tokens = 128
+    batch_size: Annotated[float, Field(ge=1)] = 1024
+    epochs: Positive = 20.0
+    learning_rate: Positive = 1e-3
+    repeatable_steps: Count = 0
+    weight_decay: NotNegative = 0.0
 
 
 class FinetuneSettings(Section):
-    """The presets, which of them is in use, and what cannot change the guarantee."""
+    """Training by DP-SGD: the presets, the chosen one, and how it is computed."""
 
-    preset: Literal["dpft", "yue2023", "lora"]
-    dpft: DpSgdSettings
-    yue2023: DpSgdSettings
-    lora: DpSgdSettings
-    device: str
-    processes: Annotated[int, Field(ge=1)]
-    precision: Literal["auto", "float32", "bfloat16"]
-    clipping: Literal["book_keeping", "opacus"]
-    activation_checkpointing: bool
-    micro_batch_tokens: Annotated[int, Field(ge=16)]
-    checkpoint_every: Annotated[int, Field(ge=1)]
+    preset: Literal["dpft", "yue2023", "lora"] = "dpft"
+    """The preset in use: dpft, yue2023 or lora."""
+    dpft: DpSgdSettings = DpSgdSettings()
+    yue2023: Yue2023 = Yue2023()
+    lora: Lora = Lora()
+    device: Annotated[str, NOT_IN_OUTPUT] = "auto"
+    """auto, cpu or cuda."""
+    processes: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
+    """Processes, one GPU each, started by torchrun."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """float32, or bfloat16 by autocast; auto: bfloat16 on a GPU."""
+    clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
+    """How gradients are clipped: book_keeping (fast), or opacus (slow, to compare with)."""
+    activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
+    """Whether activations are recomputed to save memory."""
+    micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096
+    """Tokens computed at once: memory against time."""
+    checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
+    """Steps between checkpoints."""
 
     @property
     def chosen(self) -> DpSgdSettings:
@@ -92,12 +142,19 @@ class FinetuneSettings(Section):
 
 
 class GenerateSettings(Section):
-    """Sampling from the fine-tuned model. `texts` None: one for each row of the DP table."""
+    """Sampling of texts from the trained model."""
 
-    texts: Annotated[int, Field(ge=1)] | None
-    top_k: Annotated[int, Field(ge=1)]
-    top_p: Annotated[float, Field(gt=0, le=1)]
-    temperature: Annotated[float, Field(gt=0)]
-    batch_size: Annotated[int, Field(ge=1)]
-    attempts: Annotated[int, Field(ge=1)]
-    seed: int
+    texts: AtLeastOne | None = 500
+    """Texts to write; null: one for each row of the DP metadata."""
+    top_k: AtLeastOne = 50
+    """Tokens to choose from, at most."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Probability mass to choose from."""
+    temperature: Positive = 1.0
+    """Temperature of sampling."""
+    batch_size: AtLeastOne = 64
+    """Texts written at once."""
+    attempts: AtLeastOne = 20
+    """Attempts at a usable text before it is given up."""
+    seed: int = 1
+    """Seed of the sampled texts."""

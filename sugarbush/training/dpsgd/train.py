@@ -1,13 +1,13 @@
-"""DP-SGD: charged as a whole before its first step, noisy once a logical step.
+"""DP-SGD: charged as a whole before its first step, with noise once per logical step.
 
-A step draws a secret Poisson sample, adds up clipped per-record gradients over physical
-micro-batches, adds noise once, and divides by the *expected* batch size. An empty sample is a step
-like any other, of noise alone. Nothing about the private data leaves a step but the noisy sum: no
-loss, no norm, no batch size. What is reported of progress follows from settings and the clock.
+A step takes a secret Poisson sample, adds up clipped per-record gradients over physical
+micro-batches, adds noise once, and divides by the *expected* batch size. A step with an empty
+sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size. Progress
+reports depend on settings and the clock only.
 
-Guarantee: the weights after every step, so also the last ones, are what `Mechanism.event` states,
-under add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). Which step is
-released is fixed beforehand: the last one.
+Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
+add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The released step is
+fixed beforehand: the last one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sugarbush.errors import FailureError, PrivacyError
 from sugarbush.privacy.accounting import Relation, epsilon
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, PoissonGaussian
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.dpsgd import exactness
-from sugarbush.training.dpsgd.checkpoints import Checkpoints, Start
+from sugarbush.training.dpsgd.checkpoints import Checkpoints, RunStart
 from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
 from sugarbush.training.dpsgd.language_modelling import (
     Example,
@@ -40,19 +40,18 @@ from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 
-METHOD_VERSION = 1  # to be raised when the trained weights come to mean something else
-_REPORTS = 20  # how often progress is told in a run, at most
+METHOD_VERSION = 1  # raise it when equal settings and inputs give other weights
+_REPORTS = 20  # progress reports of a run, at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """Everything that the guarantee rests on, fixed before the first step.
+    """Everything that the guarantee depends on, fixed before the first step.
 
-    `noise_multiplier` is the noise's stddev over `clip_norm`; 0 is charged as not private. A unit
-    is drawn with probability `rate` a step. `repeatable_steps` may be drawn again after a kill;
-    they are paid for beforehand, whether needed or not. When they are used up, training stops
-    early by what is missing. Under REPLACE_ONE the run is charged as confidential training, which
-    has no DP epsilon.
+    `noise_multiplier` is the noise's stddev over `clip_norm`; 0 is charged as not private. A step
+    samples a unit with probability `rate`. `repeatable_steps` are extra steps that are charged
+    beforehand: steps whose result a crash lost use them. Without any left, training stops early.
+    Under REPLACE_ONE the run is charged as confidential training, which has no DP epsilon.
     """
 
     rate: float
@@ -65,16 +64,16 @@ class Mechanism:
 
     @property
     def draws(self) -> int:
-        """Noisy steps that are paid for."""
+        """The number of noisy steps that are charged."""
         return self.steps + self.repeatable_steps
 
     @property
     def event(self) -> Event:
-        """What the whole run costs."""
+        """The cost of the whole run."""
         return self.after(self.draws)
 
     def after(self, draws: int) -> Event:
-        """What `draws` >= 1 steps cost."""
+        """The cost of `draws` >= 1 steps."""
         if self.noise_multiplier == 0:
             return NonPrivate()
         kind = ConfidentialTraining if self.relation is Relation.REPLACE_ONE else PoissonGaussian
@@ -82,7 +81,7 @@ class Mechanism:
 
 
 class Decay(StrEnum):
-    """How the learning rate goes on after the warm-up."""
+    """The learning rate after the warm-up."""
 
     CONSTANT = "constant"
     LINEAR = "linear"
@@ -90,7 +89,7 @@ class Decay(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """AdamW. `weight_decay` spares vectors (biases, LayerNorm), as is usual."""
+    """AdamW. `weight_decay` applies to matrices only, not to biases and LayerNorm."""
 
     learning_rate: float
     decay: Decay
@@ -116,7 +115,7 @@ class Learning:
 
 
 class Clipping(StrEnum):
-    """Who clips: this project's one backward pass, or Opacus' hooks as the slow oracle."""
+    """The clipper: this project's one backward pass, or Opacus' hooks as the slow oracle."""
 
     BOOK_KEEPING = "book_keeping"
     OPACUS = "opacus"
@@ -124,7 +123,7 @@ class Clipping(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Performance:
-    """What cannot change the guarantee. `micro_batch_tokens`, padding included, fit the device."""
+    """Settings without effect on the guarantee. `micro_batch_tokens` includes padding."""
 
     micro_batch_tokens: int
     bfloat16: bool
@@ -134,7 +133,7 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a run is. Examples are expected ones: the true number is private."""
+    """The progress of a run. The number of examples is the expected one: the true one is private."""
 
     step: int
     steps: int
@@ -152,21 +151,18 @@ def train(
     performance: Performance,
     probe: Sequence[Example],
     checkpoints: Checkpoints,
-    ledger: Ledger,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...] = (),
+    session: PrivacySession,
     report: Callable[[Progress], None] = lambda progress: None,
     before_step: Callable[[int], None] = lambda step: None,
 ) -> Released[nn.Module]:
-    """Train `model` in place by DP-SGD, or go on with a run that `checkpoints` holds.
+    """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
 
-    Guarantee: `mechanism.event`, charged before the first step. After a kill the steps since the
-    last checkpoint are drawn afresh, from what `repeatable_steps` has paid for.
+    Guarantee: `mechanism.event`, charged before the first step. After a crash the steps since the
+    last checkpoint run again with new noise, which `repeatable_steps` has paid for.
 
-    A unit holds one or more examples; `probe` are two public ones of unequal length, on which the
-    clipper must agree with autograd. `before_step` is called with the number of steps done, before
-    the next one and again when a run goes on from there; what it does to the weights is not
+    A unit has one or more examples. `probe` are two public ones of unequal length, on which the
+    clipper must agree with autograd. `before_step` is called with the number of finished steps,
+    before each step and again when a run continues there. Its changes to the weights are not
     covered by this guarantee. Under torchrun each process trains on its part of the units.
     Raises PrivacyError on a model that cannot be clipped exactly, BudgetExceededError before
     anything is drawn, FailureError when the weights stop being finite.
@@ -191,19 +187,12 @@ def train(
         )
         charge = ""
         if rank == 0:
-            charge = _charged(
-                mechanism,
-                checkpoints,
-                ledger,
-                stage=stage,
-                run=run,
-                dataset_fingerprint=dataset_fingerprint,
-            )
+            charge = _charged(mechanism, checkpoints, session)
         first, last = _agreed(_span(mechanism, checkpoints) if rank == 0 else None)
         if first:
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
-        clock = _Clock(mechanism, first, last, ledger.delta)
+        clock = _ProgressClock(mechanism, first, last, session.ledger.delta)
         for done in range(first, last):
             for group in optimizer.param_groups:
                 group["lr"] = learning.rate_at(done, steps=mechanism.steps)
@@ -222,14 +211,14 @@ def train(
 
 
 def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Clipper:
-    """The clipper of a setting. Raises PrivacyError on a model that it cannot do exactly."""
+    """The clipper of a setting. Raises PrivacyError on a model that it cannot clip exactly."""
     if clipping is Clipping.OPACUS:
         return HooksClipper(model, clip_norm=clip_norm)
     return PerRecordClipper(model, clip_norm=clip_norm)
 
 
 class NoisyStep:
-    """One logical step: sample, clip, add up, noise once, move."""
+    """One logical step: sample, clip, add up, add noise once, update."""
 
     def __init__(
         self,
@@ -245,7 +234,7 @@ class NoisyStep:
         self._device = next(model.parameters()).device
 
     def take(self) -> None:
-        """Draw a sample and step on it, be it empty or not."""
+        """Take a sample, which may be empty, and step on it."""
         self._optimizer.zero_grad(set_to_none=True)
         for examples in micro_batches(
             self._sampler.draw(),
@@ -266,8 +255,8 @@ class NoisyStep:
             self._clipper.add_clipped(losses)
 
 
-class _Clock:
-    """Tells how far a run is, from settings and the time that has passed."""
+class _ProgressClock:
+    """Computes the progress of a run from its settings and the elapsed time."""
 
     def __init__(self, mechanism: Mechanism, first: int, last: int, delta: float) -> None:
         self._mechanism, self._first, self._last, self._delta = mechanism, first, last, delta
@@ -292,52 +281,42 @@ class _Clock:
         )
 
 
-def _charged(
-    mechanism: Mechanism,
-    checkpoints: Checkpoints,
-    ledger: Ledger,
-    *,
-    stage: str,
-    run: str,
-    dataset_fingerprint: tuple[str, ...],
-) -> str:
-    """The id of the entry that pays for the run: the one it began on, or a new one."""
+def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
+    """The id of the ledger entry that pays for the run: that of its start, or a new one."""
     begun = checkpoints.start()
     if begun is None:
-        charge = ledger.charge(
-            mechanism.event, stage=stage, run=run, dataset_fingerprint=dataset_fingerprint
-        )
-        checkpoints.begin(Start(ledger_id=charge, event=mechanism.event))
+        charge = session.charge(mechanism.event)
+        checkpoints.begin(RunStart(ledger_id=charge, event=mechanism.event))
         return charge
-    (entry,) = ledger.of([begun.ledger_id])
+    (entry,) = session.ledger.of([begun.ledger_id])
     if not entry.event == begun.event == mechanism.event:
         raise PrivacyError(
-            f"{checkpoints.folder}: holds a run with other settings of its mechanism. Put them "
-            "back to go on, or remove the folder to train, and be charged, from anew."
+            f"{checkpoints.folder}: has a run with other settings of its mechanism. Restore them "
+            "to continue, or remove the folder to train, and be charged, again."
         )
     return begun.ledger_id
 
 
 def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
-    """The step to go on from, and the one to stop at: sooner where paid-for draws were lost."""
+    """The first and the last step; the last is earlier where charged steps were lost."""
     first, drawn = checkpoints.step(), checkpoints.draws
     if drawn < first:
         raise PrivacyError(
-            f"{checkpoints.folder}: the count of what was drawn is missing. Remove the folder to "
-            "train, and be charged, from anew."
+            f"{checkpoints.folder}: the count of noisy steps is missing. Remove the folder to "
+            "train, and be charged, again."
         )
     unused = mechanism.draws - drawn
     last = min(mechanism.steps, first + max(0, unused))
     if last == 0:
         raise PrivacyError(
-            f"{checkpoints.folder}: every step that was paid for has been drawn, and no result of "
-            "one was kept. Lower finetune.checkpoint_every; remove the folder to be charged anew."
+            f"{checkpoints.folder}: all charged steps have run, and none reached a checkpoint. "
+            "Lower finetune.checkpoint_every, and remove the folder to be charged again."
         )
     return first, last
 
 
 def _agreed(span: tuple[int, int] | None) -> tuple[int, int]:
-    """What process 0 says, in every process."""
+    """The value of process 0, in every process."""
     if torch.distributed.is_initialized():
         said = [span]
         torch.distributed.broadcast_object_list(said, src=0)
@@ -372,8 +351,8 @@ def _check(model: nn.Module, clipper: Clipper, probe: Sequence[Example]) -> None
 
 
 def _require_finite(model: nn.Module) -> None:
-    """The weights are noisy, so looking at them is free."""
+    """Raise FailureError where weights are not finite. They are noisy: the check spends nothing."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
-            "fine-tuning has diverged: the weights are not finite. Lower finetune.learning_rate."
+            "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."
         )

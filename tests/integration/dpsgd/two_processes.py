@@ -9,7 +9,7 @@ import torch
 from sugarbush.privacy.data_types import Private
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.train import Mechanism, train
-from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in
+from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import some_examples, tiny_gpt2
 
 MECHANISM = Mechanism(
@@ -33,9 +33,7 @@ def train_in(folder: Path, mechanism: Mechanism, *, rank: int = 0) -> torch.nn.M
         performance=PERFORMANCE,
         probe=some_examples(2, seed=5),
         checkpoints=Checkpoints(folder / "private" / "run"),
-        ledger=ledger_in(folder),
-        stage="finetune",
-        run="r1",
+        session=session_of(ledger_in(folder)),
     )
     return model
 

@@ -32,7 +32,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def model(tokenizer):
     model = models.new_model(
-        tokenizer, models.Shape(layers=2, width=16, heads=2, context=32), seed=3
+        tokenizer, models.ModelShape(layers=2, width=16, heads=2, context=32), seed=3
     )
     with torch.no_grad():
         for parameter in model.parameters():

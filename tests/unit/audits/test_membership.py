@@ -88,7 +88,7 @@ def test_groups_that_a_threshold_is_tried_on_share_no_text_with_those_it_was_cho
 
 
 def test_two_groups_larger_than_the_corpus_are_refused():
-    with pytest.raises(ValueError, match="do not make two groups"):
+    with pytest.raises(ValueError, match="need more than"):
         groups(np.zeros(11), count=2, size=6, seed=1)
 
 

@@ -33,6 +33,7 @@ def test_an_overlay_holds_only_what_it_changes(project: Path) -> None:
     write_settings(project, changed)
     settings = yaml.safe_load((project / "params.yaml").read_text())
     assert settings["methods"] == ["augpe"]
+    assert settings["privacy"]["dataset"] == "mine"
     assert settings["privacy"]["epsilon"] == 1.0
 
 
@@ -61,3 +62,24 @@ def test_trying_a_setting_writes_nothing(project: Path) -> None:
     before = (project / "params.yaml").read_bytes()
     assert changed_settings(project, assignments=["privacy.epsilon=2"]).params.privacy.epsilon == 2
     assert (project / "params.yaml").read_bytes() == before
+
+
+def test_a_setting_that_is_not_in_the_file_is_added_to_its_section(project: Path) -> None:
+    before = (project / "params.yaml").read_text()
+    assert "purpose" not in before
+    names = ["privacy.purpose=benchmark", "privacy.shares.metadata=0.1", "evaluate.bootstrap=7"]
+    changed = changed_settings(project, assignments=names)
+    assert changed.names == ("privacy.purpose", "evaluate.bootstrap")  # 0.1 is the default
+    write_settings(project, changed)
+    after = (project / "params.yaml").read_text()
+    kept = [line for line in after.splitlines() if line in before.splitlines()]
+    assert kept == before.splitlines()  # every line and comment, in its order
+    assert yaml.safe_load(after)["evaluate"] == {"bootstrap": 7}
+    assert "privacy:\n  purpose: benchmark\n" in after
+
+
+def test_a_value_of_the_file_can_be_set_back_to_its_default(project: Path) -> None:
+    write_settings(project, changed_settings(project, assignments=["privacy.epsilon=2"]))
+    changed = changed_settings(project, assignments=["privacy.epsilon=1.0"])
+    assert changed.names == ("privacy.epsilon",)
+    assert changed.params.privacy.epsilon == 1

@@ -119,7 +119,7 @@ def test_points_that_coincide_are_within_each_others_ball() -> None:
 
 
 def test_balls_need_more_points_than_neighbours() -> None:
-    with pytest.raises(InvariantError, match="more points"):
+    with pytest.raises(InvariantError, match="more than 5 points"):
         neighbour_scores(np.ones((5, 2)), np.ones((50, 2)))
 
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.errors import FailureError, InvariantError
-from sugarbush.evaluation.attributes import train_reader
+from sugarbush.evaluation.attributes import train_classifier
 from sugarbush.evaluation.copies import longest_shared_ngrams, nearer_to_training
 from sugarbush.evaluation.distinct import distinct_n, duplicate_share
 from sugarbush.evaluation.features import latent_space
@@ -85,21 +85,21 @@ def test_a_text_of_unknown_words_is_the_zero_row() -> None:
 
 
 @pytest.mark.parametrize("texts", [["", " "], ["the", "the"], ["!!"], []])
-def test_texts_without_words_make_no_space(texts: list[str]) -> None:
-    with pytest.raises(FailureError, match="two different words"):
+def test_texts_without_two_shared_words_have_no_space(texts: list[str]) -> None:
+    with pytest.raises(FailureError, match="fewer than two words"):
         latent_space(texts, seed=1)
 
 
-def test_a_reader_learns_an_attribute_from_embeddings() -> None:
+def test_a_classifier_learns_an_attribute_from_embeddings() -> None:
     rng = np.random.default_rng(2)
     codes = rng.integers(0, 3, 150)
     rows = np.eye(4)[codes] + 0.1 * rng.normal(size=(150, 4))
-    reader = train_reader(rows[:100], codes[:100], seed=1)
-    assert (reader.read(rows[100:]) == codes[100:]).mean() > 0.95
+    classifier = train_classifier(rows[:100], codes[:100], seed=1)
+    assert (classifier.predict(rows[100:]) == codes[100:]).mean() > 0.95
 
 
-def test_a_reader_of_one_value_always_says_it() -> None:
-    reader = train_reader(np.ones((3, 2)), np.array([4, 4, 4]), seed=1)
-    assert reader.read(np.zeros((2, 2))).tolist() == [4, 4]
+def test_a_classifier_of_one_value_always_predicts_it() -> None:
+    classifier = train_classifier(np.ones((3, 2)), np.array([4, 4, 4]), seed=1)
+    assert classifier.predict(np.zeros((2, 2))).tolist() == [4, 4]
     with pytest.raises(InvariantError):
-        train_reader(np.ones((0, 2)), np.array([], dtype=int), seed=1)
+        train_classifier(np.ones((0, 2)), np.array([], dtype=int), seed=1)

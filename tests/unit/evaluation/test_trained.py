@@ -14,15 +14,18 @@ from transformers import (
 )
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.evaluate import Sample, Settings
 from sugarbush.evaluation.fine_tuned import fine_tuned_predictions
+from sugarbush.evaluation.interface import MetricSettings, Sample
 from sugarbush.evaluation.next_token import Decoder, TokenScores, _decoder, next_token_scores
-from sugarbush.evaluation.small_models import Training
-from sugarbush.evaluation.trained import fine_tuned_figures, next_token_figures
+from sugarbush.evaluation.settings import FineTunedSettings, NextTokenSettings
+from sugarbush.evaluation.small_models import Hyperparameters
+from sugarbush.evaluation.trained import fine_tuned_values, next_token_values
 from sugarbush.randomness import public_rng
 
 TINY = Decoder(layers=1, width=64)
-SHORT = Training(epochs=5, batch_texts=8, learning_rate=3e-3, weight_decay=0.01, max_tokens=24)
+SHORT = Hyperparameters(
+    epochs=5, batch_texts=8, learning_rate=3e-3, weight_decay=0.01, max_tokens=24
+)
 NOUNS = ("lamp", "phone", "chair", "shed")
 
 
@@ -46,7 +49,9 @@ def test_a_model_learns_to_predict_texts_like_those_it_was_trained_on() -> None:
 
 
 def test_equal_seeds_give_equal_scores_and_padding_changes_none() -> None:
-    few = Training(epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=24)
+    few = Hyperparameters(
+        epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=24
+    )
     texts = dialogues(8, seed=1)
     heldout = ["my lamp is broken", "my lamp is broken and i want my money back today, please"]
     together = next_token_scores(texts, heldout, decoder=TINY, training=few, seed=3)
@@ -56,7 +61,9 @@ def test_equal_seeds_give_equal_scores_and_padding_changes_none() -> None:
 
 
 def test_a_text_longer_than_the_model_is_cut() -> None:
-    few = Training(epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=16)
+    few = Hyperparameters(
+        epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=16
+    )
     scores = next_token_scores(["a b c"], ["word " * 5000], decoder=TINY, training=few, seed=1)
     assert scores.tokens.tolist() == [15]
 
@@ -86,20 +93,33 @@ def test_a_text_longer_than_a_named_model_is_cut_where_the_model_ends(
     """RoBERTa has two positions more than it has room for, so its tokenizer is asked as well."""
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
-        intermediate_size=8, max_position_embeddings=14 if knows else 12, is_decoder=True,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=14 if knows else 12,
+        is_decoder=True,
+    )
     BertLMHeadModel(config).save_pretrained(tmp_path)
     tokenizer.model_max_length = 12 if knows else 512
     tokenizer.save_pretrained(tmp_path)
-    few = Training(epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=16)
+    few = Hyperparameters(
+        epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=16
+    )
     long, name = "word " * 5000, str(tmp_path)
     scores = next_token_scores([long], [long], decoder=Decoder(name=name), training=few, seed=1)
     assert scores.tokens.tolist() == [11]
     found = fine_tuned_predictions(
-        [long], np.array([1]), heldout_texts=[long], heldout_codes=np.array([1]), values=2,
-        name=name, training=few, seed=1,
-    )  # fmt: skip
+        [long],
+        np.array([1]),
+        heldout_texts=[long],
+        heldout_codes=np.array([1]),
+        values=2,
+        name=name,
+        training=few,
+        seed=1,
+    )
     assert len(found.predicted) == 1
 
 
@@ -127,40 +147,60 @@ def test_the_bundled_encoder_learns_an_attribute_by_fine_tuning() -> None:
     words = ("the parcel never arrived", "please refund my money", "the lamp is broken")
     codes = rng.integers(3, size=48)
     texts = [f"{words[code]} {rng.integers(99)}" for code in codes]
-    fast = Training(epochs=4, batch_texts=8, learning_rate=2e-4, weight_decay=0.0, max_tokens=16)
+    fast = Hyperparameters(
+        epochs=4, batch_texts=8, learning_rate=2e-4, weight_decay=0.0, max_tokens=16
+    )
     found = fine_tuned_predictions(
-        texts[:32], codes[:32], heldout_texts=texts[32:], heldout_codes=codes[32:], values=3,
-        training=fast, seed=1,
-    )  # fmt: skip
+        texts[:32],
+        codes[:32],
+        heldout_texts=texts[32:],
+        heldout_codes=codes[32:],
+        values=3,
+        training=fast,
+        seed=1,
+    )
     assert found.accuracy() > 0.9
 
 
-def test_figures_of_trained_models_vary_over_seeds_and_texts() -> None:
-    few = Training(epochs=1, batch_texts=4, learning_rate=1e-3, weight_decay=0.0, max_tokens=12)
-    settings = Settings(clusters=10, resamples=20, seed=1)
-    figures = next_token_figures(
-        dialogues(8, seed=1), [*dialogues(3, seed=2), "", "something else"], decoder=TINY,
-        training=few, seeds=2, settings=settings, method="maple", round_=-1,
-    )  # fmt: skip
-    assert [f.metric for f in figures] == ["next_token_accuracy", "perplexity"]
-    for figure in figures:
-        assert figure.low is not None and figure.high is not None
-        assert figure.low <= figure.value <= figure.high
-    nothing = next_token_figures(
-        [], ["a"], decoder=TINY, training=few, seeds=2, settings=settings, method="m", round_=0
+def bare(texts: list[str], columns: int = 0) -> Sample:
+    codes = np.zeros((len(texts), columns), dtype=np.int64)
+    return Sample(texts=tuple(texts), features={}, codes=codes)
+
+
+def test_values_of_trained_models_vary_over_seeds_and_texts() -> None:
+    settings = MetricSettings(domain={}, clusters=10, resamples=20, seed=1)
+    model = NextTokenSettings(seeds=2, model=None, layers=1, width=64, epochs=1, max_tokens=12)
+    heldout = bare([*dialogues(3, seed=2), "", "something else"])
+    seen: list[str] = []
+    values = list(
+        next_token_values(
+            heldout,
+            bare(dialogues(8, seed=1)),
+            model=model,
+            settings=settings,
+            progress=seen.append,
+        )
     )
-    assert nothing == ()
+    assert [v.metric for v in values] == ["next_token_accuracy", "perplexity"]
+    for value in values:
+        assert value.low is not None and value.high is not None
+        assert value.low <= value.value <= value.high
+    assert seen == [f"next-token model, seed {n} of 2" for n in (1, 2)]
+    assert list(next_token_values(heldout, bare([]), model=model, settings=settings)) == []
 
 
-def test_an_attribute_that_nobody_asked_for_has_no_fine_tuned_accuracy() -> None:
-    texts = dialogues(4, seed=1)
-    few = Training(epochs=1, batch_texts=4, learning_rate=1e-4, weight_decay=0.0, max_tokens=8)
-    codes = np.array([[0, -1, 0], [1, -1, 0], [1, -1, 0], [0, -1, 0]])
-    heldout = np.array([[0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
-    figures = fine_tuned_figures(
-        Sample(texts=tuple(texts), features={}, codes=heldout),
-        Sample(texts=tuple(texts), features={}, codes=codes),
-        domain={"a": 2, "b": 2, "c": 2}, training=few, seeds=1,
-        settings=Settings(clusters=10, resamples=5, seed=1), method="m", round_=0,
-    )  # fmt: skip
-    assert {f.space for f in figures} == {"a"}
+def test_an_attribute_that_no_text_was_requested_to_have_has_no_fine_tuned_accuracy() -> None:
+    texts = tuple(dialogues(4, seed=1))
+    codes = np.array([[0, -1, 0, 1], [1, -1, 0, 0], [1, -1, 0, 1], [0, -1, 0, 0]])
+    heldout = np.array([[0, 1, 0, 1], [1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]])
+    domain = {"a": 2, "b": 2, "c": 2, "d": 2}
+    for attributes, expected in ((None, {"a", "d"}), (("a", "b", "c"), {"a"})):
+        values = fine_tuned_values(
+            Sample(texts=texts, features={}, codes=heldout),
+            Sample(texts=texts, features={}, codes=codes),
+            model=FineTunedSettings(
+                seeds=1, model=None, attributes=attributes, epochs=1, max_tokens=8
+            ),
+            settings=MetricSettings(domain=domain, clusters=10, resamples=5, seed=1),
+        )
+        assert {v.space for v in values} == expected

@@ -13,22 +13,17 @@ from numpy.typing import NDArray
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import BudgetExceededError, GeneratorError
-from sugarbush.evolution import evolve as module
-from sugarbush.evolution.evolve import (
-    Evolution,
-    PrivateEmbeddings,
-    VotingSession,
-    Writer,
-    count_votes,
-    evolve,
-)
+from sugarbush.evolution import voting as voting_module
+from sugarbush.evolution.evolve import Evolution, Writer, evolve
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes
 from sugarbush.generators.interface import Answer, Problem, Request, VariationRequest
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.results import open_result_store
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from tests.settings import params
 
@@ -85,54 +80,67 @@ def first(count: int = 12, labels: Sequence[int] | None = None) -> Population:
 
 
 def voting(
-    state: Path, *, cap: float = 100.0, stddev: float = 8.0, voters: int = 400
+    state: Path,
+    *,
+    cap: float = 100.0,
+    stddev: float = 8.0,
+    records: int = 400,
+    records_per_unit: int = 1,
+    run: str = "r",
 ) -> VotingSession:
-    ledger = Ledger(
-        state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6
-    )  # fmt: skip
-    places = encode([str(float(TARGET))] * voters)
+    ledger = Ledger(state, dataset="d", purpose="release", unit=Unit.RECORD, cap=cap, delta=1e-6)
+    places = encode([str(float(TARGET))] * records)
     return VotingSession(
-        voters=Private(PrivateEmbeddings(places, np.zeros(voters, dtype=np.int64))),
-        stddev=stddev, ledger=ledger, stage="evolve@maple", dataset_fingerprint=(),
-    )  # fmt: skip
+        embeddings=Private(PrivateEmbeddings(places, np.zeros(records, dtype=np.int64))),
+        stddev=stddev,
+        session=PrivacySession(
+            ledger=ledger, stage="evolve@maple", run=run, records_per_unit=records_per_unit
+        ),
+    )
 
 
 def run(
-    state: Path, *, generator: Any = None, forced: bool = False, start: Population | None = None,
-    own: VotingSession | None = None, dropped: float = 0.2, encode: Any = encode, **changes: Any,
-) -> Evolution:  # fmt: skip
+    state: Path,
+    *,
+    generator: Any = None,
+    forced: bool = False,
+    start: Population | None = None,
+    own: VotingSession | None = None,
+    dropped: float = 0.2,
+    encode: Any = encode,
+    **changes: Any,
+) -> Evolution:
     settings = params(**{f"evolve__maple__{k}": v for k, v in changes.items()}).evolve.maple
     with open_result_store(
         state, dataset="d", stage="evolve-maple", digest="x", forced=forced
-    ) as draws:
+    ) as store:
         return evolve(
-            start or first(),
-            ledger_ids=("metadata",),
+            Released(start or first(), ("metadata",)),
             params=settings,
             schema=SCHEMA,
             writer=Writer(generator=generator or Drifting(), max_dropped_share=dropped),
             encode=encode,
             voting=own or voting(state),
-            draws=draws,
+            store=store,
             seed=1,
             say=lambda line: None,
         )
 
 
 def charges(state: Path) -> int:
-    return len(voting(state).ledger.entries())
+    return len(voting(state).session.ledger.entries())
 
 
 def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> None:
     """At the noise of one record each, three would cost more than a cap that one is within."""
-    own = voting(tmp_path, stddev=40.0)
-    run(tmp_path, rounds=1, own=replace(own, records_per_unit=3))
-    (entry,) = own.ledger.entries()
+    own = voting(tmp_path, stddev=40.0, records_per_unit=3)
+    run(tmp_path, rounds=1, own=own)
+    (entry,) = own.session.ledger.entries()
     assert entry.event == DiscreteGaussian(stddev=40.0, sensitivity=3)
-    tight = voting(tmp_path / "tight", stddev=8.0, cap=1.0)
+    tight = voting(tmp_path / "tight", stddev=8.0, cap=1.0, records_per_unit=3)
     with pytest.raises(BudgetExceededError):
-        run(tmp_path / "tight", rounds=1, own=replace(tight, records_per_unit=3))
-    assert not tight.ledger.entries()
+        run(tmp_path / "tight", rounds=1, own=tight)
+    assert not tight.session.ledger.entries()
 
 
 def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> None:
@@ -149,14 +157,14 @@ def test_scores_pull_them_too_and_are_charged_in_their_own_unit(tmp_path: Path) 
         on_a_circle([str(float(TARGET))] * 400), np.zeros(400, dtype=np.int64)
     )
     settings = {"rounds": 12, "selection": "herded", "score_width": 0.05, "encode": on_a_circle}
-    found = run(tmp_path, own=replace(own, voters=Private(at_target)), **settings)
-    again = run(tmp_path, own=replace(own, voters=Private(at_target)), **settings)
+    found = run(tmp_path, own=replace(own, embeddings=Private(at_target)), **settings)
+    again = run(tmp_path, own=replace(own, embeddings=Private(at_target)), **settings)
     start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
     assert start > 45
     assert end < 8
     assert found.final.texts == again.final.texts
     paid = DiscreteGaussian(stddev=20.0 * RESOLUTION, sensitivity=RESOLUTION)
-    assert [entry.event for entry in own.ledger.entries()] == [paid] * 12
+    assert [entry.event for entry in own.session.ledger.entries()] == [paid] * 12
 
 
 def test_scores_that_the_cap_does_not_allow_are_refused_before_anything_is_written(
@@ -165,7 +173,7 @@ def test_scores_that_the_cap_does_not_allow_are_refused_before_anything_is_writt
     own, generator = voting(tmp_path, stddev=2.0 * RESOLUTION, cap=1.0), Drifting()
     with pytest.raises(BudgetExceededError):
         run(tmp_path, own=own, rounds=1, selection="herded", generator=generator)
-    assert not own.ledger.entries()
+    assert not own.session.ledger.entries()
     assert not generator.asked
 
 
@@ -244,7 +252,7 @@ def test_a_run_that_died_goes_on_after_its_last_finished_round(
 ) -> None:
     """Killed after the charge and before the votes are on disk: that one is charged again, since
     nobody can tell it from a result that was deleted; the finished ones are not."""
-    real, drawn = module.count_votes, []
+    real, drawn = voting_module.count_votes, []
 
     def die(*args: Any, **kwargs: Any) -> Any:
         votes = real(*args, **kwargs)
@@ -253,7 +261,7 @@ def test_a_run_that_died_goes_on_after_its_last_finished_round(
             raise KeyboardInterrupt
         return votes
 
-    monkeypatch.setattr(module, "count_votes", die)
+    monkeypatch.setattr(voting_module, "count_votes", die)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, rounds=3)
     monkeypatch.undo()
@@ -279,7 +287,7 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_pays_for_nothing(tmp_path: P
     """The cap has room for one vote of eight: none is drawn, and no text is asked for."""
     generator = Drifting()
     own = voting(tmp_path)
-    room = own.ledger.total(*[DiscreteGaussian(stddev=own.stddev)]) * 1.01
+    room = own.session.ledger.total(*[DiscreteGaussian(stddev=own.stddev)]) * 1.01
     with pytest.raises(BudgetExceededError):
         run(tmp_path, rounds=8, own=voting(tmp_path, cap=room), generator=generator)
     assert charges(tmp_path) == 0
@@ -305,7 +313,7 @@ def test_unusable_answers_are_dropped_and_never_replaced_by_the_parent(tmp_path:
 
 
 def test_too_many_unusable_answers_stop_the_run_before_the_vote(tmp_path: Path) -> None:
-    with pytest.raises(GeneratorError, match=r"36 texts asked for, 18 usable \(refusal: 18\)"):
+    with pytest.raises(GeneratorError, match=r"36 texts requested, 18 usable \(refusal: 18\)"):
         run(tmp_path, rounds=1, generator=Drifting(fail_every=2))
     assert charges(tmp_path) == 0
 
@@ -342,14 +350,9 @@ def test_one_record_moves_one_vote_by_one_over_all_labels_together(
     candidates, labels = encode(["1", "1", "5", "9"]), np.array([0, 1, 1, 0])
 
     def votes(records: list[str], of: list[int]) -> NDArray[np.int64]:
-        own = voting(tmp_path)
-        voters = Private(
-            PrivateEmbeddings(encode(records).reshape(-1, 2), np.array(of, dtype=np.int64))
-        )
-        counted = count_votes(
-            VotingSession(**{**vars(own), "voters": voters}), candidates, labels, by_label=by_label,
-            run="r",
-        )  # fmt: skip
+        embeddings = PrivateEmbeddings(encode(records).reshape(-1, 2), np.array(of, dtype=np.int64))
+        own = replace(voting(tmp_path), embeddings=Private(embeddings))
+        counted = count_votes(own, candidates, labels, by_label=by_label)
         return counted.value
 
     difference = votes(["1", "8", "3"], [0, 1, label]) - votes(["1", "8"], [0, 1])

@@ -91,7 +91,7 @@ def test_more_survivors_than_candidates_are_refused(select: Select) -> None:
 
 @WAYS
 def test_a_vote_that_is_no_number_is_refused(select: Select) -> None:
-    with pytest.raises(InvariantError, match="one number a candidate"):
+    with pytest.raises(InvariantError, match="one number per candidate"):
         select(np.array([1.0, np.nan]), count=1, rng=public_rng(0))
 
 

@@ -14,6 +14,7 @@ from sugarbush.data.schema import Attribute, Schema
 from sugarbush.pipeline.dp_table import dp_counts_of, dp_table_of, engine_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
 from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.engines import synthesize
@@ -48,9 +49,13 @@ def made(folder: Path, engine: Engine) -> DpTable:
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     table = synthesize(
-        Private(codes), SCHEMA.domain, mu=1.0, params=settings.synthesize_metadata, ledger=ledger,
-        stage="s", run="r", dataset_fingerprint=(), rng=public_rng(1),
-    )  # fmt: skip
+        Private(codes),
+        SCHEMA.domain,
+        mu=1.0,
+        params=settings.synthesize_metadata,
+        session=PrivacySession(ledger=ledger, stage="s", run="r"),
+        rng=public_rng(1),
+    )
     released = folder / "data" / "released" / "metadata"
     released.mkdir(parents=True)
     rows = pd.DataFrame(table.rows.value, columns=list(SCHEMA.names))

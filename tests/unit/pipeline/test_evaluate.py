@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sugarbush.evaluation.evaluate import FINAL, Figure, Sample, Settings
+from sugarbush.evaluation.interface import FINAL, MetricSettings, MetricValue, Sample
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.pipeline.evaluator import ENCODER, Evaluator
 from sugarbush.pipeline.stages.evaluate import clusters_for, real_figures, write_figures
@@ -34,9 +34,13 @@ def test_a_model_trained_on_real_texts_sees_no_more_of_them_than_an_arm_has() ->
         texts=("a lamp", "my money") * 20, features={ENCODER: np.eye(2)[codes[:, 0]]}, codes=codes
     )
     evaluator = Evaluator(
-        heldout=real, heldout_codes=codes, train=real, donated=(), public=(),
-        domain={"wish": 2}, settings=Settings(clusters=2, resamples=0, seed=1),
-    )  # fmt: skip
+        heldout=real,
+        heldout_codes=codes,
+        train=real,
+        donated=(),
+        public=(),
+        settings=MetricSettings(domain={"wish": 2}, clusters=2, resamples=0, seed=1),
+    )
     found = {
         count: {
             figure.metric: figure.value
@@ -62,8 +66,8 @@ def test_the_page_is_made_anew_when_anything_that_it_shows_has_changed(
     def stamp(**changes: float) -> str:
         fields = {"low": 0.45, "high": 0.55, "round": 0} | changes
         figures = [
-            Figure(metric="mauve", space=ENCODER, value=0.5, method="maple", round=FINAL),
-            Figure(metric="mauve", space=ENCODER, value=0.5, method="maple", **fields),
+            MetricValue(metric="mauve", space=ENCODER, value=0.5, method="maple", round=FINAL),
+            MetricValue(metric="mauve", space=ENCODER, value=0.5, method="maple", **fields),
         ]
         write_figures(tmp_path, figures, {"maple": {"wish": [3, 4]}}, key=b"key")
         return (tmp_path / "data/stamps/evaluate.json").read_text()

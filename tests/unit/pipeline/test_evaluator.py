@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sugarbush.data.private_store import RealTexts
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.pipeline.evaluator import ENCODER, LATENT, SECOND, Encoders, train_readers
+from sugarbush.pipeline.evaluator import ENCODER, LATENT, SECOND, Encoders, train_sample_reader
 from tests.settings import params
 
 SCHEMA = Schema(
@@ -29,10 +29,13 @@ def by_length(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def read(second: bool, texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], list[int]]:
-    reader = train_readers(
-        RealTexts(texts=TEXTS, codes=CODES), schema=SCHEMA, embed=by_words, zero_shot={},
+    reader = train_sample_reader(
+        RealTexts(texts=TEXTS, codes=CODES),
+        schema=SCHEMA,
+        embed=by_words,
+        zero_shot={},
         params=params(),
-    )  # fmt: skip
+    )
     encoders = Encoders(main=by_words, second=by_length if second else None)
     sample = reader.read(texts, by=encoders)
     shapes = {space: rows.shape for space, rows in sample.features.items()}

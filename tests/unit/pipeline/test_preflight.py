@@ -22,7 +22,7 @@ def folder_of(folder: Path, kind: str) -> str:
     small = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     made = {
         "gpt2": lambda: models.new_model(
-            tokenizer, models.Shape(layers=1, width=16, heads=2, context=64), seed=1
+            tokenizer, models.ModelShape(layers=1, width=16, heads=2, context=64), seed=1
         ),
         "bert": lambda: BertForMaskedLM(
             BertConfig(vocab_size=len(tokenizer), hidden_size=16, **small)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from sugarbush.errors import ParamsError
-from sugarbush.evaluation.evaluate import Sample, Settings
+from sugarbush.evaluation.interface import MetricSettings, Sample
+from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.pipeline.evaluator import Evaluator
-from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.pipeline.stages.evaluate import trained
 from tests.settings import params
 
 TEXTS = ("the lamp is broken", "send my money back", "the lamp is dim", "i want money") * 3
@@ -25,32 +24,41 @@ def sample() -> Sample:
 def evaluator() -> Evaluator:
     real = sample()
     return Evaluator(
-        heldout=real, heldout_codes=CODES, train=real, donated=(), public=(),
-        domain={"wish": 2, "only": 2}, settings=Settings(clusters=2, resamples=5, seed=1),
-    )  # fmt: skip
+        heldout=real,
+        heldout_codes=CODES,
+        train=real,
+        donated=(),
+        public=(),
+        settings=MetricSettings(domain={"wish": 2, "only": 2}, clusters=2, resamples=5, seed=1),
+    )
 
 
-def asked(**changes: Any) -> ProjectSettings:
+def asked(**changes: Any) -> EvaluateSettings:
     small = {
-        "evaluate__next_token__layers": 1, "evaluate__next_token__width": 64,
-        "evaluate__next_token__epochs": 1, "evaluate__next_token__max_tokens": 16,
-        "evaluate__fine_tuned__epochs": 1, "evaluate__fine_tuned__max_tokens": 16,
-    }  # fmt: skip
-    return params(**(small | changes))
+        "evaluate__next_token__layers": 1,
+        "evaluate__next_token__width": 64,
+        "evaluate__next_token__epochs": 1,
+        "evaluate__next_token__max_tokens": 16,
+        "evaluate__fine_tuned__epochs": 1,
+        "evaluate__fine_tuned__max_tokens": 16,
+    }
+    return params(**(small | changes)).evaluate
 
 
 def test_none_is_trained_unless_the_settings_ask_for_seeds() -> None:
-    assert trained(evaluator(), sample(), method="maple", params=asked()) == ()
+    assert evaluator().trained(sample(), method="maple", wanted=asked()) == ()
 
 
 def test_each_figure_has_an_interval_over_seeds_and_texts() -> None:
     wanted = asked(evaluate__next_token__seeds=2, evaluate__fine_tuned__seeds=1)
-    figures = trained(evaluator(), sample(), method="maple", params=wanted)
+    figures = evaluator().trained(sample(), method="maple", wanted=wanted)
     # The attribute with one value in the held-out part says nothing, and has no figure.
     assert {(f.metric, f.space) for f in figures} == {
-        ("next_token_accuracy", "text"), ("perplexity", "text"),
-        ("fine_tuned_accuracy", "wish"), ("fine_tuned_macro_f1", "wish"),
-    }  # fmt: skip
+        ("next_token_accuracy", "text"),
+        ("perplexity", "text"),
+        ("fine_tuned_accuracy", "wish"),
+        ("fine_tuned_macro_f1", "wish"),
+    }
     for figure in figures:
         assert figure.low is not None and figure.high is not None
         assert figure.low <= figure.high
@@ -60,10 +68,16 @@ def test_each_figure_has_an_interval_over_seeds_and_texts() -> None:
 def test_an_arm_without_texts_has_no_figure() -> None:
     empty = Sample(texts=(), features={}, codes=np.empty((0, 2), dtype=np.int64))
     wanted = asked(evaluate__next_token__seeds=1, evaluate__fine_tuned__seeds=1)
-    assert trained(evaluator(), empty, method="maple", params=wanted) == ()
+    assert evaluator().trained(empty, method="maple", wanted=wanted) == ()
 
 
 def test_a_model_that_is_not_there_is_named_by_its_setting() -> None:
     wanted = asked(evaluate__next_token__seeds=1, evaluate__next_token__model="/no/such/model")
     with pytest.raises(ParamsError, match=r"evaluate\.next_token\.model"):
-        trained(evaluator(), sample(), method="maple", params=wanted)
+        evaluator().trained(sample(), method="maple", wanted=wanted)
+
+
+def test_an_attribute_that_the_schema_does_not_have_is_named_by_its_setting() -> None:
+    wanted = asked(evaluate__fine_tuned__seeds=1, evaluate__fine_tuned__attributes=("mood",))
+    with pytest.raises(ParamsError, match=r"evaluate\.fine_tuned\.attributes.* no mood"):
+        evaluator().trained(sample(), method="maple", wanted=wanted)

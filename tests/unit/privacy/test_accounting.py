@@ -25,7 +25,7 @@ def test_ten_votes_on_yelp_get_the_published_noise_without_its_overspending(
     target: float, published: float
 ) -> None:
     plan = make_plan(
-        [BudgetRequest(name="votes", share=1, draws=10)], epsilon=target, delta=YELP_DELTA
+        [BudgetRequest(name="votes", share=1, count=10)], epsilon=target, delta=YELP_DELTA
     )
     assert plan.of("votes").stddev == pytest.approx(published, rel=0.005)
     assert plan.epsilon <= target
@@ -122,8 +122,8 @@ def test_an_event_without_noise_cannot_be_made(bad: float) -> None:
 
 def test_shares_are_shares_of_mu_squared() -> None:
     parts = [
-        BudgetRequest(name="metadata", share=0.1, draws=0),
-        BudgetRequest(name="votes", share=0.9, draws=2),
+        BudgetRequest(name="metadata", share=0.1, count=0),
+        BudgetRequest(name="votes", share=0.9, count=2),
     ]
     plan = make_plan(parts, epsilon=1.0, delta=1e-6)
     metadata, votes = plan.of("metadata").mu, plan.of("votes").mu
@@ -136,8 +136,8 @@ def test_shares_are_shares_of_mu_squared() -> None:
 @given(st.floats(0.05, 4.0), st.integers(1, 10), st.floats(0.02, 0.9))
 def test_no_plan_exceeds_its_target(target: float, rounds: int, share: float) -> None:
     parts = [
-        BudgetRequest(name="metadata", share=share, draws=0),
-        BudgetRequest(name="votes", share=1 - share, draws=rounds),
+        BudgetRequest(name="metadata", share=share, count=0),
+        BudgetRequest(name="votes", share=1 - share, count=rounds),
     ]
     plan = make_plan(parts, epsilon=target, delta=1e-6)
     assert 0.98 * target <= plan.epsilon <= target
@@ -146,8 +146,8 @@ def test_no_plan_exceeds_its_target(target: float, rounds: int, share: float) ->
 @pytest.mark.parametrize("per_unit", [2, 7])
 def test_for_a_unit_of_several_records_counts_get_so_many_times_the_noise(per_unit: int) -> None:
     parts = [
-        BudgetRequest(name="metadata", share=0.1, draws=0),
-        BudgetRequest(name="votes", share=0.9, draws=4),
+        BudgetRequest(name="metadata", share=0.1, count=0),
+        BudgetRequest(name="votes", share=0.9, count=4),
     ]
     one = make_plan(parts, epsilon=1.0, delta=1e-6)
     several = make_plan(parts, epsilon=1.0, delta=1e-6, records_per_unit=per_unit)
@@ -161,7 +161,7 @@ def test_for_a_unit_of_several_records_counts_get_so_many_times_the_noise(per_un
 
 def test_shares_that_do_not_add_up_are_refused() -> None:
     with pytest.raises(ParamsError, match=r"privacy\.shares"):
-        make_plan([BudgetRequest(name="votes", share=0.7, draws=1)], epsilon=1.0, delta=1e-6)
+        make_plan([BudgetRequest(name="votes", share=0.7, count=1)], epsilon=1.0, delta=1e-6)
 
 
 def test_a_run_without_private_methods_spends_nothing() -> None:

@@ -18,7 +18,7 @@ RATE, STEPS, DELTA = 4096 / YELP, 23193, 1 / (YELP * math.log(YELP))
 def plan_of(*parts, subsampled, target=1.0, delta=1e-6):
     """The plan of (name, share, draws), then with the steps of some of them."""
     plan = make_plan(
-        [BudgetRequest(name=name, share=share, draws=draws) for name, share, draws in parts],
+        [BudgetRequest(name=name, share=share, count=draws) for name, share, draws in parts],
         epsilon=target,
         delta=delta,
     )

@@ -29,7 +29,7 @@ def test_a_finished_draw_is_found_again(tmp_path: Path) -> None:
 def test_a_finished_draw_is_never_overwritten(tmp_path: Path) -> None:
     with opened(tmp_path) as draws:
         draw(draws, "votes-001", "3")
-        with pytest.raises(PrivacyError, match="not drawn again"):
+        with pytest.raises(PrivacyError, match="must not be overwritten"):
             draw(draws, "votes-001", "4")
 
 

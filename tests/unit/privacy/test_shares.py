@@ -15,8 +15,8 @@ AIM_SHARE = 0.1
 def planned(epsilon: float, rounds: int) -> float:
     """The votes' sigma in our plan."""
     parts = [
-        BudgetRequest(name="metadata", share=AIM_SHARE, draws=0),
-        BudgetRequest(name="votes", share=1 - AIM_SHARE, draws=rounds),
+        BudgetRequest(name="metadata", share=AIM_SHARE, count=0),
+        BudgetRequest(name="votes", share=1 - AIM_SHARE, count=rounds),
     ]
     return make_plan(parts, epsilon=epsilon, delta=DELTA).of("votes").stddev
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sugarbush.data.schema import Attribute, Schema
+from sugarbush.evaluation.interface import FINAL, REAL, MetricValue
 from sugarbush.generators.interface import Usage
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Released
@@ -16,12 +17,9 @@ from sugarbush.privacy.ledger import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import (
-    FINAL,
-    REAL,
     DpCounts,
     DpTableFacts,
     EmbeddingMap,
-    Figure,
     GeneratorFacts,
     InternalData,
     MeasuredMarginal,
@@ -66,17 +64,22 @@ LINES = (
 
 def entry(id_: str, event: Any, stage: str) -> Entry:
     return Entry(
-        id=id_, time="2026-11-20T09:30:00+00:00", unit=Unit.RECORD, stage=stage,
-        run="secret-run-digest", event=event, delta=1e-6,
+        id=id_,
+        time="2026-11-20T09:30:00+00:00",
+        unit=Unit.RECORD,
+        stage=stage,
+        run="secret-run-digest",
+        event=event,
+        delta=1e-6,
         dataset_fingerprint=("secret-sketch",),
-    )  # fmt: skip
+    )
 
 
 @cache
 def the_plan() -> BudgetPlan:
     parts = [
-        BudgetRequest(name="metadata", share=0.1, draws=0),
-        BudgetRequest(name="votes", share=0.9, draws=2),
+        BudgetRequest(name="metadata", share=0.1, count=0),
+        BudgetRequest(name="votes", share=0.9, count=2),
     ]
     return make_plan(parts, epsilon=1.0, delta=1e-6)
 
@@ -143,23 +146,40 @@ def public_data(*, count: int = 60, candidates: int = 600, **changes: Any) -> Pu
         rounds.append(
             RoundData(
                 number=number,
-                votes=Released(np.round(signal + rng.normal(0, stddev, candidates)).astype(int),
-                               (VOTE_IDS[number - 1],)),
+                votes=Released(
+                    np.round(signal + rng.normal(0, stddev, candidates)).astype(int),
+                    (VOTE_IDS[number - 1],),
+                ),
                 stddev=stddev,
                 written=rng.integers(0, number + 1, candidates),
                 survivors=rng.choice(candidates, candidates // 4, replace=False),
             )
-        )  # fmt: skip
+        )
     counts = {a.name: rng.integers(50, 900, len(a.domain)) for a in SCHEMA.attributes}
     asked = {n: np.maximum(0, c // 3 + rng.integers(-20, 20, len(c))) for n, c in counts.items()}
     spends = (
-        Spend(step="first candidates", usage=Usage(calls=150, cached_calls=3, prompt_tokens=91_200,
-              completion_tokens=20_140, problems={"refusal": 2}), cost=0.0312),
-        Spend(step="round 1", usage=Usage(calls=450, prompt_tokens=180_200,
-              completion_tokens=61_300), cost=0.0871),
-        Spend(step="round 2", usage=Usage(calls=450, prompt_tokens=181_000,
-              completion_tokens=60_900), cost=0.0868),
-    )  # fmt: skip
+        Spend(
+            step="first candidates",
+            usage=Usage(
+                calls=150,
+                cached_calls=3,
+                prompt_tokens=91_200,
+                completion_tokens=20_140,
+                problems={"refusal": 2},
+            ),
+            cost=0.0312,
+        ),
+        Spend(
+            step="round 1",
+            usage=Usage(calls=450, prompt_tokens=180_200, completion_tokens=61_300),
+            cost=0.0871,
+        ),
+        Spend(
+            step="round 2",
+            usage=Usage(calls=450, prompt_tokens=181_000, completion_tokens=60_900),
+            cost=0.0868,
+        ),
+    )
     points = rng.normal(size=(400, 2)) * [3, 1]
     written = np.sort(rng.integers(0, 3, 400))
     maple = MethodData(
@@ -191,9 +211,13 @@ def dp_table(rng: np.random.Generator) -> DpTableFacts:
 
     def marginal(names: str, cells: int, round_: int, stddev: float) -> MeasuredMarginal:
         return MeasuredMarginal(
-            attributes=tuple(names.split()), cells=cells, stddev=stddev, round=round_,
-            choosing=0.005 if round_ else 0.0, measuring=0.045 if round_ else 0.1,
-        )  # fmt: skip
+            attributes=tuple(names.split()),
+            cells=cells,
+            stddev=stddev,
+            round=round_,
+            choosing=0.005 if round_ else 0.0,
+            measuring=0.045 if round_ else 0.1,
+        )
 
     return DpTableFacts(
         record_count=4812.4,
@@ -220,23 +244,51 @@ def internal_data() -> InternalData:
     figures = []
     for space in ("encoder", "tf-idf"):
         for round_, value in ((0, 0.41), (1, 0.78), (2, 0.86), (FINAL, 0.88)):
-            figures.append(Figure(method="maple", round=round_, space=space, metric="mauve",
-                                  value=value, low=value - 0.05, high=value + 0.05))  # fmt: skip
+            figures.append(
+                MetricValue(
+                    method="maple",
+                    round=round_,
+                    space=space,
+                    metric="mauve",
+                    value=value,
+                    low=value - 0.05,
+                    high=value + 0.05,
+                )
+            )
         for round_ in (0, FINAL):
-            figures.append(Figure(method="public", round=round_, space=space, metric="mauve",
-                                  value=0.12, low=0.09, high=0.15))  # fmt: skip
+            figures.append(
+                MetricValue(
+                    method="public",
+                    round=round_,
+                    space=space,
+                    metric="mauve",
+                    value=0.12,
+                    low=0.09,
+                    high=0.15,
+                )
+            )
         figures.append(
-            Figure(method=REAL, round=FINAL, space=space, metric="mauve", value=0.971, low=0.95,
-                   high=0.99)
-        )  # fmt: skip
+            MetricValue(
+                method=REAL,
+                round=FINAL,
+                space=space,
+                metric="mauve",
+                value=0.971,
+                low=0.95,
+                high=0.99,
+            )
+        )
         for metric, value in (("precision", 0.81), ("recall", 0.64), ("frechet", 0.0934)):
             for method, factor in (("maple", 1.0), ("public", 0.5), (REAL, 1.1)):
-                figures.append(Figure(method=method, round=FINAL, space=space, metric=metric,
-                                      value=value * factor))  # fmt: skip
+                figures.append(
+                    MetricValue(
+                        method=method, round=FINAL, space=space, metric=metric, value=value * factor
+                    )
+                )
     for metric, value in (("mean", 0.142), ("product", 0.09), ("problem", 0.21), ("stars", 0.12)):
         for round_, factor in ((0, 1.6), (1, 1.2), (FINAL, 1.0)):
             figures.append(
-                Figure(
+                MetricValue(
                     method="maple",
                     round=round_,
                     space="attribute",
@@ -246,12 +298,15 @@ def internal_data() -> InternalData:
                     high=value * 1.7,
                 )
             )
-        figures.append(Figure(method="public", round=FINAL, space="attribute", metric=metric,
-                              value=value * 2.5))  # fmt: skip
+        figures.append(
+            MetricValue(
+                method="public", round=FINAL, space="attribute", metric=metric, value=value * 2.5
+            )
+        )
     rng = np.random.default_rng(3)
     counts = {a.name: rng.integers(40, 300, len(a.domain)) for a in SCHEMA.attributes}
     return InternalData(
-        figures=tuple(figures),
+        values=tuple(figures),
         heldout=counts,
         train={n: c * 6 + 11 for n, c in counts.items()},
         dependence={("product", "problem"): 0.4375, ("problem", "stars"): 0.21},

@@ -25,7 +25,7 @@ def recomputed(card: dict) -> float:
     return epsilon(events, delta=card["promise"]["delta"])
 
 
-def test_epsilon_can_be_computed_again_from_the_card_alone() -> None:
+def test_epsilon_can_be_recomputed_from_the_card_alone() -> None:
     card = json.loads(card_json(release_card(release())))
     assert card["promise"]["epsilon"] == pytest.approx(recomputed(card), abs=1e-9)
     assert 0.99 < card["promise"]["epsilon"] <= 1.0
@@ -44,7 +44,7 @@ def test_the_card_holds_no_fingerprint_and_no_digest_of_inputs() -> None:
     assert "secret" not in card_json(card) + card_markdown(card)
 
 
-def test_only_a_private_release_is_publishable_and_the_heading_says_what_is_not() -> None:
+def test_only_a_private_release_is_publishable_and_other_headings_say_why() -> None:
     assert release_card(release())["publishable"]
     for purpose, word in ((Purpose.BENCHMARK, "Not publishable"), (Purpose.EXAMPLE, "invented")):
         card = release_card(release(purpose=purpose))
@@ -52,7 +52,7 @@ def test_only_a_private_release_is_publishable_and_the_heading_says_what_is_not(
         assert card_markdown(card).index(card["heading"]) < 200
 
 
-def test_an_infinite_epsilon_is_said_in_words_and_valid_json() -> None:
+def test_an_infinite_epsilon_is_text_in_valid_json() -> None:
     facts = release(entries=(entry("n0", NonPrivate(), "evolve@nonprivate"),))
     card = release_card(facts)
     assert card["promise"]["epsilon"] == "infinity"
@@ -62,12 +62,16 @@ def test_an_infinite_epsilon_is_said_in_words_and_valid_json() -> None:
 
 
 @pytest.mark.parametrize(("unit", "whom"), [(Unit.RECORD, "a record"), (Unit.USER, "a person")])
-def test_what_all_releases_of_a_dataset_promise_together_is_said(unit: Unit, whom: str) -> None:
+def test_the_card_states_what_all_releases_of_a_dataset_promise_together(
+    unit: Unit, whom: str
+) -> None:
     said = card_markdown(release_card(release(dataset_epsilon=1.46, cap=4.0, unit=unit)))
-    assert f"epsilon 1.46 of a cap of 4. It is what holds for {whom} that was there each" in said
+    assert "epsilon 1.46 of a cap of 4." in said
+    assert f"valid for {whom} that was in the dataset every time" in said
+    assert "against an observer who sees every release" in said
 
 
-def test_where_records_vote_the_rounding_of_the_encoder_is_said_to_be_unaccounted_for() -> None:
+def test_where_records_vote_the_card_names_the_rounding_of_the_encoder() -> None:
     assert "encoder's own rounding" in card_markdown(release_card(release()))
     table = (entry(AIM_ID, the_plan().of("metadata").event, "synthesize_metadata"),)
     assert "encoder's own" not in card_markdown(release_card(release(entries=table)))
@@ -76,20 +80,25 @@ def test_where_records_vote_the_rounding_of_the_encoder_is_said_to_be_unaccounte
 def test_without_a_charge_the_card_says_that_nothing_private_was_used() -> None:
     card = release_card(release(entries=(), dataset_epsilon=0.0))
     assert card["promise"]["epsilon"] == 0
-    assert "No private text was looked at" in card["promise"]["statement"]
+    assert "No private text was used" in card["promise"]["statement"]
 
 
-def test_donated_examples_are_said_to_be_unprotected() -> None:
+def test_the_card_says_that_donated_examples_are_not_protected() -> None:
     assert "NOT protected" in " ".join(release_card(release())["assumed_public"])
     assert "donated" not in " ".join(release_card(release(donated=0))["assumed_public"])
 
 
-def test_what_is_not_covered_is_said() -> None:
+def test_the_card_lists_what_is_not_covered() -> None:
     said = " ".join(release_card(release())["not_covered"]).casefold()
     for topic in (
-        "groups", "timing", "pass or fail", "error messages", "one person in several records",
-        "internal report", "attacks that failed",
-    ):  # fmt: skip
+        "groups",
+        "timing",
+        "pass or fail",
+        "error messages",
+        "one person in several records",
+        "internal report",
+        "attacks that failed",
+    ):
         assert topic in said
 
 
@@ -97,12 +106,12 @@ def test_a_per_person_promise_says_how_many_records_it_covers() -> None:
     card = release_card(release(unit=Unit.USER, records_per_unit=5))
     assert "one person with all of their records" in card["promise"]["statement"]
     assert card["promise"]["records_per_unit"] == 5
-    assert "| unit | user (records used of each: at most 5) |" in card_markdown(card)
+    assert "| unit | user (at most 5 records of each person are used) |" in card_markdown(card)
     assert "| unit | record |" in card_markdown(release_card(release()))
     assert "in several records" not in " ".join(card["not_covered"])
 
 
-def test_an_endpoint_is_named_with_what_it_saw() -> None:
+def test_the_card_names_an_endpoint_and_what_it_saw() -> None:
     generator = GeneratorFacts(provider="openai", model="m-1", endpoint="https://llm.example/v1")
     said = " ".join(release_card(release(generator=generator))["not_covered"])
     assert "https://llm.example/v1" in said
@@ -110,7 +119,7 @@ def test_an_endpoint_is_named_with_what_it_saw() -> None:
     assert "EVERY PRIVATE TEXT" not in said
 
 
-def test_an_endpoint_that_read_private_texts_is_named_as_such() -> None:
+def test_the_card_names_an_endpoint_that_received_private_texts() -> None:
     card = release_card(release(labels_endpoint="http://labels.example/v1"))
     (item,) = [i for i in card["not_covered"] if "http://labels.example/v1" in i]
     assert "EVERY PRIVATE TEXT was sent" in item
@@ -123,11 +132,11 @@ def test_a_pool_names_the_public_corpora_that_it_draws_on() -> None:
     )
 
 
-def test_floating_point_is_named_where_it_was_used() -> None:
+def test_the_card_names_floating_point_noise_where_it_is_used() -> None:
     sgd = entry("d0", PoissonGaussian(noise_multiplier=1.0, rate=0.01, count=10), "finetune")
     said = " ".join(release_card(release(entries=(sgd,)))["remarks"])
-    assert "drawn in floating point" in said and "integer noise" not in said
-    assert "drawn in floating point" not in " ".join(release_card(release())["remarks"])
+    assert "sampled in floating point" in said and "integer noise" not in said
+    assert "sampled in floating point" not in " ".join(release_card(release())["remarks"])
 
 
 def test_markup_in_a_title_or_a_value_does_not_become_markdown() -> None:

@@ -15,8 +15,12 @@ def test_every_ancestor_follows_the_final_texts_once() -> None:
     final = [text(9, 5), text(8, 5), text(2, None)]
     found = with_ancestors(final, [text(1, None), text(5, 1), text(5, 1), text(7, None)])
     assert [(t.id, t.final) for t in found] == [
-        (9, True), (8, True), (2, True), (1, False), (5, False),
-    ]  # fmt: skip
+        (9, True),
+        (8, True),
+        (2, True),
+        (1, False),
+        (5, False),
+    ]
 
 
 def test_a_final_text_that_is_itself_a_parent_is_not_repeated() -> None:

@@ -6,21 +6,18 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from sugarbush.attributes.agreement import Agreement
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import InvariantError
+from sugarbush.evaluation.interface import FINAL, REAL, MetricValue, read_values
 from sugarbush.generators.interface import Usage
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import Purpose
 from sugarbush.report.model import (
-    FINAL,
-    REAL,
-    Agreement,
     DpCounts,
-    Figure,
     InternalData,
     PublicData,
     Spend,
-    figures_of,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.plots import vote_ranks
@@ -67,12 +64,12 @@ def attacked(data: PublicData) -> PublicData:
     return replace(data, release=facts, methods=(replace(method, texts=texts), *data.methods[1:]))
 
 
-def test_the_public_page_is_made_from_public_data_alone() -> None:
+def test_the_public_page_takes_public_data_alone() -> None:
     assert list(inspect.signature(render_public_page).parameters) == ["data"]
     assert not any("Internal" in str(f.type) for f in PublicData.__dataclass_fields__.values())
 
 
-def test_what_no_listed_entry_paid_for_is_refused() -> None:
+def test_a_released_value_without_a_listed_ledger_entry_is_refused() -> None:
     data = public_data()
     stolen = DpCounts(source="x", counts=Released({}, ("unlisted",)))
     with pytest.raises(InvariantError, match="unlisted"):
@@ -81,10 +78,10 @@ def test_what_no_listed_entry_paid_for_is_refused() -> None:
         replace(data, release=release(entries=release().entries[:1]))
 
 
-def test_internal_figures_stand_on_the_internal_page_only() -> None:
+def test_internal_values_are_on_the_internal_page_only() -> None:
     internal = InternalData(
-        figures=(
-            Figure(method="maple", round=FINAL, space="encoder", metric="mauve", value=0.4321),
+        values=(
+            MetricValue(method="maple", round=FINAL, space="encoder", metric="mauve", value=0.4321),
         )
     )
     assert "0.432" in render_internal_page(public_data(), internal)
@@ -94,7 +91,7 @@ def test_internal_figures_stand_on_the_internal_page_only() -> None:
         assert word not in public
 
 
-def test_texts_that_nobody_voted_on_have_their_map_too() -> None:
+def test_a_method_without_votes_has_a_map_too() -> None:
     data = public_data()
     voted, public = data.methods
     page = render_public_page(replace(data, methods=(replace(public, map=voted.map),)))
@@ -105,43 +102,43 @@ def test_texts_that_nobody_voted_on_have_their_map_too() -> None:
 
 def test_a_name_keeps_its_capital_in_the_title_of_a_chart() -> None:
     figures = tuple(
-        Figure(method="maple", round=round_, space="attribute", metric="mean", value=0.1)
+        MetricValue(method="maple", round=round_, space="attribute", metric="mean", value=0.1)
         for round_ in (0, FINAL)
     )
-    page = render_internal_page(public_data(), InternalData(figures=figures))
+    page = render_internal_page(public_data(), InternalData(values=figures))
     assert "Mean JSD <small>" in page and "jensen" not in page
 
 
-def test_an_arm_that_stays_private_and_a_second_encoder_stand_on_the_internal_page_only() -> None:
+def test_a_private_method_and_a_second_encoder_are_on_the_internal_page_only() -> None:
     figures = tuple(
-        Figure(method=arm, round=round_, space="second encoder", metric="mauve", value=0.5)
+        MetricValue(method=arm, round=round_, space="second encoder", metric="mauve", value=0.5)
         for arm in ("maple", "nonprivate", REAL)
         for round_ in (0, FINAL)
     )
-    page = render_internal_page(public_data(), InternalData(figures=figures))
+    page = render_internal_page(public_data(), InternalData(values=figures))
     assert "In the second encoder" in page and "nonprivate" in page
     assert "nonprivate" not in render_public_page(public_data())
 
 
-def test_a_trained_figure_has_a_row_an_attribute_and_its_majority_beside_it() -> None:
+def test_a_trained_metric_has_a_row_for_each_attribute_and_for_the_majority() -> None:
     figures = tuple(
-        Figure(method="maple", round=FINAL, space=attribute, metric=metric, value=0.5)
+        MetricValue(method="maple", round=FINAL, space=attribute, metric=metric, value=0.5)
         for attribute in ("product", "mood")
         for metric in ("accuracy", "majority_accuracy")
     )
-    page = render_internal_page(public_data(), InternalData(figures=figures))
+    page = render_internal_page(public_data(), InternalData(values=figures))
     assert page.count("<h3>Accuracy: trained on these texts") == 1
     for row in ("product", "mood", "product, always the most common value"):
         assert f"<td>{row}" in page
 
 
-def test_scores_are_not_told_as_votes() -> None:
+def test_scores_are_not_described_as_votes() -> None:
     data = public_data()
     voted = render_public_page(data)
     own = replace(data, methods=tuple(replace(m, scored=bool(m.rounds)) for m in data.methods))
     scored = render_public_page(own)
-    assert "votes for the candidate nearest" in voted and "scores every candidate" not in voted
-    assert "votes for the candidate nearest" not in scored and "scores every candidate" in scored
+    assert "votes for the nearest candidate" in voted and "scores every candidate" not in voted
+    assert "votes for the nearest candidate" not in scored and "scores every candidate" in scored
     assert "Noisy scores by rank" in scored
 
 
@@ -151,7 +148,7 @@ def test_the_internal_page_says_first_that_it_is_not_private() -> None:
     assert "Do not hand out" not in render_public_page(public_data())
 
 
-def test_a_text_that_holds_markup_stays_text() -> None:
+def test_markup_in_a_text_is_shown_as_text() -> None:
     clean, page = render_public_page(public_data()), render_public_page(attacked(public_data()))
     counted, attacked_tags = Tags(clean), Tags(page)
     assert sorted(counted.open) == sorted(attacked_tags.open)
@@ -160,7 +157,7 @@ def test_a_text_that_holds_markup_stays_text() -> None:
     assert "49" not in re.findall(r"<h1>(.*?)</h1>", page, re.S)[0]
 
 
-def test_the_page_is_well_formed_and_asks_for_nothing_from_elsewhere() -> None:
+def test_the_page_is_well_formed_and_loads_nothing() -> None:
     page = render_internal_page(public_data(), internal_data())
     tags = Tags(page)
     assert tags.unclosed == []
@@ -169,9 +166,12 @@ def test_the_page_is_well_formed_and_asks_for_nothing_from_elsewhere() -> None:
     assert "@import" not in page and "url(" not in page
 
 
-def test_every_identifier_stands_once() -> None:
-    ids = [v for n, v in Tags(render_internal_page(public_data(), internal_data())).attributes
-           if n == "id"]  # fmt: skip
+def test_every_identifier_is_unique() -> None:
+    ids = [
+        v
+        for n, v in Tags(render_internal_page(public_data(), internal_data())).attributes
+        if n == "id"
+    ]
     assert len(ids) == len(set(ids))
 
 
@@ -180,18 +180,18 @@ def test_sections_without_data_are_left_out() -> None:
     bare = PublicData(release=release(entries=()), methods=(data.methods[1],))
     page = render_public_page(bare)
     assert 'id="votes"' not in page and 'id="metadata"' not in page
-    assert "No private text was looked at" in page
+    assert "No private text was used" in page
     empty = replace(bare, methods=(replace(data.methods[1], texts=Released(()), spends=()),))
     assert "No texts are shown here." in render_public_page(empty)
 
 
-def test_unusable_answers_are_told_by_kind_with_their_share_of_all() -> None:
+def test_the_page_shows_unusable_answers_by_kind_and_their_share() -> None:
     usage = Usage(calls=190, cached_calls=10, problems={"copied_parent": 5, "refusal": 1})
     data = public_data()
     spends = (Spend(step="round 1", usage=usage),)
     one = replace(data, methods=(replace(data.methods[0], spends=spends),))
     said = " ".join(render_public_page(one).split())
-    assert "dropped, 3.0% of all: copied parent 5, refusal 1." in said
+    assert "dropped, 3.0% of all answers: copied parent 5, refusal 1." in said
     none = replace(
         one, methods=(replace(one.methods[0], spends=(Spend(step="1", usage=Usage()),)),)
     )
@@ -199,12 +199,10 @@ def test_unusable_answers_are_told_by_kind_with_their_share_of_all() -> None:
 
 
 def test_how_attributes_are_read_is_shown_where_examples_are_labelled() -> None:
-    row = Agreement(
-        attribute="product", source="llm", texts=40, share=0.85, low=0.71, high=0.93, commonest=0.3
-    )
+    row = Agreement(attribute="product", texts=40, share=0.85, low=0.71, high=0.93, commonest=0.3)
     page = render_public_page(replace(public_data(), agreements=(row,)))
     shown = re.findall(r"<td[^>]*>([^<]*)</td>", page.partition("How well attributes are read")[2])
-    assert shown[:6] == ["product", "llm", "40", "0.85", "0.71–0.93", "0.30"]
+    assert shown[:6] == ["product", "column", "40", "0.85", "0.71–0.93", "0.30"]
     assert "How well attributes are read" not in render_public_page(public_data())
 
 
@@ -217,9 +215,11 @@ def test_one_candidate_and_no_survivor_make_a_chart() -> None:
     data = public_data()
     first = data.methods[0].rounds[0]
     lonely = replace(
-        first, votes=Released(np.array([-3])), written=np.array([0]),
+        first,
+        votes=Released(np.array([-3])),
+        written=np.array([0]),
         survivors=np.array([], dtype=int),
-    )  # fmt: skip
+    )
     page = render_public_page(replace(data, methods=(replace(data.methods[0], rounds=(lonely,)),)))
     assert "nan" not in re.findall(r'points="(.*?)"', page)
     assert "0 of 1" in page
@@ -237,14 +237,14 @@ def test_attributes_without_a_positive_count_have_no_chart() -> None:
     assert 'id="metadata"' not in page
 
 
-def test_figures_are_read_from_rows_and_a_missing_bound_is_none() -> None:
+def test_values_are_read_from_rows_and_a_missing_bound_is_none() -> None:
     row = {"method": "m", "round": 1, "space": "encoder", "metric": "mauve", "value": 0.5}
-    assert figures_of([row | {"low": float("nan")}])[0].low is None
+    assert read_values([row | {"low": float("nan")}])[0].low is None
     with pytest.raises(InvariantError, match="leave it out"):
-        figures_of([row | {"value": float("nan")}])
+        read_values([row | {"value": float("nan")}])
 
 
-def test_tables_hold_what_the_charts_show() -> None:
+def test_tables_contain_what_the_charts_show() -> None:
     data = public_data()
     votes = votes_table(data)
     assert list(votes.columns) == ["method", "round", "rank", "votes"]
@@ -279,7 +279,7 @@ def test_ticks_are_round_and_within_the_range(high: float) -> None:
     assert Scale(low=1, high=1, start=0, end=10)(1) == 5
 
 
-def test_real_dependence_stands_on_the_internal_page_only() -> None:
+def test_real_dependence_is_on_the_internal_page_only() -> None:
     public, internal = (
         render_public_page(public_data()),
         render_internal_page(public_data(), internal_data()),
@@ -295,13 +295,13 @@ def test_each_measured_marginal_is_shown_with_its_round_noise_and_cost() -> None
     found = re.findall(r'<table class="plain" id="measured">(.*?)</table>', page, re.S)[0]
     rows = re.findall(r"<tr>(.*?)</tr>", found, re.S)
     assert len(rows) == 1 + 1 + 14 + 1
-    assert "each of 3 attributes by itself" in rows[1] and "30.0%" in rows[1]
+    assert "each of 3 attributes alone" in rows[1] and "30.0%" in rows[1]
     assert "problem × stars" in rows[4] and "41.5" in rows[4]
     assert "7.0%" in rows[-1] and "93.0%" in rows[-1]
     assert "engine sugarbush" in page and "4,812 records" in page
 
 
-def test_the_dp_tables_rows_and_pairs_stand_beside_what_was_measured() -> None:
+def test_the_page_shows_rows_and_pairs_of_the_dp_table() -> None:
     page = render_public_page(public_data())
     rows = re.findall(r'<table id="rows">(.*?)</table>', page, re.S)[0]
     assert rows.count("<tr>") == 1 + 10
@@ -310,7 +310,7 @@ def test_the_dp_tables_rows_and_pairs_stand_beside_what_was_measured() -> None:
     assert "not measured" in pairs[pairs.index("product × stars") :]
 
 
-def test_pairs_of_a_table_without_dependence_are_not_shown_as_if_there_were_one() -> None:
+def test_a_table_without_dependence_shows_no_pairs_on_the_public_page() -> None:
     data = public_data()
     assert data.table is not None
     alone = [m for m in data.table.value.measured if m.round == 0]
@@ -319,14 +319,21 @@ def test_pairs_of_a_table_without_dependence_are_not_shown_as_if_there_were_one(
         facts = replace(data.table.value, measured=tuple(measured))
         flat = replace(data, table=Released(facts, data.table.ledger_ids))
         public = render_public_page(flat)
-        assert "No dependence between attributes rose above the noise" in public
+        assert "No dependence between attributes was larger than the noise" in public
         assert 'id="pairs"' not in public
         assert 'id="pairs"' in render_internal_page(flat, internal_data())
     assert "No dependence" not in render_public_page(data)
 
 
-def test_a_dp_table_that_no_listed_entry_paid_for_is_refused() -> None:
+def test_a_dp_table_without_a_listed_ledger_entry_is_refused() -> None:
     data = public_data()
     assert data.table is not None
     with pytest.raises(InvariantError, match="the DP table"):
         replace(data, table=Released(data.table.value, ("unlisted",)))
+
+
+def test_a_metric_of_another_package_has_its_row_without_a_label_of_its_own() -> None:
+    added = MetricValue(metric="questions", space="text", value=0.4321, method="maple")
+    page = render_internal_page(public_data(), InternalData(values=(added,)))
+    variety = page.partition("<h3>Variety</h3>")[2]
+    assert "<td>questions</td>" in variety and "0.432" in variety

@@ -14,6 +14,7 @@ from sugarbush.errors import BudgetExceededError, InvariantError
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
 from sugarbush.tables import marginal_measurer as curator_module
@@ -53,6 +54,10 @@ def free_ledger() -> Ledger:
     return ledger
 
 
+def session_of(ledger: Ledger, **changes) -> PrivacySession:
+    return PrivacySession(ledger=ledger, stage="synthesize_metadata", run="r", **changes)
+
+
 def table_of(rows: int, domain=None, *, seed: int = 1):
     """Codes where each column copies the one before it three times in four."""
     rng = public_rng(seed, "table", rows)
@@ -70,10 +75,7 @@ def run(table, domain=None, *, folder=None, mu=1.0, engine=Engine.SUGARBUSH, **c
         domain or DOMAIN,
         mu=mu,
         params=settings_of(engine, **changes),
-        ledger=ledger_in(folder) if folder else free_ledger(),
-        stage="synthesize_metadata",
-        run="r",
-        dataset_fingerprint=(),
+        session=session_of(ledger_in(folder) if folder else free_ledger()),
         rng=public_rng(1, "rows"),
     )
 
@@ -117,10 +119,7 @@ def test_nothing_is_looked_at_when_the_cap_refuses(tmp_path):
             DOMAIN,
             mu=1.0,
             params=settings_of(),
-            ledger=ledger_in(tmp_path, cap=0.1),
-            stage="s",
-            run="r",
-            dataset_fingerprint=(),
+            session=session_of(ledger_in(tmp_path, cap=0.1)),
             rng=public_rng(1),
         )
     assert ledger_in(tmp_path).entries() == ()
@@ -281,12 +280,8 @@ def test_a_unit_of_several_records_gets_noise_for_all_of_them(engine):
         DOMAIN,
         mu=1.0,
         params=settings_of(engine),
-        ledger=free_ledger(),
-        stage="s",
-        run="r",
-        dataset_fingerprint=(),
+        session=session_of(free_ledger(), records_per_unit=5),
         rng=public_rng(1),
-        records_per_unit=5,
     )
     for measurement in made.measurements:
         assert measurement.stddev * measurement.mu >= 5

@@ -96,10 +96,10 @@ def test_nothing_is_answered_past_the_filter_and_a_refusal_costs_nothing():
     asked = measurer([(0, 0, 0)], mu=0.5)
     asked.measure(("a",), mu=0.4, round=0)
     spent = asked.mu_squared_spent
-    with pytest.raises(InvariantError, match="would pass the filter"):
+    with pytest.raises(InvariantError, match="would exceed the filter"):
         asked.measure(("a",), mu=0.4, round=0)
     flat = Candidate(attributes=("a",), estimate=np.zeros(3), weight=1.0, penalty=0.0)
-    with pytest.raises(InvariantError, match="would pass the filter"):
+    with pytest.raises(InvariantError, match="would exceed the filter"):
         asked.select([flat], mu=0.4)
     assert asked.mu_squared_spent == spent
 

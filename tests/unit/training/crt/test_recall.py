@@ -4,7 +4,7 @@ import pytest
 
 from sugarbush.errors import InputError
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
-from sugarbush.training.crt.recall import Labelled, measure, replayed, shown
+from sugarbush.training.crt.recall import LabelledText, measure, replayed, shown
 from sugarbush.training.crt.redact import Policy
 
 POLICY = Policy([RegexDetector(["PHONE"])])
@@ -12,7 +12,7 @@ POLICY = Policy([RegexDetector(["PHONE"])])
 
 def labelled(text, *secrets):
     spans = tuple((text.index(s), text.index(s) + len(s), label) for s, label in secrets)
-    return Labelled(text=text, spans=spans)
+    return LabelledText(text=text, spans=spans)
 
 
 SAMPLE = [
@@ -86,9 +86,9 @@ def test_a_secret_that_moves_the_end_of_a_sentence_shows():
 @pytest.mark.parametrize("span", [(0, 99, "X"), (3, 3, "X"), (-1, 2, "X")])
 def test_a_label_outside_its_text_is_refused(span):
     with pytest.raises(InputError, match="record 1: a span of X"):
-        measure([Labelled(text="abcdef", spans=(span,))], POLICY, name="s")
+        measure([LabelledText(text="abcdef", spans=(span,))], POLICY, name="s")
 
 
 def test_a_sample_without_labels_is_refused():
     with pytest.raises(InputError, match="no labelled span"):
-        measure([Labelled(text="abc", spans=())], POLICY, name="s")
+        measure([LabelledText(text="abc", spans=())], POLICY, name="s")

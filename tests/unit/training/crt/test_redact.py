@@ -10,7 +10,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.findings import Finding
 from sugarbush.training.crt.patterns import PATTERNS, PlainWords, RegexDetector, luhn
-from sugarbush.training.crt.redact import Policy, Span, joined_spans, mask_spans
+from sugarbush.training.crt.redact import Policy, TextSpan, joined_spans, mask_spans
 
 
 class Always:
@@ -99,7 +99,7 @@ def test_your_own_pattern_counts():
     st.lists(st.tuples(st.integers(0, 11), st.integers(1, 5)), max_size=6),
 )
 def test_joined_spans_cover_the_same_characters_and_do_not_touch(text, pairs):
-    spans = [Span(start, min(len(text), start + length)) for start, length in pairs]
+    spans = [TextSpan(start, min(len(text), start + length)) for start, length in pairs]
     joined = joined_spans(text, spans)
     covered = {place for s in spans for place in range(s.start, s.end)}
     after = {place for s in joined for place in range(s.start, s.end)}
@@ -117,7 +117,7 @@ def test_each_joined_span_is_one_mask():
 
 
 def test_a_mask_that_stands_beside_a_span_is_joined_with_it():
-    assert joined_spans(f"x {MASK} b", [Span(0, 1)]) == [Span(0, 8)]
+    assert joined_spans(f"x {MASK} b", [TextSpan(0, 1)]) == [TextSpan(0, 8)]
 
 
 def test_a_score_below_the_threshold_does_not_count():
@@ -160,7 +160,7 @@ def test_plain_words(text, public):
 
 
 def test_masking_keeps_what_is_outside_of_spans():
-    assert mask_spans("abcdef", [Span(1, 2), Span(4, 6)]) == f"a{MASK}cd{MASK}"
+    assert mask_spans("abcdef", [TextSpan(1, 2), TextSpan(4, 6)]) == f"a{MASK}cd{MASK}"
 
 
 def test_presidio_finds_by_pattern_without_a_model():

@@ -19,7 +19,7 @@ from sugarbush.training.crt.selective import (
     train_selectively,
     true_cost,
 )
-from tests.unit.training.dpsgd.small_runs import LEARNING, ledger_in
+from tests.unit.training.dpsgd.small_runs import LEARNING, ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import record_l2_sensitivity, relative_error
 
 MECHANISM = SelectiveMechanism(
@@ -159,9 +159,7 @@ def test_training_is_charged_as_not_private_and_learns(tmp_path, model):
         Private([[one]] * 4),
         mechanism=replace(MECHANISM, steps=60),
         learning=learning,
-        ledger=ledger,
-        stage="finetune",
-        run="r",
+        session=session_of(ledger),
     )
     assert [e.event for e in ledger.of(released.ledger_ids)] == [NonPrivate()]
     assert loss() < before - 0.5

@@ -16,7 +16,7 @@ from sugarbush.training.dpsgd import train as train_module
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.train import Clipping, Mechanism
 from tests.unit.training.dpsgd import small_runs
-from tests.unit.training.dpsgd.small_runs import ledger_in
+from tests.unit.training.dpsgd.small_runs import ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2, trainable
 
 LEARNING = replace(small_runs.LEARNING, weight_decay=0.0)
@@ -29,6 +29,7 @@ MECHANISM = Mechanism(
     expected_batch_size=4.0,
     relation=Relation.REPLACE_ONE,
 )
+PUBLIC_PASS = PublicPass(learning=LEARNING, batch_size=3, seed=1)
 PERFORMANCE = replace(small_runs.PERFORMANCE, checkpoint_every=1)
 PRIVATE = [(example,) for example in some_examples(8, seed=2)]
 PUBLIC = [(example,) for example in some_examples(6, seed=3)]
@@ -38,13 +39,11 @@ def run(folder, *, model=None, public=PUBLIC, private=PRIVATE, cap=math.inf, **c
     settings = {
         "mechanism": MECHANISM,
         "learning": LEARNING,
-        "public_pass": PublicPass(learning=LEARNING, batch_size=3, seed=1),
+        "public_pass": PUBLIC_PASS,
         "performance": PERFORMANCE,
         "probe": some_examples(2, seed=5),
         "checkpoints": Checkpoints(folder / "private" / "run"),
-        "ledger": ledger_in(folder, cap),
-        "stage": "finetune",
-        "run": "r1",
+        "session": session_of(ledger_in(folder, cap)),
     }
     model = tiny_gpt2() if model is None else model
     parts = {"public": Private(public), "private": Private(private)}
@@ -132,11 +131,11 @@ def test_a_corpus_that_is_all_private_is_trained_by_dp_sgd_alone(tmp_path, order
 
 def test_texts_that_everybody_may_read_come_in_each_public_pass(tmp_path, order):
     known = some_examples(2, seed=4)
-    run(tmp_path, rehearsal=known)
+    run(tmp_path, public_pass=replace(PUBLIC_PASS, rehearsal=known))
     passes = [examples for kind, examples in order if kind == "public"]
     assert passes == [[*(example for (example,) in PUBLIC), *known]] * 2
     order.clear()
-    run(tmp_path / "b", public=[], rehearsal=known)
+    run(tmp_path / "b", public=[], public_pass=replace(PUBLIC_PASS, rehearsal=known))
     assert [examples for kind, examples in order if kind == "public"] == [known] * 2
 
 

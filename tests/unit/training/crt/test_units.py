@@ -13,7 +13,7 @@ from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.marked import marked_units
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.policies import make_policy, make_public_policy
-from sugarbush.training.crt.recall import Labelled, measure
+from sugarbush.training.crt.recall import LabelledText, measure
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.units import add_mask_token, give_room_for_mask, text_units
 from sugarbush.training.dpsgd import models
@@ -50,7 +50,7 @@ def test_a_mask_is_one_token_that_is_read_and_never_predicted():
 def test_a_model_with_room_for_the_mask_says_of_all_else_what_it_said():
     tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
     model = models.new_model(
-        tokenizer, models.Shape(layers=1, width=8, heads=1, context=16), seed=1
+        tokenizer, models.ModelShape(layers=1, width=8, heads=1, context=16), seed=1
     ).eval()
     ids = torch.tensor([[1, 2, 3]])
     before = model(ids).logits.detach()
@@ -66,7 +66,7 @@ def test_the_mask_takes_no_row_that_a_model_was_never_trained_in():
     # As models with a vocabulary rounded up to a multiple of 64 have them.
     tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
     model = models.new_model(
-        tokenizer, models.Shape(layers=1, width=8, heads=1, context=16), seed=1
+        tokenizer, models.ModelShape(layers=1, width=8, heads=1, context=16), seed=1
     )
     known = len(tokenizer)
     model.resize_token_embeddings(known + 20, mean_resizing=False)
@@ -107,7 +107,7 @@ def test_the_conservative_policy_by_name():
 
 
 def test_with_a_conservative_policy_nothing_holds_for_every_secret():
-    sample = [Labelled(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    sample = [LabelledText(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
     policy = Policy([RegexDetector()])
     measured = measure(sample, policy, name="sample.jsonl", conservative=PlainWords())
     delta = 2 * measured.delta_2
@@ -139,7 +139,7 @@ def test_policies_by_name():
 
 
 def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_known():
-    sample = [Labelled(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    sample = [LabelledText(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
     measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
     given, unknown = (
         confidentiality_card(TRAINING, gamma=1.0, delta=1e-5, measured=of, in_theorem=True)
@@ -150,7 +150,7 @@ def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_kn
 
 
 def test_the_card_keeps_confidentiality_apart_from_dp():
-    sample = [Labelled(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    sample = [LabelledText(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
     measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
     card = confidentiality_card(
         TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured, in_theorem=True

@@ -18,7 +18,7 @@ def saved_model(tmp_path_factory):
     """A folder with a GPT-2 of 2 x 32 and its tokenizer, as `pretrain` or anybody leaves one."""
     folder = tmp_path_factory.mktemp("model")
     tokenizer = models.train_tokenizer(PUBLIC_TEXTS, vocabulary=300)
-    shape = models.Shape(layers=2, width=32, heads=2, context=64)
+    shape = models.ModelShape(layers=2, width=32, heads=2, context=64)
     models.save(models.new_model(tokenizer, shape, seed=1), tokenizer, folder)
     return folder
 

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance
 
@@ -11,6 +12,10 @@ LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, we
 PERFORMANCE = Performance(
     micro_batch_tokens=64, bfloat16=False, clipping=Clipping.BOOK_KEEPING, checkpoint_every=2
 )
+
+
+def session_of(ledger: Ledger) -> PrivacySession:
+    return PrivacySession(ledger=ledger, stage="finetune", run="r1")
 
 
 def ledger_in(folder: Path, cap: float = math.inf) -> Ledger:

@@ -13,7 +13,7 @@ from sugarbush.training.dpsgd.generate import Decoding, generate
 from sugarbush.training.dpsgd.language_modelling import Example, perplexity
 from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
 from sugarbush.training.dpsgd.train import Decay, Learning
-from tests.unit.training.dpsgd.small_runs import ledger_in
+from tests.unit.training.dpsgd.small_runs import ledger_in, session_of
 
 PAIRS = {
     control_codes([("about", "fees")]): "the fees were wrong",
@@ -152,9 +152,7 @@ def test_training_without_privacy_is_charged_as_that_and_equals_ordinary_trainin
         settings = SETTINGS | {"epochs": 3}
         if private:
             units = Private([(example,) for example in examples(tokenizer)])
-            released = train_without_privacy(
-                model, units, **settings, ledger=ledger, stage="finetune", run="r"
-            )
+            released = train_without_privacy(model, units, **settings, session=session_of(ledger))
             (entry,) = ledger.entries()
             assert entry.event == NonPrivate()
             assert released.ledger_ids == (entry.id,)

@@ -37,7 +37,7 @@ def test_the_tokenizer_takes_any_text_and_gives_it_back(loaded):
 
 def test_equal_seeds_give_equal_models(loaded):
     _, tokenizer = loaded
-    shape = models.Shape(layers=1, width=8, heads=1, context=16)
+    shape = models.ModelShape(layers=1, width=8, heads=1, context=16)
     weights = [models.new_model(tokenizer, shape, seed=s).lm_head.weight for s in (1, 1, 2)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])

@@ -16,7 +16,7 @@ from sugarbush.privacy.events import NonPrivate, PoissonGaussian
 from sugarbush.training.dpsgd import train as train_module
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Mechanism, train
-from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in
+from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in, session_of
 from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2
 
 UNITS = Private([(example,) for example in some_examples(12)])
@@ -46,9 +46,7 @@ def run(folder, ledger, *, model=None, units=UNITS, **changes):
         "performance": PERFORMANCE,
         "probe": PROBE,
         "checkpoints": Checkpoints(folder / "private" / "run"),
-        "ledger": ledger,
-        "stage": "finetune",
-        "run": "r1",
+        "session": session_of(ledger),
     }
     return train(model, units, **(settings | changes))
 

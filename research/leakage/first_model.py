@@ -1,0 +1,67 @@
+"""The first model of a set: trained on its public texts; every method starts from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from research.leakage.grid import HEADS, ModelKind, ModelShape, TrainingSettings
+from sugarbush.training.crt.lstm import LstmModel
+from sugarbush.training.crt.units import add_mask_token, text_units
+from sugarbush.training.dpsgd import models
+from sugarbush.training.dpsgd.language_modelling import Example
+from sugarbush.training.dpsgd.ordinary import train_on_public
+from sugarbush.training.dpsgd.train import Decay, Learning
+
+MICRO_BATCH_TOKENS = 8192
+_SEED = 1  # for the weights and the order of the public texts
+
+
+@dataclass(frozen=True)
+class FirstModel:
+    """A model, its tokenizer, and the longest text in tokens."""
+
+    model: Any
+    tokenizer: Any
+    context: int
+
+    def examples(self, texts: Sequence[str]) -> list[tuple[Example]]:
+        return text_units(texts, tokenizer=self.tokenizer, max_length=self.context)
+
+
+def untrained(public: Sequence[str], shape: ModelShape, model: ModelKind) -> FirstModel:
+    """A model of `shape`, with a tokenizer made from the public texts."""
+    tokenizer = models.train_tokenizer(public, vocabulary=shape.vocabulary)
+    add_mask_token(tokenizer)
+    made: Any = (
+        LstmModel(vocabulary=len(tokenizer), width=shape.width, seed=_SEED)
+        if model is ModelKind.LSTM
+        else models.new_model(
+            tokenizer,
+            models.ModelShape(
+                layers=shape.layers, width=shape.width, heads=HEADS, context=shape.context
+            ),
+            seed=_SEED,
+        )
+    )
+    return FirstModel(made, tokenizer, shape.context)
+
+
+def train_first_model(start: FirstModel, public: Sequence[str], training: TrainingSettings) -> None:
+    """Train the first model, in place."""
+    train_on_public(
+        start.model,
+        [example for (example,) in start.examples(public)],
+        learning=learning_at(training.learning_rate, Decay.LINEAR),
+        epochs=training.public_epochs,
+        batch_size=training.batch_size,
+        micro_batch_tokens=MICRO_BATCH_TOKENS,
+        bfloat16=False,
+        seed=_SEED,
+    )
+
+
+def learning_at(rate: float, decay: Decay = Decay.CONSTANT) -> Learning:
+    """AdamW, as in every training of a grid."""
+    return Learning(learning_rate=rate, decay=decay, warmup_steps=0, weight_decay=0.0)

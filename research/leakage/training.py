@@ -1,0 +1,279 @@
+"""How each method trains its model. All methods start from one model, trained on public texts."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from research.leakage.corpus import Corpus, Planted
+from research.leakage.first_model import MICRO_BATCH_TOKENS, FirstModel, learning_at
+from research.leakage.grid import Grid, LeakagePoint, TrainingMethod, TrainingSettings
+from sugarbush.privacy.accounting import Relation, epsilon
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.randomness import seed_of
+from sugarbush.training.crt.confidentiality import bayesian, noise_for
+from sugarbush.training.crt.marked import marked_units
+from sugarbush.training.crt.policies import make_public_policy
+from sugarbush.training.crt.screening import Screened, screen
+from sugarbush.training.crt.selective import SelectiveMechanism, train_selectively, true_cost
+from sugarbush.training.crt.sentences import sentences_of
+from sugarbush.training.crt.train import PublicPass, train_by_crt
+from sugarbush.training.dpsgd.checkpoints import Checkpoints
+from sugarbush.training.dpsgd.data import probe_examples
+from sugarbush.training.dpsgd.language_modelling import Example
+from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
+from sugarbush.training.dpsgd.sampling import make_schedule
+from sugarbush.training.dpsgd.train import Clipping, Mechanism, Performance, train
+
+PERFORMANCE = Performance(
+    micro_batch_tokens=MICRO_BATCH_TOKENS,
+    bfloat16=False,
+    clipping=Clipping.BOOK_KEEPING,
+    checkpoint_every=10**9,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A trained model, its noise multiplier (0: none), and its promise at `delta`.
+
+    `epsilon` is for adding or removing one record (dpsgd), Bayesian (crt), for one secret if the
+    policy misses none (sdp at gamma 0), or 0 (public). It is infinite for the others.
+    """
+
+    model: Any
+    noise: float
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A point with everything that its training needs.
+
+    `delta_2` is an upper bound of the share of secrets that the conservative policy misses.
+    `scratch` is for checkpoints; delete it after the training.
+    """
+
+    grid: Grid
+    point: LeakagePoint
+    key: str
+    start: FirstModel
+    corpus: Corpus
+    planted: Planted
+    delta_2: float
+    ledger: Ledger
+    scratch: Path
+
+    @property
+    def training(self) -> TrainingSettings:
+        return self.grid.models[self.point.model].training
+
+    @property
+    def session(self) -> PrivacySession:
+        """Where a training is charged."""
+        return PrivacySession(ledger=self.ledger, stage="leakage", run=self.key)
+
+    def screened(self, conservative: str | None = None) -> Screened:
+        """The planted texts after the policy that misses some canaries."""
+        return screen(
+            Private(self.planted.texts),
+            policy=self.planted.policy,
+            conservative=make_public_policy(conservative),
+            known=sentences_of(self.corpus.public),
+        )
+
+    @property
+    def rehearsal(self) -> list[Example]:
+        """The public texts, repeated in each public pass."""
+        return [example for (example,) in self.start.examples(self.corpus.public)]
+
+    def units(self, texts: Private[str]) -> Private[Any]:
+        return texts.map_batch(self.start.examples)
+
+
+def train_point(trial: Trial) -> Trained:
+    """Train a copy of the first model by the method of the trial's point."""
+    model = copy.deepcopy(trial.start.model)
+    match trial.point.arm:
+        case TrainingMethod.PUBLIC:
+            return _on_public(model, trial)
+        case TrainingMethod.NONPRIVATE | TrainingMethod.REDACT_ONLY:
+            return _ordinarily(model, trial)
+        case TrainingMethod.SDP:
+            return _selectively(model, trial)
+        case TrainingMethod.DPSGD:
+            return _by_dpsgd(model, trial)
+        case TrainingMethod.CRT | TrainingMethod.CRT_CONSERVATIVE:
+            return _by_crt(model, trial)
+
+
+def _on_public(model: Any, trial: Trial) -> Trained:
+    """Only the passes over the public texts that the confidential methods also make.
+
+    This baseline shows the effect of those passes alone.
+    """
+    for epoch in range(round(trial.training.noisy_epochs)):
+        train_on_public(
+            model,
+            trial.rehearsal,
+            learning=learning_at(trial.training.learning_rate),
+            epochs=1,
+            batch_size=trial.training.batch_size,
+            micro_batch_tokens=MICRO_BATCH_TOKENS,
+            bfloat16=False,
+            seed=seed_of(trial.point.seed, "epoch", epoch),
+        )
+    return Trained(model=model, noise=0.0, epsilon=0.0, delta=trial.grid.delta)
+
+
+def _ordinarily(model: Any, trial: Trial) -> Trained:
+    redacted = trial.point.arm is TrainingMethod.REDACT_ONLY
+    texts = trial.screened().texts if redacted else Private(trial.planted.texts)
+    train_without_privacy(
+        model,
+        trial.units(texts),
+        learning=learning_at(trial.training.learning_rate),
+        epochs=trial.training.epochs,
+        batch_size=trial.training.batch_size,
+        micro_batch_tokens=MICRO_BATCH_TOKENS,
+        bfloat16=False,
+        seed=trial.point.seed,
+        session=trial.session,
+    )
+    return Trained(model=model, noise=0.0, epsilon=math.inf, delta=trial.grid.delta)
+
+
+def _by_dpsgd(model: Any, trial: Trial) -> Trained:
+    mechanism = noisy_mechanism(trial, gamma=1.0, relation=Relation.ADD_OR_REMOVE_ONE)
+    train(model, trial.units(Private(trial.planted.texts)), **_noisy(trial, mechanism))
+    delta = trial.grid.delta
+    return Trained(
+        model=model,
+        noise=mechanism.noise_multiplier,
+        epsilon=epsilon([mechanism.event], delta=delta),
+        delta=delta,
+    )
+
+
+def _by_crt(model: Any, trial: Trial) -> Trained:
+    """The noise is calibrated to the grid's delta; `delta_2` of the public part is added to it."""
+    conservative = (
+        trial.grid.conservative if trial.point.arm is TrainingMethod.CRT_CONSERVATIVE else None
+    )
+    gamma = accounted_gamma(trial.grid, trial.point)
+    mechanism = noisy_mechanism(trial, gamma=gamma, relation=Relation.REPLACE_ONE)
+    views, private = trial.screened(conservative).parts()
+    train_by_crt(
+        model,
+        public=trial.units(views),
+        private=trial.units(private),
+        public_pass=PublicPass(
+            learning=learning_at(trial.training.learning_rate),
+            batch_size=trial.training.batch_size,
+            seed=trial.point.seed,
+            rehearsal=trial.rehearsal,
+        ),
+        **_noisy(trial, mechanism),
+    )
+    delta_2 = trial.delta_2 if conservative else 0.0
+    delta = trial.grid.delta + delta_2
+    promised = bayesian(mechanism.event, gamma=gamma, delta=delta, delta_2=delta_2)
+    return Trained(
+        model=model, noise=mechanism.noise_multiplier, epsilon=promised.epsilon, delta=delta
+    )
+
+
+def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
+    return {
+        "mechanism": mechanism,
+        "learning": learning_at(trial.training.noisy_learning_rate),
+        "performance": PERFORMANCE,
+        "probe": probe_examples(len(trial.start.tokenizer), max_length=trial.start.context),
+        "checkpoints": Checkpoints(trial.scratch / "checkpoints"),
+        "session": trial.session,
+    }
+
+
+def _selectively(model: Any, trial: Trial) -> Trained:
+    """Uses CRT's noise multiplier at the same batch size, on gradients and on states."""
+    grid, training, planted = trial.grid, trial.training, trial.planted
+    schedule = make_schedule(
+        batch_size=training.batch_size, epochs=training.epochs, unit_count=len(planted.texts)
+    )
+    noise = noise_for(
+        grid.epsilons[0],
+        gamma=grid.gammas[1],
+        delta=grid.delta,
+        rate=schedule.rate,
+        steps=schedule.steps,
+    )
+    mechanism = SelectiveMechanism(
+        rate=schedule.rate,
+        steps=schedule.steps,
+        expected_batch_size=schedule.expected_batch_size,
+        gradient_noise=noise,
+        state_noise=noise,
+        clip_norm=training.selective_clip_norm,
+        state_clip_norm=training.selective_clip_norm,
+    )
+    units: Private[Any] = Private(planted.texts).map_batch(
+        lambda own: marked_units(
+            own,
+            policy=planted.policy,
+            tokenizer=trial.start.tokenizer,
+            max_length=trial.start.context,
+        )
+    )
+    train_selectively(
+        model,
+        units,
+        mechanism=mechanism,
+        learning=learning_at(training.learning_rate),
+        session=trial.session,
+    )
+    rate_of_misses = sum(planted.missed) / len(planted.missed)
+    cost = true_cost(mechanism, gamma=rate_of_misses, delta=grid.delta)
+    return Trained(model=model, noise=noise, epsilon=cost.epsilon, delta=grid.delta)
+
+
+def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechanism:
+    """DP-SGD calibrated to the point's epsilon. The grid sets the number of texts."""
+    assert trial.point.epsilon is not None
+    grid, training = trial.grid, trial.training
+    schedule = make_schedule(
+        batch_size=training.noisy_batch_size,
+        epochs=training.noisy_epochs,
+        unit_count=grid.sets[trial.point.set_name].members + grid.canaries * grid.repeats,
+    )
+    return Mechanism(
+        rate=schedule.rate,
+        steps=schedule.steps,
+        repeatable_steps=0,
+        noise_multiplier=noise_for(
+            trial.point.epsilon,
+            gamma=gamma,
+            delta=grid.delta,
+            rate=schedule.rate,
+            steps=schedule.steps,
+            relation=relation,
+        ),
+        clip_norm=training.clip_norm,
+        expected_batch_size=schedule.expected_batch_size,
+        relation=relation,
+    )
+
+
+def accounted_gamma(grid: Grid, point: LeakagePoint) -> float:
+    """The miss rate to which CRT's noise is calibrated."""
+    return max(point.gamma or 0.0, smallest_gamma(grid))
+
+
+def smallest_gamma(grid: Grid) -> float:
+    """The smallest miss rate to which CRT's noise is calibrated; the chart over epsilon uses it."""
+    return grid.gammas[1]

@@ -1,0 +1,121 @@
+"""What donated examples are for beside prompts: calibrating readers, and showing agreement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sugarbush.attributes.agreement import Agreement, agreements
+from sugarbush.attributes.extract import extract_codes
+from sugarbush.attributes.settings import ExtractMetadataSettings
+from sugarbush.attributes.zero_shot import (
+    Calibration,
+    ZeroShotReader,
+    calibrate_readers,
+    read_by_others,
+    zero_shot_readers,
+)
+from sugarbush.data.private_store import Records, labels_of, records_of
+from sugarbush.data.schema import Schema
+
+if TYPE_CHECKING:
+    from sugarbush.attributes.llm_labels import Labeller
+
+CALIBRATIONS = "calibrations.json"
+
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DonatedCodes:
+    """Donated texts (n,) with their codes (n, d), and what their labels say.
+
+    `readers` are calibrated by the labels; `agreements` compare codes with labels, each read by a
+    reader that the text did not calibrate.
+    """
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+    readers: Mapping[str, ZeroShotReader]
+    agreements: tuple[Agreement, ...]
+
+    def save(self, folder: Path, names: Sequence[str]) -> None:
+        """Write donated.parquet, calibrations.json and agreement.json. All of it is public."""
+        table = pd.DataFrame(self.codes, columns=list(names))
+        table.insert(0, "text", pd.Series(self.texts, dtype="str"))
+        table.to_parquet(folder / "donated.parquet", index=False)
+        offsets = {name: reader.calibration.offsets for name, reader in self.readers.items()}
+        (folder / CALIBRATIONS).write_text(json.dumps(offsets, indent=1))
+        found = [asdict(agreement) for agreement in self.agreements]
+        (folder / "agreement.json").write_text(json.dumps(found, indent=1))
+
+
+def codes_of(
+    records: Records,
+    *,
+    schema: Schema,
+    embed: Embed,
+    readers: Mapping[str, ZeroShotReader],
+    labeller: Labeller | None,
+    settings: ExtractMetadataSettings,
+) -> NDArray[np.int64]:
+    """Codes `(n, d)` of every record, from its text and its own raw columns."""
+    answered = labeller.values(records.texts) if labeller is not None else {}
+    columns = {**records.columns, **answered}
+    return extract_codes(
+        schema, records.texts, columns, embed=embed, readers=readers, params=settings
+    )
+
+
+def read_donated_codes(
+    frame: pd.DataFrame,
+    *,
+    schema: Schema,
+    embed: Embed,
+    labeller: Labeller | None,
+    settings: ExtractMetadataSettings,
+) -> DonatedCodes:
+    """The codes of the donated examples. `embed` is the public encoder's."""
+    records, labels = records_of(frame), labels_of(frame)
+    readers = plain = zero_shot_readers(schema, embed=embed)
+    codes = held_out = np.empty((0, len(schema.names)), dtype=np.int64)
+    if len(records):
+        embedded = embed(records.texts) if plain else np.empty((len(records), 0))
+        readers = calibrate_readers(plain, schema, embedded=embedded, labels=labels)
+        codes = codes_of(
+            records,
+            schema=schema,
+            embed=embed,
+            readers=readers,
+            labeller=labeller,
+            settings=settings,
+        )
+        held_out = codes.copy()
+        for name, reader in plain.items():
+            held_out[:, schema.names.index(name)] = read_by_others(
+                reader,
+                schema.attribute(name),
+                embedded,
+                labels[name],
+                abstain=settings.zero_shot_abstain,
+            )
+    return DonatedCodes(
+        texts=records.texts,
+        codes=codes,
+        readers=readers,
+        agreements=tuple(agreements(schema, held_out, labels)),
+    )
+
+
+def load_readers(folder: Path, schema: Schema, *, embed: Embed) -> dict[str, ZeroShotReader]:
+    """The readers that were calibrated by the donated examples in `folder`."""
+    offsets = json.loads((folder / CALIBRATIONS).read_text())
+    calibrations = {name: Calibration(offsets=tuple(values)) for name, values in offsets.items()}
+    return zero_shot_readers(schema, embed=embed, calibrations=calibrations)

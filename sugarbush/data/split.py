@@ -1,0 +1,154 @@
+"""The split into a private train part and a held-out part.
+
+Where a record goes depends on its own id alone, or on its user's, whoever else is there: one more
+person must not move the others.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from sugarbush.data.private_store import USER
+from sugarbush.data.records import Record, frame_of
+from sugarbush.data.schema import Schema
+from sugarbush.data.settings import PrepareSettings
+from sugarbush.errors import InputError
+from sugarbush.randomness import hash_share
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContributionBounder:
+    """How many records of one person are used, and the secret `key` that chooses them."""
+
+    records: int
+    key: bytes
+
+    def of(self, records: Sequence[Record]) -> list[Record]:
+        """At most `self.records` of each person, in order: those of the smallest keyed hashes.
+
+        Which of a person's are kept depends on that person's records alone, and nobody without the
+        key can tell; equal records give an equal choice, so that no stage is run again for nothing.
+        """
+        own: dict[str | None, list[Record]] = {}
+        for record in records:
+            own.setdefault(record.user, []).append(record)
+        kept = {
+            record.number
+            for of_one in own.values()
+            for record in sorted(of_one, key=self._place)[: self.records]
+        }
+        return [record for record in records if record.number in kept]
+
+    def _place(self, record: Record) -> bytes:
+        said = json.dumps(["bound", record.user, record.id]).encode()
+        return hmac.digest(self.key, said, "sha256")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Both parts, and how many rows became what: exact tallies, internal.
+
+    `known_by` are the texts that the ledger knows the corpus by, whatever is used of each person.
+    """
+
+    train: tuple[Record, ...]
+    heldout: tuple[Record, ...]
+    known_by: tuple[str, ...]
+    tally: dict[str, int]
+
+
+def normalised(text: str) -> str:
+    """What two copies of one text have in common, whatever their case and spacing."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def split(
+    records: Sequence[Record],
+    params: PrepareSettings,
+    *,
+    public: Collection[str],
+    source: str,
+    bound: ContributionBounder | None = None,
+) -> Prepared:
+    """The private parts: every record goes by a hash of its own id, whoever else is there.
+
+    Where the unit is a person, `bound` keeps some records of each, and all of them go by a hash of
+    the person, so that nobody is in both parts. Texts that are `public` (donated, or in the
+    generator's pool) are taken out wherever they occur, and so is the share of texts that
+    `exclude_share` leaves to a public pool.
+    Raises InputError on repeated ids, too few records, or texts that are all alike.
+    """
+    _refuse_repeated(records, params, source)
+    known = {normalised(text) for text in public}
+    own = [r for r in records if normalised(r.text) not in known]
+    kept = [r for r in own if params.exclude_share <= hash_share(r.text)]
+    if len(kept) > 1 and len({normalised(r.text) for r in kept}) == 1:
+        raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
+    used = kept if bound is None else bound.of(kept)
+    parts: dict[bool, list[Record]] = {True: [], False: []}
+    for record in used:
+        owner = record.id if record.user is None else record.user
+        parts[hash_share(f"heldout\x1f{owner}") < params.heldout_share].append(record)
+    if len(parts[False]) < params.min_records:
+        raise InputError(
+            f"{source}: leaves fewer private records than "
+            f"prepare.min_records={params.min_records}, once the held-out part and what is public "
+            "are taken out (setting prepare.file)"
+        )
+    return Prepared(
+        train=tuple(parts[False]),
+        heldout=tuple(parts[True]),
+        known_by=tuple(r.text for r in kept),
+        tally={
+            "train": len(parts[False]),
+            "heldout": len(parts[True]),
+            "public": len(records) - len(own),
+            "left to the pool": len(own) - len(kept),
+            **({} if bound is None else {"beyond records_per_user": len(kept) - len(used)}),
+        },
+    )
+
+
+def _refuse_repeated(records: Sequence[Record], params: PrepareSettings, source: str) -> None:
+    if params.id_column is None:
+        return
+    first: dict[str, int] = {}
+    for record in records:
+        if record.id in first:
+            raise InputError(
+                f"{source}, rows {first[record.id]} and {record.number}: have the same id "
+                "(setting prepare.id_column)"
+            )
+        first[record.id] = record.number
+
+
+def private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> pd.DataFrame:
+    """The same, with whose each record is as a keyed hash where the unit is a person."""
+    frame = frame_of(records, schema)
+    users = [r.user for r in records if r.user is not None]
+    if users:
+        hashes = (hmac.digest(key, f"user\x1f{user}".encode(), "sha256") for user in users)
+        frame[USER] = pd.Series([digest.hex()[:32] for digest in hashes], dtype="str")
+    return frame
+
+
+def unmatched_attributes(parts: Prepared, schema: Schema) -> list[str]:
+    """Attributes in whose column no row holds a value that the schema knows: a slip in most cases.
+
+    For the operator's terminal: it is told by the private rows.
+    """
+    told: set[int] = set()
+    given = [attribute for attribute in schema.attributes if attribute.column is not None]
+    for record in (*parts.train, *parts.heldout):
+        told |= {
+            place
+            for place, attribute in enumerate(given)
+            if place not in told and attribute.tells(record.raw[place])
+        }
+    return [attribute.name for place, attribute in enumerate(given) if place not in told]

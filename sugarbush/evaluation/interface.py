@@ -1,0 +1,182 @@
+"""What a metric takes and returns. A new metric is one file and one entry point.
+
+def _measure(heldout, synthetic, settings):
+    yield MetricValue(metric="questions", space=TEXT, value=question_share(synthetic.texts))
+
+METRIC = Metric(name="questions", measure=_measure)    # questions.py of the package my_package
+
+[project.entry-points."sugarbush.metrics"]             # pyproject.toml of that package
+questions = "my_package.questions:METRIC"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.errors import InvariantError
+from sugarbush.evaluation.bootstrap import BootstrapEstimate, Indices, normal_interval
+from sugarbush.randomness import Rng, public_rng
+
+ATTRIBUTE, TABLE, TEXT, WORDS = "attribute", "table", "text", "words"  # spaces without features
+MEAN = "mean"  # over attributes
+FINAL = -1  # the round number of the final texts
+REAL = "real"  # the method name of real texts that are measured as if they were synthetic
+
+Progress = Callable[[str], None]
+
+
+def no_progress(_: str) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One set of texts, as the metrics read it.
+
+    `features` maps the name of a feature space to `(n, d)`. `codes` (n, a) are the attributes in
+    the schema's order. The same reader reads them from real and from synthetic texts.
+    """
+
+    texts: tuple[str, ...]
+    features: Mapping[str, NDArray[Any]]
+    codes: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.texts), len(self.codes), *(len(f) for f in self.features.values())}
+        if len(lengths) != 1:
+            raise InvariantError("a sample's texts, features and codes differ in number")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def limited(self, most: int, *, rng: Rng) -> Sample:
+        """At most `most` texts, chosen without replacement, in order."""
+        if len(self) <= most:
+            return self
+        chosen = np.sort(rng.choice(len(self), size=most, replace=False))
+        return Sample(
+            texts=tuple(self.texts[i] for i in chosen),
+            features={space: rows[chosen] for space, rows in self.features.items()},
+            codes=self.codes[chosen],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricValue:
+    """The value of a metric for the texts of a method after a round (FINAL: the final texts).
+
+    `space` is a feature space, an attribute, a corpus, or one of the names above. `low` and `high`
+    are a 95% interval, None where there is none.
+    """
+
+    metric: str
+    space: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
+    round: int = FINAL
+
+    @classmethod
+    def of(cls, metric: str, space: str, estimate: BootstrapEstimate) -> Self:
+        """An estimate under the name of its metric and space."""
+        return cls(metric=metric, space=space, **vars(estimate))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSettings:
+    """How metrics are computed.
+
+    `domain` gives the number of values of each attribute, in the schema's order. `clusters` are
+    those of MAUVE: the same number for every method and round, because MAUVE with another number
+    is another metric, and a small set in few clusters always looks good. `resamples` are those of
+    a bootstrap, 0 for no intervals.
+    """
+
+    domain: Mapping[str, int]
+    clusters: int
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One metric, or several that share their work.
+
+    `measure` takes the held-out texts, the synthetic texts and the settings. It leaves out a value
+    that needs more texts than there are: a missing value is never a zero.
+    """
+
+    name: str
+    measure: Callable[[Sample, Sample, MetricSettings], Iterable[MetricValue]]
+
+
+def features_by_space(
+    heldout: Sample, synthetic: Sample, *, at_least: int
+) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
+    """Each feature space with both sets' features, where both have `at_least` texts."""
+    if min(len(heldout), len(synthetic)) >= at_least:
+        for space, reference in heldout.features.items():
+            yield space, reference, synthetic.features[space]
+
+
+def distance_value(
+    metric: str,
+    space: str,
+    distance: Callable[[Indices, Indices], float],
+    samples: tuple[Sample, Sample],
+    settings: MetricSettings,
+    *,
+    most: float = np.inf,
+) -> MetricValue:
+    """A distance of two samples, from 0 to `most`, with its interval."""
+    estimate = normal_interval(
+        distance,
+        sizes=(len(samples[0]), len(samples[1])),
+        resamples=settings.resamples,
+        rng=public_rng(settings.seed, metric, space),
+        within=(0.0, most),
+    )
+    return MetricValue.of(metric, space, estimate)
+
+
+def label(
+    values: Iterable[MetricValue], *, method: str, round_: int = FINAL
+) -> tuple[MetricValue, ...]:
+    """The values, with the method and the round that they belong to."""
+    return tuple(replace(value, method=method, round=round_) for value in values)
+
+
+def read_values(rows: Iterable[Mapping[str, Any]]) -> tuple[MetricValue, ...]:
+    """Metric values from rows of a table with these column names.
+
+    A bound may be missing, None or NaN. Raises InvariantError when a value is not a finite number.
+    """
+    return tuple(
+        MetricValue(
+            metric=str(row["metric"]),
+            space=str(row["space"]),
+            value=_finite(row),
+            low=_bound(row.get("low")),
+            high=_bound(row.get("high")),
+            method=str(row["method"]),
+            round=int(row["round"]),
+        )
+        for row in rows
+    )
+
+
+def _finite(row: Mapping[str, Any]) -> float:
+    value = float(row["value"])
+    if not np.isfinite(value):
+        raise InvariantError(f"{row['metric']} of {row['method']} is not a number; leave it out")
+    return value
+
+
+def _bound(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)

@@ -1,0 +1,215 @@
+"""The candidate that each record votes for: its nearest by Euclidean distance.
+
+The search is a float32 matrix product of one block of records at a time. Its last bits depend on
+the block, and so on the other records; a vote must not. So where a record's best candidates differ
+by less than the rounding error, their distances are compared again in float64, pair by pair. The
+result is a function of that record and the candidates alone, equal on every machine, as
+`Private.map_batch` requires.
+
+Ties go to the lowest index: of bitwise equal candidates, the first one gets every vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from sugarbush.errors import InvariantError
+
+_SCORE_BYTES = 256 * 2**20  # of all blocks of scores that exist at one time
+_MAX_BLOCK_ROWS = 1024  # the fastest of 512, 1024, 2048 (benchmarks/voting.py)
+_UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
+_SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
+
+
+def nearest(
+    queries: NDArray[np.float32], candidates: NDArray[np.float32], *, k: int = 1
+) -> NDArray[np.int64]:
+    """Indices of the k nearest candidates of every query, `(n, k)` int64, nearest first.
+
+    Guarantee: row i depends on `queries[i]` and `candidates` alone, to the bit: not on the other
+    queries, their order or number, nor on the number of threads. Equal distances are ordered by
+    index; distances are compared as float64 sums of squares.
+
+    `queries` is (n, d), `candidates` (m, d). Beyond them it needs about 300 MB and the n*k
+    indices, whatever n is.
+    Raises InvariantError when k > m (as with no candidate at all), when shapes disagree, and when
+    a vector is not finite or its squared norm overflows float32.
+
+    >>> candidates = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
+    >>> nearest(np.array([[0.8], [4.0]], dtype=np.float32), candidates, k=2).tolist()
+    [[1, 0], [2, 1]]
+    """
+    _check(queries, candidates)
+    if not 1 <= k <= len(candidates):
+        raise InvariantError(f"k={k} nearest of {len(candidates)} candidates: need 1 <= k <= m")
+    return _search(queries, np.arange(len(queries)), candidates, k)
+
+
+def nearest_within_label(
+    queries: NDArray[np.float32],
+    candidates: NDArray[np.float32],
+    *,
+    query_labels: NDArray[np.int64],
+    candidate_labels: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The nearest candidate of every query among those of its own label, `(n,)` int64.
+
+    A query with a label that no candidate has votes among all candidates. So every record has
+    exactly one vote, and the histogram over all labels has sensitivity 1.
+
+    Guarantee: element i depends on `queries[i]`, `query_labels[i]` and the candidates alone.
+    `query_labels` is (n,), `candidate_labels` (m,); values are arbitrary integers.
+    Raises InvariantError as `nearest` does, and when there is not one label per vector.
+    """
+    _check(queries, candidates)
+    if query_labels.shape != (len(queries),) or candidate_labels.shape != (len(candidates),):
+        raise InvariantError("every query and every candidate needs one label")
+    if not len(candidates):
+        raise InvariantError("no candidate to vote for")
+    votes = np.empty(len(queries), dtype=np.int64)
+    for label in np.unique(query_labels):
+        mine = np.flatnonzero(query_labels == label)
+        eligible = np.flatnonzero(candidate_labels == label)
+        if not len(eligible):
+            eligible = np.arange(len(candidates))
+        votes[mine] = eligible[_search(queries, mine, candidates[eligible], 1)[:, 0]]
+    return votes
+
+
+def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> None:
+    if queries.ndim != 2 or candidates.ndim != 2 or queries.shape[1] != candidates.shape[1]:
+        raise InvariantError("queries (n, d) and candidates (m, d) must have the same d")
+    if queries.dtype != np.float32 or candidates.dtype != np.float32:
+        raise InvariantError("queries and candidates must be float32")
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The distinct candidates, prepared for the product.
+
+    `vectors` (u, d) are distinct; `places` (u,) their lowest indices among the candidates, in
+    increasing order. `augmented` (u, d+1) holds (c, -|c|^2/2), so that its product with (x, 1) is
+    x.c - |c|^2/2: largest where |x - c| is smallest. `largest_norm` is the largest |c|.
+    """
+
+    vectors: NDArray[np.float32]
+    places: NDArray[np.int64]
+    augmented: NDArray[np.float32]
+    largest_norm: float
+
+
+def _target(candidates: NDArray[np.float32], *, distinct: bool) -> _Target:
+    places = np.arange(len(candidates))
+    if distinct:
+        rows = np.ascontiguousarray(candidates)
+        keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+        places = np.sort(np.unique(keys, return_index=True)[1])
+    vectors = np.ascontiguousarray(candidates[places])
+    squares = _squared_norms(vectors)
+    augmented = np.concatenate([vectors, (-squares / 2)[:, None]], axis=1)
+    return _Target(vectors, places, augmented, float(np.sqrt(squares.max())))
+
+
+def _search(
+    queries: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    candidates: NDArray[np.float32],
+    k: int,
+) -> NDArray[np.int64]:
+    """`nearest` for the queries at `rows`, `(len(rows), k)`."""
+    # A repeated candidate loses every tie, so it matters only where several neighbours count.
+    target = _target(candidates, distinct=k == 1)
+    threads = _threads()
+    found = np.empty((len(rows), k), dtype=np.int64)
+
+    def fill(block: slice) -> None:
+        x = queries[rows[block]]
+        local = _one_nearest(x, target) if k == 1 else _several_nearest(x, target, k)
+        found[block] = target.places[local]
+
+    # One thread per block, each with its own product: the search for the maximum then uses as many
+    # cores as the product, and no thread waits for another.
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(fill, _blocks(len(rows), len(target.vectors), threads)):
+            pass
+    return found
+
+
+def _threads() -> int:
+    """As many threads as the BLAS would use."""
+    return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """The BLAS of NumPy. Finding it takes longer than a small vote."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _blocks(n: int, m: int, threads: int) -> Iterator[slice]:
+    size = max(1, min(_MAX_BLOCK_ROWS, _SCORE_BYTES // (4 * m * threads), -(-n // threads)))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def _scores(
+    x: NDArray[np.float32], target: _Target
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """x.c - |c|^2/2 for every pair, `(b, u)`, and twice its largest rounding error by row."""
+    squares = _squared_norms(x)
+    ones = np.ones((len(x), 1), dtype=np.float32)
+    scores = np.concatenate([x, ones], axis=1) @ target.augmented.T
+    # Higham 2002, Eq. 3.5: |fl(x.y) - x.y| <= gamma_d |x|.|y|, in whatever order it is summed;
+    # gamma_(2d+4) leaves room for the rounding of |c|^2/2 and of this bound itself, the smallest
+    # normal number for what underflows.
+    terms = 2 * x.shape[1] + 4
+    gamma = terms * _UNIT_ROUNDOFF / (1 - terms * _UNIT_ROUNDOFF)
+    norms = np.sqrt(squares.astype(np.float64))
+    size = norms * target.largest_norm + target.largest_norm**2 / 2
+    return scores, 2 * (gamma * size + terms * _SMALLEST_NORMAL)
+
+
+def _one_nearest(x: NDArray[np.float32], target: _Target) -> NDArray[np.int64]:
+    scores, slack = _scores(x, target)
+    every = np.arange(len(x))
+    best: NDArray[np.int64] = scores.argmax(axis=1)
+    lowest = scores[every, best] - slack
+    top = scores[every, best]
+    scores[every, best] = -np.inf
+    for row in np.flatnonzero(scores.max(axis=1) >= lowest):
+        scores[row, best[row]] = top[row]
+        rivals = np.flatnonzero(scores[row] >= lowest[row])
+        best[row] = rivals[_distances(x[row], target.vectors[rivals]).argmin()]
+    return best[:, None]
+
+
+def _several_nearest(x: NDArray[np.float32], target: _Target, k: int) -> NDArray[np.int64]:
+    scores, slack = _scores(x, target)
+    last = scores.shape[1] - k
+    lowest = np.partition(scores, last, axis=1)[:, last] - slack
+    found = np.empty((len(x), k), dtype=np.int64)
+    for row in range(len(x)):
+        rivals = np.flatnonzero(scores[row] >= lowest[row])
+        order = np.argsort(_distances(x[row], target.vectors[rivals]), kind="stable")
+        found[row] = rivals[order[:k]]
+    return found
+
+
+def _distances(x: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Squared Euclidean distance to each of `others`, each summed by itself in one fixed order."""
+    difference = others.astype(np.float64) - x.astype(np.float64)
+    return np.asarray((difference * difference).sum(axis=1))
+
+
+def _squared_norms(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    if not np.isfinite(squares).all():
+        raise InvariantError("an embedding is not finite, or too large for float32")
+    return np.asarray(squares)

@@ -1,0 +1,64 @@
+"""The embedded example: the customer-service corpus of an invented shop, and its schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sugarbush.examples.data_files import load_yaml
+from sugarbush.examples.seeded_random import SeededRandom
+from sugarbush.examples.settings import MakeExampleSettings
+from sugarbush.examples.shop.cases import draw_case
+from sugarbush.examples.shop.texts import write_case
+
+Record = dict[str, Any]
+
+SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
+
+
+def example_records(seed: int) -> Iterator[Record]:
+    """Endless records, no two with the same text.
+
+    Record i depends on the seed and on i alone. A record whose text occurred before is skipped.
+    """
+    seen: set[str] = set()
+    number = 0
+    while True:
+        rng = SeededRandom(seed, "example", number)
+        case = draw_case(rng)
+        text, spans = write_case(case, rng)
+        if text not in seen:
+            seen.add(text)
+            yield {
+                "id": f"case-{number:06d}",
+                "text": text,
+                **asdict(case),
+                "spans": [asdict(span) for span in spans],
+            }
+        number += 1
+
+
+def example_schema() -> dict[str, Any]:
+    """The schema of the example, as its YAML file has it."""
+    schema: dict[str, Any] = load_yaml(SCHEMA_FILE)
+    return schema
+
+
+def write_example(folder: Path, settings: MakeExampleSettings) -> None:
+    """Write corpus.jsonl, donated.jsonl and schema.yaml into an existing folder.
+
+    Donated examples come from the same distribution as the corpus, and none is in the corpus.
+    """
+    records = example_records(settings.seed)
+    _write_lines(folder / "donated.jsonl", records, settings.donated)
+    _write_lines(folder / "corpus.jsonl", records, settings.records)
+    (folder / "schema.yaml").write_bytes(SCHEMA_FILE.read_bytes())
+
+
+def _write_lines(path: Path, records: Iterator[Record], count: int) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for _ in range(count):
+            file.write(json.dumps(next(records), ensure_ascii=False) + "\n")

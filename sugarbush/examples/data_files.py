@@ -1,0 +1,31 @@
+"""Reading word lists and sentences from the YAML files beside the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+# The parser in C is ten times as fast, and a few builds of PyYAML lack it.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def load_yaml(path: Path) -> Any:
+    """The content of a YAML file."""
+    return yaml.load(path.read_bytes(), Loader=_Loader)
+
+
+def items(text: str) -> tuple[str, ...]:
+    """The items of a list that is written as one line with semicolons."""
+    return tuple(item.strip() for item in text.split(";"))
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a list that is written as a paragraph."""
+    return tuple(text.split())
+
+
+def lines(text: str | list[str]) -> tuple[str, ...]:
+    """The lines of a block of text. A list stands for lines that are empty or end in a blank."""
+    return tuple(text.splitlines() if isinstance(text, str) else text)

@@ -1,0 +1,134 @@
+"""Sentence templates with choices, rules and marked values.
+
+A template contains `{name}` (a slot that the caller fills, or else a rule of the grammar) and
+`[this|that|]` (one alternative, which may be empty). Choices nest to any depth.
+
+A value that identifies a person is marked where it is made. The marks survive expansion, and
+`unmark` turns them into spans.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sugarbush.errors import InvariantError
+from sugarbush.examples.seeded_random import SeededRandom
+
+Slot = str | Callable[[], str]
+
+_OPEN, _MIDDLE, _CLOSE = "\x02", "\x03", "\x04"
+_TOKEN = re.compile(r"\{(\w+)\}|[\[\]|]|[^\[\]|{]+")
+_MARKED = re.compile(f"{_OPEN}([A-Z_]+){_MIDDLE}([^{_CLOSE}]*){_CLOSE}")
+
+
+@dataclass(frozen=True)
+class LabelledSpan:
+    """A labelled part of a text: text[start:end] == value."""
+
+    start: int
+    end: int
+    label: str
+    value: str
+
+
+@dataclass(frozen=True)
+class _Name:
+    name: str
+
+
+@dataclass(frozen=True)
+class _Choice:
+    options: tuple[_Template, ...]
+
+
+_Template = tuple[str | _Name | _Choice, ...]
+
+
+class Grammar:
+    """Rules by name. Each rule has one or more templates, compiled once."""
+
+    def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
+        self._rules = {name: tuple(map(_compile, templates)) for name, templates in rules.items()}
+
+    def write(self, rule: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
+        """One text of `rule`, with its marks. A slot hides the rule of the same name."""
+        return self._expand(rng.choice(self._rules[rule]), rng, slots)
+
+    def fill(self, template: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
+        """One text of a template that is not a rule."""
+        return self._expand(_compile(template), rng, slots)
+
+    def _expand(self, template: _Template, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
+        written = []
+        for piece in template:
+            if isinstance(piece, str):
+                written.append(piece)
+            elif isinstance(piece, _Choice):
+                written.append(self._expand(rng.choice(piece.options), rng, slots))
+            elif piece.name in slots:
+                slot = slots[piece.name]
+                written.append(slot if isinstance(slot, str) else slot())
+            elif piece.name in self._rules:
+                written.append(self.write(piece.name, rng, slots))
+            else:
+                raise InvariantError(f"a template uses '{piece.name}', which is no slot or rule")
+        return "".join(written)
+
+
+def mark(label: str, value: str) -> str:
+    """`value` with an invisible label that `unmark` finds."""
+    return f"{_OPEN}{label}{_MIDDLE}{value}{_CLOSE}"
+
+
+def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
+    """The plain text and the positions of the marked values in it."""
+    plain: list[str] = []
+    spans = []
+    done = length = 0
+    for found in _MARKED.finditer(text):
+        before, value = text[done : found.start()], found.group(2)
+        start = length + len(before)
+        spans.append(LabelledSpan(start, start + len(value), found.group(1), value))
+        plain += [before, value]
+        done, length = found.end(), start + len(value)
+    return "".join([*plain, text[done:]]), tuple(spans)
+
+
+def tidy(text: str) -> str:
+    """Single blanks, no blank before punctuation, `an` before a vowel, capitals at sentence
+    starts."""
+    text = re.sub(r"[ \t]+", " ", text)
+    text = re.sub(r" (?=[,.;:!?](?:\s|$))", "", text)
+    text = re.sub(r"\b([Aa]) (?=[aeioAEIO])(?!one\b)", r"\1n ", text)
+    return re.sub(
+        r"((?:^|[.!?]\s+|\n)\"?)([a-z])", lambda m: m.group(1) + m.group(2).upper(), text
+    ).strip()
+
+
+@lru_cache(maxsize=4096)
+def _compile(template: str) -> _Template:
+    # The last sequence is the one being read; a choice in `choices` is open until its bracket.
+    choices: list[list[list[str | _Name | _Choice]]] = [[[]]]
+    end = 0
+    for token in _TOKEN.finditer(template):
+        if token.start() != end:
+            break
+        end, text = token.end(), token.group()
+        if text == "[":
+            choices.append([[]])
+        elif text == "|" and len(choices) > 1:
+            choices[-1].append([])
+        elif text == "]" and len(choices) > 1:
+            options = tuple(map(tuple, choices.pop()))
+            choices[-1][-1].append(_Choice(options))
+        elif text in {"|", "]"}:
+            break
+        else:
+            choices[-1][-1].append(_Name(token.group(1)) if token.group(1) else text)
+    else:
+        if end == len(template) and len(choices) == 1:
+            return tuple(choices[0][0])
+    raise InvariantError(f"a template has an unmatched bracket: {template!r}")

@@ -1,0 +1,64 @@
+"""The random choices that go into one text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+from sugarbush.randomness import public_rng
+
+T = TypeVar("T")
+
+_BLOCK = 256
+
+
+class SeededRandom:
+    """Random choices for one named text. Equal (seed, names) give equal choices.
+
+    Uniform numbers come from numpy in blocks: a text needs a few hundred of them one at a time.
+    """
+
+    def __init__(self, seed: int, *names: str | int) -> None:
+        self._rng = public_rng(seed, *names)
+        self._uniforms: list[float] = []
+
+    def uniform(self) -> float:
+        """A number in [0, 1)."""
+        if not self._uniforms:
+            self._uniforms = self._rng.random(_BLOCK).tolist()
+        return self._uniforms.pop()
+
+    def below(self, count: int) -> int:
+        """A whole number in 0..count-1."""
+        return int(self.uniform() * count)
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number in low..high, both included."""
+        return low + self.below(high - low + 1)
+
+    def chance(self, probability: float) -> bool:
+        """True with the given probability."""
+        return self.uniform() < probability
+
+    def choice(self, options: Sequence[T]) -> T:
+        """One of the options, all equally likely."""
+        return options[self.below(len(options))]
+
+    def weighted_key(self, weights: Mapping[T, float]) -> T:
+        """A key, in proportion to its weight."""
+        return self.weighted_choice(tuple(weights), tuple(weights.values()))
+
+    def weighted_choice(self, options: Sequence[T], weights: Sequence[float]) -> T:
+        """One of the options, in proportion to its weight."""
+        ends = list(accumulate(weights))
+        mark = self.uniform() * ends[-1]
+        return next(option for option, end in zip(options, ends, strict=True) if mark < end)
+
+    def shuffled(self, options: Sequence[T]) -> list[T]:
+        """All the options in a random order."""
+        rest = list(options)
+        for last in range(len(rest) - 1, 0, -1):
+            other = self.below(last + 1)
+            rest[last], rest[other] = rest[other], rest[last]
+        return rest

@@ -1,0 +1,8 @@
+"""The invented shop: a corpus of service desk texts with known attributes and spans.
+
+attributes.yaml                 how often each combination of attribute values occurs
+vocabulary.yaml, sentences.yaml what a text is made of
+schema.yaml                     the public schema of the corpus
+
+The simulator never reads any of this.
+"""

@@ -1,0 +1,114 @@
+"""The texts of the invented shop: a service desk with a jargon of its own.
+
+The desk asks for the docket (its word for an order number), quotes the waybill, names an action
+in its jargon and ends with a priority code and a survey. Calls and chats are dialogues; emails and
+web forms are entries of a desk log.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sugarbush.examples.data_files import items, lines, load_yaml, words
+from sugarbush.examples.grammar import Grammar, LabelledSpan, Slot, mark, tidy, unmark
+from sugarbush.examples.people import random_code, random_person
+from sugarbush.examples.seeded_random import SeededRandom
+from sugarbush.examples.shop.cases import Case
+
+_VOCABULARY = load_yaml(Path(__file__).with_name("vocabulary.yaml"))
+_CLERKS = words(_VOCABULARY["clerks"])
+_TOWNS = {region: items(towns) for region, towns in _VOCABULARY["towns"].items()}
+_PRODUCTS = {
+    product: {field: items(text) for field, text in fields.items()}
+    for product, fields in _VOCABULARY["products"].items()
+}
+_SENTENCES = load_yaml(Path(__file__).with_name("sentences.yaml"))
+_GRAMMAR = Grammar({rule: lines(templates) for rule, templates in _SENTENCES.items()})
+
+_WITHOUT_WAYBILL = {"setup trouble", "warranty claim", "cancellation"}
+
+
+def write_case(case: Case, rng: SeededRandom) -> tuple[str, tuple[LabelledSpan, ...]]:
+    """The text of a case, and the spans that identify the customer."""
+    slots = _slots(case, rng)
+    is_log = case.channel in {"email", "web form"}
+    written = _log(case, rng, slots) if is_log else _dialogue(case, rng, slots)
+    return unmark("\n".join(tidy(line) for line in written))
+
+
+def _dialogue(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str]:
+    def say(rule: str) -> str:
+        return _GRAMMAR.write(rule.replace(" ", "_"), rng, slots)
+
+    check = rng.choice(("doorstep", "ringback"))
+    turns = [("Desk", say(f"open_{case.channel}")), ("Member", say("give_docket"))]
+    if rng.chance(0.22):
+        turns += [("Desk", say(f"ask_{check}")), ("Member", say(f"give_{check}"))]
+    found = [say(_lookup_rule(case, rng))] if rng.chance(0.5) else []
+    answer = " ".join([*found, say(f"do_{case.resolution}")])
+    turns.append(("Desk", say("invite")))
+    turns.append(("Member", f"{say(f'mood_{case.sentiment}')} {say(f'tell_{case.issue}')}"))
+    if rng.chance(0.65):
+        turns.append(("Desk", answer))
+        turns.append(("Member", say(f"end_{case.sentiment}")))
+        turns.append(("Desk", say("close")))
+    else:
+        turns.append(("Desk", f"{answer} {say('close')}"))
+    return [f"{who}> {tidy(line)}" for who, line in turns]
+
+
+def _log(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str]:
+    def note(rule: str) -> str:
+        return tidy(_GRAMMAR.write(rule.replace(" ", "_"), rng, slots))
+
+    body = [note(f"note_{case.issue}"), note(f"note_{case.sentiment}")]
+    if rng.chance(0.65):
+        body.append(note("log_look"))
+    if rng.chance(0.45):
+        body.append(f'Writes: "{note(f"tell_{case.issue}")}"')
+    return [
+        note(f"head_{case.channel}"),
+        note("who"),
+        " ".join(sentence for sentence in body if sentence),
+        f"ACTION {note(f'act_{case.resolution}')} {note('log_close')}",
+    ]
+
+
+def _lookup_rule(case: Case, rng: SeededRandom) -> str:
+    """The desk quotes a waybill where something was shipped, and only sometimes elsewhere."""
+    return "look" if case.issue not in _WITHOUT_WAYBILL or rng.chance(0.3) else "look_home"
+
+
+def _slots(case: Case, rng: SeededRandom) -> dict[str, Slot]:
+    """The words of one text: one member, one order, one product."""
+    member = random_person(rng, towns=_TOWNS[case.region], phone="0555 01# ####")
+    product = _PRODUCTS[case.product]
+    others = [other["names"][0] for name, other in _PRODUCTS.items() if name != case.product]
+    docket = mark("ORDER_NUMBER", random_code("FH-###-#####", rng))
+    waybill = mark("TRACKING_NUMBER", random_code("WB ## #### ##@", rng))
+    return {
+        "name": mark("NAME", f"{member.given} {member.family}"),
+        "first": mark("NAME", member.given),
+        "address": member.address,
+        "phone": member.phone,
+        "contact": rng.choice((member.address, member.phone)),
+        "docket": docket,
+        "waybill": waybill,
+        "clerk": rng.choice(_CLERKS),
+        "item": lambda: rng.choice(product["names"]),
+        "fault_of_text": rng.choice(product["faults"]),
+        "piece": rng.choice(product["pieces"]),
+        "room": rng.choice(product["rooms"]),
+        "wrong": rng.choice(others),
+        "depot": "Overseas Depot" if case.region == "abroad" else f"Depot {case.region.title()}",
+        "tenure": str(case.tenure_months),
+        "code": _VOCABULARY["priority_codes"][case.priority],
+        "age": lambda: str(rng.between(2, 23)),
+        "days": lambda: str(rng.between(2, 19)),
+        "weeks": lambda: str(rng.between(2, 9)),
+        "workdays": lambda: str(rng.between(2, 6)),
+        "step": lambda: str(rng.between(2, 9)),
+        "sum": f"{rng.between(29, 640)} crowns",
+        "chit": f"{rng.between(5, 60)} crowns",
+        "survey": random_code("##", rng),
+    }

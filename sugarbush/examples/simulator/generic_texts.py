@@ -1,0 +1,169 @@
+"""Texts from nothing: generic dialogues and tickets in a fixed order of turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sugarbush.examples.grammar import tidy
+from sugarbush.examples.simulator.context import TextContext
+from sugarbush.examples.simulator.knowledge import AttributeKind
+from sugarbush.examples.simulator.utterances import Importance, Role, Utterance, role_of
+
+_CUSTOMER, _AGENT, _REPLY = "Customer: ", "Agent: ", "Reply: "
+OWN_SPEAKERS = frozenset({_CUSTOMER, _AGENT, _REPLY})
+
+# Kinds that some turn mentions anyway.
+_MENTIONED = {
+    AttributeKind.PRODUCT,
+    AttributeKind.ISSUE,
+    AttributeKind.RESOLUTION,
+    AttributeKind.MOOD,
+    AttributeKind.CHANNEL,
+}
+# A detail follows a sentence of more words than this: not a greeting, not a signature.
+_SHORT = 5
+
+_Sentence = tuple[str, Importance]
+_Turn = tuple[str, Sequence[_Sentence]]
+
+
+def dialogue(context: TextContext) -> list[Utterance]:
+    """Greeting, problem, order number, lookup, resolution, goodbye."""
+    rng = context.rng
+    turns: list[_Turn] = [
+        (_AGENT, [_opening(context)]),
+        (_CUSTOMER, [*_problem(context), *_other_targets(context, Role.CUSTOMER)]),
+        (_AGENT, [_detail(context, "feel_with"), *_comment(context), _step(context, "ask_order")]),
+        (_CUSTOMER, [_step(context, "tell_order")]),
+    ]
+    if rng.chance(0.35):
+        turns.append((_AGENT, [_detail(context, "ask_contact")]))
+        turns.append((_CUSTOMER, [_detail(context, "tell_contact")]))
+    lookup = [_detail(context, "thanks_wait")]
+    if rng.chance(0.4):
+        lookup.append(_detail(context, "tracking"))
+    lookup.append(_resolution(context, Role.AGENT))
+    turns.append((_AGENT, [*lookup, *_other_targets(context, Role.AGENT)]))
+    if rng.chance(0.3):
+        turns.append((_CUSTOMER, [_detail(context, "question")]))
+        turns.append((_AGENT, [_detail(context, "answer")]))
+    turns.append((_CUSTOMER, [_detail(context, "accept")]))
+    turns.append((_AGENT, [_detail(context, "bye")]))
+    return _utterances(turns)
+
+
+def ticket(context: TextContext) -> list[Utterance]:
+    """An email or a form: subject, problem, order, request, signature, the support's note."""
+    body = [
+        *_problem(context),
+        _step(context, "body_order"),
+        *_other_targets(context, Role.CUSTOMER),
+        _detail(context, "body_ask"),
+    ]
+    return _utterances(
+        [
+            ("", [_detail(context, "subject")]),
+            ("", _targets_of(context, AttributeKind.CHANNEL, Role.NOTE)),
+            ("", [_detail(context, "salutation")]),
+            ("", body),
+            ("", [_step(context, "sign")]),
+            (_REPLY, [_resolution(context, Role.NOTE), *_other_targets(context, Role.NOTE)]),
+        ]
+    )
+
+
+def plain_text(context: TextContext) -> list[Utterance]:
+    """A text on a subject that is not a shop's: the target values, and little else."""
+    said = [_detail(context, "matter")]
+    for target in context.targets:
+        said.append((context.say_target(target, Role.CUSTOMER), Importance.REQUIRED))
+    return _utterances([("", said)])
+
+
+def more_detail(
+    context: TextContext, *, is_shop: bool
+) -> Callable[[Sequence[Utterance]], tuple[int, str] | None]:
+    """What `utterances.fit` adds: a detail by the speaker of some turn, none of them twice."""
+
+    def add(utterances: Sequence[Utterance]) -> tuple[int, str] | None:
+        said = {utterance.text for utterance in utterances}
+        for _ in range(20):
+            room = [max(len(utterance.text.split()) - _SHORT, 0.01) for utterance in utterances]
+            place = context.rng.weighted_choice(range(len(utterances)), room)
+            is_agent = role_of(utterances[place].speaker, utterances) is Role.AGENT
+            rule = "filler" if not is_shop else "agent_detail" if is_agent else "detail"
+            text = tidy(context.write(rule))
+            if text not in said:
+                return place, text
+        return None
+
+    return add
+
+
+def _detail(context: TextContext, rule: str) -> _Sentence:
+    return context.write(rule), Importance.DETAIL
+
+
+def _step(context: TextContext, rule: str) -> _Sentence:
+    return context.write(rule), Importance.STEP
+
+
+def _targets_of(context: TextContext, kind: AttributeKind, role: Role) -> list[_Sentence]:
+    """A sentence for the first target of `kind`, if there is one."""
+    target = context.target(kind)
+    return [(context.say_target(target, role), Importance.REQUIRED)] if target else []
+
+
+def _opening(context: TextContext) -> _Sentence:
+    said = _targets_of(context, AttributeKind.CHANNEL, Role.AGENT)
+    return said[0] if said else _step(context, "greet")
+
+
+def _problem(context: TextContext) -> list[_Sentence]:
+    """Greeting, what is wrong, and the customer's mood."""
+    issue = context.target(AttributeKind.ISSUE)
+    product = context.target(AttributeKind.PRODUCT)
+    hello = context.write("hello")
+    if issue is not None and issue.known is None:
+        said = [(hello + context.say_target(issue, Role.CUSTOMER), Importance.REQUIRED)]
+        said += _targets_of(context, AttributeKind.PRODUCT, Role.CUSTOMER)
+    else:
+        problem = context.say(context.phrases[AttributeKind.ISSUE], Role.CUSTOMER)
+        said = [(hello + problem, Importance.REQUIRED if issue or product else Importance.STEP)]
+    mood = _targets_of(context, AttributeKind.MOOD, Role.CUSTOMER)
+    if not mood and context.rng.chance(0.35):
+        phrases = context.phrases[AttributeKind.MOOD]
+        mood = [(context.say(phrases, Role.CUSTOMER), Importance.DETAIL)]
+    return said + mood
+
+
+def _comment(context: TextContext) -> list[_Sentence]:
+    """Sometimes the agent says something about the issue."""
+    if not context.rng.chance(0.4):
+        return []
+    return [(context.say(context.phrases[AttributeKind.ISSUE], Role.AGENT), Importance.DETAIL)]
+
+
+def _resolution(context: TextContext, role: Role) -> _Sentence:
+    said = _targets_of(context, AttributeKind.RESOLUTION, role)
+    phrases = context.phrases[AttributeKind.RESOLUTION]
+    return said[0] if said else (context.say(phrases, role), Importance.STEP)
+
+
+def _other_targets(context: TextContext, role: Role) -> list[_Sentence]:
+    """The remaining target values. The shop states priorities, the customer all others."""
+    return [
+        (context.say_target(target, role), Importance.REQUIRED)
+        for target in context.targets
+        if target.kind not in _MENTIONED
+        and (target.kind is AttributeKind.PRIORITY) == (role is not Role.CUSTOMER)
+    ]
+
+
+def _utterances(turns: Sequence[_Turn]) -> list[Utterance]:
+    return [
+        Utterance(number, speaker, tidy(text), importance)
+        for number, (speaker, said) in enumerate(turns)
+        for text, importance in said
+        if text
+    ]

@@ -1,0 +1,184 @@
+"""A text after examples: the structure of one example, sentences of the others, new identities.
+
+The turns, openings and jargon come from the examples in the request alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sugarbush.examples.simulator.context import TextContext
+from sugarbush.examples.simulator.insertion import insert_targets, is_dialogue
+from sugarbush.examples.simulator.knowledge import SPOKEN_CHANNELS, AttributeKind, shown_values
+from sugarbush.examples.simulator.rewording import IdentityReplacer, reword
+from sugarbush.examples.simulator.targets import Target
+from sugarbush.examples.simulator.utterances import Importance, Utterance, parse, role_of
+
+_CONTENT = (AttributeKind.PRODUCT, AttributeKind.ISSUE)
+# Two sentences may replace one another if their places, as shares of their texts, are this near.
+_NEAR = 0.15
+_MIXING_RATE = 0.55
+_REWORDING_RATE = 0.15
+
+
+@dataclass(frozen=True)
+class PlacedUtterance:
+    """An utterance, with the number of utterances before and after it in its text."""
+
+    utterance: Utterance
+    before: int
+    after: int
+
+    def is_like(self, other: PlacedUtterance) -> bool:
+        """Whether one may replace the other: the same speaker, place and shape.
+
+        The first two and the last two utterances of a text match only their counterparts.
+        """
+        here, there = (min(s.before, 2) - min(s.after, 2) for s in (self, other))
+        share, other_share = (s.before / max(s.before + s.after, 1) for s in (self, other))
+        return (
+            self.utterance.speaker == other.utterance.speaker
+            and here == there
+            and abs(share - other_share) < _NEAR
+            and _shape(self.utterance.text) == _shape(other.utterance.text)
+        )
+
+
+class SourceSentences:
+    """The sentences of some texts, which may replace those of another text."""
+
+    def __init__(self, texts: Sequence[str], context: TextContext) -> None:
+        self._placed = [placed for text in texts for placed in place_utterances(text)]
+        self._context = context
+
+    def replace(self, placed: PlacedUtterance, used: Sequence[Utterance]) -> Utterance | None:
+        """`placed` with a sentence from a like place, or None if none fits.
+
+        A sentence that shows fewer of the targets than `placed` does not fit.
+        """
+        shown = [t for t in self._context.targets if t.is_shown(placed.utterance.text)]
+        text = self._choose(
+            lambda source: (
+                placed.is_like(source) and all(t.is_shown(source.utterance.text) for t in shown)
+            ),
+            used,
+        )
+        return None if text is None else replace(placed.utterance, text=text)
+
+    def imitate(self, placed: PlacedUtterance, said: Sequence[Utterance]) -> list[Utterance]:
+        """One utterance or none instead of `placed`. `said` is the new text so far."""
+        utterance, context = placed.utterance, self._context
+        conflict = next((t for t in context.targets if t.conflicts(utterance.text)), None)
+        if conflict is not None:
+            return self._without_conflict(utterance, conflict, said)
+        if (text := self._about_product(utterance, said)) is not None:
+            return [replace(utterance, text=text)]
+        if context.rng.chance(_MIXING_RATE):
+            return [self.replace(placed, said) or utterance]
+        return [utterance]
+
+    def _without_conflict(
+        self, utterance: Utterance, target: Target, said: Sequence[Utterance]
+    ) -> list[Utterance]:
+        """Instead of an utterance that conflicts with `target`, one that shows it.
+
+        It comes from a source, or else from the simulator's own words. There is none if an earlier
+        utterance shows the target.
+        """
+        text = self._choose(
+            lambda source: (
+                source.utterance.speaker == utterance.speaker
+                and target.is_shown(source.utterance.text)
+                and (target.phrases.cues or len(source.utterance.text) <= len(utterance.text))
+            ),
+            said,
+        )
+        if text is None and any(target.is_shown(earlier.text) for earlier in said):
+            return []
+        if text is None:
+            everybody = [utterance, *(source.utterance for source in self._placed)]
+            text = self._context.say_target(target, role_of(utterance.speaker, everybody))
+        return [replace(utterance, text=text, importance=Importance.REQUIRED)]
+
+    def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
+        """A sentence about the target product, if `utterance` is about another one."""
+        target = self._context.target(AttributeKind.PRODUCT)
+        if target is None or target.is_shown(utterance.text):
+            return None
+        if not shown_values(AttributeKind.PRODUCT, utterance.text):
+            return None
+        return self._choose(
+            lambda source: (
+                source.utterance.speaker == utterance.speaker
+                and _shape(source.utterance.text) == _shape(utterance.text)
+                and target.is_shown(source.utterance.text)
+            ),
+            said,
+        )
+
+    def _choose(
+        self, fits: Callable[[PlacedUtterance], object], used: Sequence[Utterance]
+    ) -> str | None:
+        """A sentence that fits, is not used yet and conflicts with no target."""
+        used_texts = {utterance.text for utterance in used}
+        texts = [source.utterance.text for source in self._placed if fits(source)]
+        fitting = [
+            text
+            for text in texts
+            if text not in used_texts and not any(t.conflicts(text) for t in self._context.targets)
+        ]
+        return self._context.rng.choice(fitting) if fitting else None
+
+
+def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
+    """A new text that shows the targets and looks like `examples` (at least one, not empty)."""
+    rng = context.rng
+    weights = [_weight(text, context.targets) for text in examples]
+    chosen = rng.weighted_choice(range(len(examples)), weights)
+    sources = SourceSentences([t for i, t in enumerate(examples) if i != chosen], context)
+    utterances: list[Utterance] = []
+    for placed in place_utterances(examples[chosen]):
+        utterances += sources.imitate(placed, utterances)
+    identities = IdentityReplacer(rng)
+    for place, said in enumerate(utterances):
+        text = reword(identities.apply(said.text), rng, rate=_REWORDING_RATE)
+        utterances[place] = replace(said, text=text)
+    return insert_targets(_with_importance(utterances), context, examples)
+
+
+@lru_cache(maxsize=8192)
+def place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
+    """The utterances of a text, each with its place."""
+    utterances = parse(text)
+    last = len(utterances) - 1
+    return tuple(PlacedUtterance(said, i, last - i) for i, said in enumerate(utterances))
+
+
+def _weight(text: str, targets: Sequence[Target]) -> float:
+    """The weight of an example as the structure: by the targets that it shows, and its form."""
+    weight = 1.0
+    for target in targets:
+        if target.kind is AttributeKind.CHANNEL and target.known is not None:
+            spoken = is_dialogue([placed.utterance for placed in place_utterances(text)])
+            weight *= 8.0 if spoken == (target.known in SPOKEN_CHANNELS) else 1.0
+        elif target.is_shown(text):
+            weight *= 6.0 if target.kind in _CONTENT else 2.0
+    return weight
+
+
+def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
+    """The first and the last utterance and those with a code are steps, the rest are details."""
+    ends = {0, len(utterances) - 1}
+    return [
+        replace(said, importance=Importance.DETAIL)
+        if said.importance is Importance.STEP and i not in ends and not _shape(said.text)[1]
+        else said
+        for i, said in enumerate(utterances)
+    ]
+
+
+def _shape(text: str) -> tuple[bool, bool]:
+    """Whether it is a question, and whether it contains a number or code."""
+    return text.rstrip().endswith("?"), sum(c.isdigit() for c in text) > 3

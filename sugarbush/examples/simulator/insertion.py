@@ -1,0 +1,156 @@
+"""Puts target values into a text: replaces a word, or inserts a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from sugarbush.examples.grammar import tidy
+from sugarbush.examples.simulator.context import TextContext
+from sugarbush.examples.simulator.knowledge import (
+    PRODUCTS,
+    AttributeKind,
+    finder,
+    product_mentions,
+    shown_values,
+)
+from sugarbush.examples.simulator.targets import Target
+from sugarbush.examples.simulator.utterances import Importance, Role, Utterance, insert, role_of
+
+# A text may show these by signs that the simulator does not know (a code, a depot). It adds them in
+# brackets, which changes the text little.
+_IN_BRACKETS = {
+    AttributeKind.PRIORITY,
+    AttributeKind.REGION,
+    AttributeKind.TENURE,
+    AttributeKind.RATING,
+    AttributeKind.DATE,
+    AttributeKind.OTHER,
+}
+
+
+def insert_targets(
+    utterances: list[Utterance], context: TextContext, examples: Sequence[str]
+) -> list[Utterance]:
+    """`utterances` with every target shown.
+
+    `examples` provide the names of the target product.
+    """
+    for target in context.targets:
+        if target.kind is AttributeKind.CHANNEL and _is_a_call(target, utterances):
+            continue
+        utterances = _replace_words(utterances, target, context, examples)
+        shown = [i for i, said in enumerate(utterances) if target.is_shown(said.text)]
+        place = shown[0] if shown else _place_for(target, utterances)
+        said = utterances[place]
+        if shown:
+            utterances[place] = replace(said, importance=Importance.REQUIRED)
+        elif target.kind in _IN_BRACKETS:
+            text = _in_brackets(said.text, context.say_brief(target))
+            utterances[place] = replace(said, text=text, importance=Importance.REQUIRED)
+        else:
+            sentence = context.say_target(target, role_of(said.speaker, utterances))
+            insert(utterances, place, sentence, Importance.REQUIRED)
+    return utterances
+
+
+def replace_products(
+    product: str, utterances: Sequence[Utterance], examples: Sequence[str], context: TextContext
+) -> list[Utterance]:
+    """`utterances` with every other known product replaced by `product`.
+
+    The brand is replaced too: "the Volt 3 toaster" becomes a kettle by the name in some example, or
+    "the kettle".
+    """
+    pattern, shown = finder(AttributeKind.PRODUCT)
+    names = _names_of(product, tuple(examples))
+    plain = PRODUCTS[product].names[0]
+
+    def replace_mention(found: re.Match[str]) -> str:
+        if shown[found["noun"].lower()] == product:
+            return found.group()
+        before = found.group()[: found.start("mention") - found.start()]
+        return before + (context.rng.choice(names) if names else plain)
+
+    def replace_word(found: re.Match[str]) -> str:
+        return found.group() if shown[found.group().lower()] == product else plain
+
+    renamed = [replace(p, text=product_mentions().sub(replace_mention, p.text)) for p in utterances]
+    return [replace(p, text=tidy(pattern.sub(replace_word, p.text))) for p in renamed]
+
+
+def is_dialogue(utterances: Sequence[Utterance]) -> bool:
+    """Whether more than one utterance has a speaker."""
+    return sum(bool(utterance.speaker) for utterance in utterances) > 1
+
+
+@lru_cache(maxsize=4096)
+def _names_of(product: str, examples: tuple[str, ...]) -> tuple[str, ...]:
+    _, shown = finder(AttributeKind.PRODUCT)
+    found = (match for text in examples for match in product_mentions().finditer(text))
+    names = (m["mention"] for m in found if shown[m["noun"].lower()] == product)
+    return tuple(dict.fromkeys(names))
+
+
+def _replace_words(
+    utterances: list[Utterance], target: Target, context: TextContext, examples: Sequence[str]
+) -> list[Utterance]:
+    """Replaces other products, regions and numbers, word by word."""
+    if target.bounds is not None:
+        number = context.say_number(target)
+        return [
+            replace(p, text=_replace_number(p.text, target.number_pattern, number))
+            for p in utterances
+        ]
+    if target.kind is AttributeKind.PRODUCT and target.known is not None:
+        return replace_products(target.known, utterances, examples, context)
+    if target.kind is AttributeKind.REGION and target.known is not None:
+        return [replace(p, text=_replace_regions(p.text, target.known)) for p in utterances]
+    return utterances
+
+
+def _replace_regions(text: str, region: str) -> str:
+    pattern, shown = finder(AttributeKind.REGION)
+
+    def replace_word(found: re.Match[str]) -> str:
+        if shown[found.group().lower()] == region:
+            return found.group()
+        return region.title() if found.group()[0].isupper() else region
+
+    return pattern.sub(replace_word, text)
+
+
+def _replace_number(text: str, pattern: re.Pattern[str], number: str) -> str:
+    found = pattern.search(text)
+    return text[: found.start("number")] + number + text[found.end("number") :] if found else text
+
+
+def _in_brackets(sentence: str, brief: str) -> str:
+    stop = sentence[-1] if sentence.endswith((".", "!", "?")) else ""
+    before = sentence.removesuffix(stop)
+    is_open = before.endswith(")")
+    return f"{before[:-1]}, {brief}){stop}" if is_open else f"{before} ({brief}){stop}"
+
+
+def _is_a_call(target: Target, utterances: Sequence[Utterance]) -> bool:
+    """Whether the target is a call and the text looks like one: a dialogue without a channel."""
+    text = " ".join(said.text for said in utterances)
+    shown = shown_values(AttributeKind.CHANNEL, text)
+    return target.known == "phone" and is_dialogue(utterances) and not shown
+
+
+def _place_for(target: Target, utterances: Sequence[Utterance]) -> int:
+    """After which utterance a target is inserted.
+
+    What the shop decides comes late, from the agent. The rest comes early, from the customer.
+    """
+    late = target.kind in {AttributeKind.RESOLUTION, AttributeKind.PRIORITY}
+    wanted = Role.AGENT if late else Role.CUSTOMER
+    theirs = [i for i, p in enumerate(utterances) if role_of(p.speaker, utterances) is wanted]
+    if not theirs:
+        return len(utterances) - 1 if late else len(utterances) // 2
+    if late:
+        return theirs[-2] if len(theirs) > 1 else theirs[-1]
+    return max(theirs, key=lambda i: len(utterances[i].text))

@@ -1,0 +1,117 @@
+"""What the simulator knows of shops in general: attribute values, and sentences that say them.
+
+It is public knowledge in data/*.yaml. Any other value is quoted as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, lru_cache
+from pathlib import Path
+
+from sugarbush.examples.data_files import items, lines, load_yaml, words
+from sugarbush.examples.simulator.utterances import Role
+
+_DATA = Path(__file__).parent / "data"
+
+
+class AttributeKind(StrEnum):
+    """What an attribute is about."""
+
+    PRODUCT = "product"
+    ISSUE = "issue"
+    RESOLUTION = "resolution"
+    MOOD = "mood"
+    CHANNEL = "channel"
+    PRIORITY = "priority"
+    REGION = "region"
+    TENURE = "tenure"
+    RATING = "rating"
+    DATE = "date"
+    COMPANY = "company"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phrases:
+    """How a value is expressed: words that show it in a text, and sentence templates by role.
+
+    Not every role has a sentence for every value.
+    """
+
+    cues: tuple[str, ...]
+    templates: Mapping[Role, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductWords:
+    """Names of a product (the first is the plain one), its faults and its pieces."""
+
+    names: tuple[str, ...]
+    faults: tuple[str, ...]
+    pieces: tuple[str, ...]
+
+
+def _phrases(data: Mapping[str, str]) -> Phrases:
+    cues = items(data["cues"]) if "cues" in data else ()
+    return Phrases(cues=cues, templates={r: lines(data[r]) for r in Role if r in data})
+
+
+_values = load_yaml(_DATA / "issues.yaml") | load_yaml(_DATA / "values.yaml")
+KNOWN_VALUES: dict[AttributeKind, dict[str, Phrases]] = {
+    AttributeKind(kind): {value: _phrases(data) for value, data in values.items()}
+    for kind, values in _values.items()
+}
+PRODUCTS = {
+    product: ProductWords(**{field: items(text) for field, text in data.items()})
+    for product, data in load_yaml(_DATA / "products.yaml").items()
+}
+
+_attributes = load_yaml(_DATA / "attributes.yaml")
+# An attribute is of the first kind that has a word of the attribute's name.
+NAME_WORDS = {AttributeKind(kind): words(text) for kind, text in _attributes["name_words"].items()}
+VALUE_SYNONYMS: dict[str, str] = _attributes["value_synonyms"]
+# Templates for values that are not known: `{attribute}` is the attribute's name.
+UNKNOWN_VALUES = {
+    AttributeKind(kind): _phrases(data) for kind, data in _attributes["unknown_values"].items()
+}
+UNKNOWN_PRODUCT = {field: items(text) for field, text in _attributes["unknown_product"].items()}
+
+SPOKEN_CHANNELS = frozenset({"phone", "chat", "social media", "store"})
+
+
+@cache
+def finder(kind: AttributeKind) -> tuple[re.Pattern[str], dict[str, str]]:
+    """A pattern that finds any known value of `kind`, and the value that each finding shows."""
+    if kind is AttributeKind.PRODUCT:
+        shown = {name.lower(): value for value, p in PRODUCTS.items() for name in p.names}
+        shown |= {name.removeprefix("pair of "): value for name, value in shown.items()}
+    else:
+        values = KNOWN_VALUES.get(kind, {})
+        shown = {cue: value for value, phrases in values.items() for cue in phrases.cues}
+    longest_first = sorted(shown, key=len, reverse=True)
+    alternatives = "|".join(map(re.escape, longest_first)) or r"(?!)"
+    return re.compile(rf"\b(?:{alternatives})\b", re.IGNORECASE), shown
+
+
+@lru_cache(maxsize=65536)
+def shown_values(kind: AttributeKind, text: str) -> tuple[str, ...]:
+    """The known values of `kind` that a text shows, in order of appearance."""
+    pattern, shown = finder(kind)
+    return tuple(shown[found.group().lower()] for found in pattern.finditer(text))
+
+
+@cache
+def product_mentions() -> re.Pattern[str]:
+    """Finds known products after an article or the like.
+
+    Group `noun` is the product; group `mention` includes the brand before it.
+    """
+    nouns, _ = finder(AttributeKind.PRODUCT)
+    return re.compile(
+        r"\b(?:[Tt]he|[Aa]n?|[Mm]y|[Yy]our|[Oo]ur|[Nn]o|[Oo]ne|[Nn]ew) "
+        rf"(?P<mention>(?:[A-Z][a-z]+ (?:[a-z]+ )?)?(?P<noun>(?i:{nouns.pattern})))"
+    )

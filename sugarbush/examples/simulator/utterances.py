@@ -1,0 +1,143 @@
+"""A text as a list of utterances: sentences, each in a turn or line that may have a speaker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+from itertools import groupby
+
+from sugarbush.examples.data_files import words
+
+# "Agent: ", "Desk> ", "[Nurse] ": a speaker before a turn.
+_SPEAKER = re.compile(
+    r"(?:\[[A-Z][\w .]{0,20}\]|[A-Z][\w.]{0,14}(?: [A-Z0-9][\w.]{0,14})?\s?[:>])\s+"
+)
+_INLINE = re.compile(rf"(?<=[.!?])\s+(?={_SPEAKER.pattern})")
+_SENTENCE = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"']))\s+(?=[\"'(]?[A-Z0-9])")
+_ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|No|St|e\.g|i\.e|approx|vs)\.$")
+
+_AGENT_WORDS = words(
+    """agent desk support advisor rep staff doctor assistant service operator clerk shop store
+    helper system nurse team"""
+)
+
+
+class Role(StrEnum):
+    """Who says an utterance. A note is by the shop, about a customer."""
+
+    CUSTOMER = "customer"
+    AGENT = "agent"
+    NOTE = "note"
+
+
+class Importance(IntEnum):
+    """How much a text needs an utterance. A text that is too long loses the least important."""
+
+    DETAIL = 0
+    STEP = 1
+    REQUIRED = 2
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A sentence of a turn. The utterances of one turn have its number and its speaker."""
+
+    turn: int
+    speaker: str
+    text: str
+    importance: Importance = Importance.STEP
+
+
+def parse(text: str) -> list[Utterance]:
+    """The utterances of any text. `render` restores the text, blank lines aside."""
+    utterances = []
+    lines = [piece for line in text.splitlines() for piece in _INLINE.split(line.strip()) if piece]
+    for turn, line in enumerate(lines):
+        found = _SPEAKER.match(line)
+        speaker = found.group() if found else ""
+        for sentence in _sentences(line[len(speaker) :]):
+            utterances.append(Utterance(turn, speaker, sentence))
+    return utterances
+
+
+def render(utterances: Sequence[Utterance]) -> str:
+    """The text, one turn a line. Neighbouring turns of one speaker become one turn."""
+    lines = []
+    for _, turn in groupby(utterances, key=lambda said: said.speaker.strip() or said.turn):
+        sentences = list(turn)
+        lines.append(sentences[0].speaker + " ".join(said.text for said in sentences))
+    return "\n".join(lines)
+
+
+def count_words(utterances: Sequence[Utterance]) -> int:
+    """Words of the rendered text."""
+    return len(render(utterances).split())
+
+
+def role_of(speaker: str, utterances: Sequence[Utterance]) -> Role:
+    """Whether `speaker` is an agent or a customer, or nobody speaks.
+
+    An agent is known by name, and anybody else is then a customer. If no speaker is an agent by
+    name, the first to speak is the agent.
+    """
+    if not speaker.strip():
+        return Role.NOTE
+    if _is_agent(speaker):
+        return Role.AGENT
+    speakers = list(dict.fromkeys(said.speaker for said in utterances if said.speaker.strip()))
+    if any(map(_is_agent, speakers)) or speakers[:1] != [speaker]:
+        return Role.CUSTOMER
+    return Role.AGENT
+
+
+def insert(utterances: list[Utterance], place: int, text: str, importance: Importance) -> None:
+    """Put a sentence right after `place`, into the same turn."""
+    utterances.insert(place + 1, replace(utterances[place], text=text, importance=importance))
+
+
+def fit(
+    utterances: Sequence[Utterance],
+    length: int,
+    *,
+    more: Callable[[Sequence[Utterance]], tuple[int, str] | None],
+) -> list[Utterance]:
+    """`utterances` shortened or extended to about `length` words, within a tenth or four words.
+
+    The least important goes first; of equals, the one that brings the length nearest. REQUIRED
+    ones stay, and so does the last one. `more` returns a sentence and after which utterance it
+    goes, or None if it has none left.
+    """
+    fitted = list(utterances)
+    slack = max(4, length // 10)
+    while len(fitted) > 1 and (excess := count_words(fitted) - length) > slack:
+        lowest = min(said.importance for said in fitted)
+        if lowest is Importance.REQUIRED:
+            break
+        del fitted[
+            min(
+                (i for i, said in enumerate(fitted) if said.importance is lowest),
+                key=lambda i: abs(excess - len(fitted[i].text.split())),
+            )
+        ]
+    while length - count_words(fitted) > slack:
+        addition = more(fitted)
+        if addition is None:
+            break
+        insert(fitted, *addition, Importance.DETAIL)
+    return fitted
+
+
+def _is_agent(speaker: str) -> bool:
+    return any(word in speaker.lower() for word in _AGENT_WORDS)
+
+
+def _sentences(line: str) -> list[str]:
+    sentences: list[str] = []
+    for piece in _SENTENCE.split(line.strip()):
+        if sentences and _ABBREVIATION.search(sentences[-1]):
+            sentences[-1] += " " + piece
+        elif piece.strip():
+            sentences.append(piece.strip())
+    return sentences

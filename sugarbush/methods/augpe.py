@@ -1,0 +1,51 @@
+"""AugPE: candidates from a prompt that depends on no data, then ten rounds of votes by label.
+
+Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text".
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sugarbush.errors import InvariantError
+from sugarbush.evolution.initialisation import Targets, targets_by_label
+from sugarbush.evolution.settings import PromptContent
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.interface import LABELS, MethodInputs, ShareRequest
+from sugarbush.privacy.data_types import Released
+from sugarbush.settings import AtLeastOne, Count, NotNegative
+
+
+class AugPE(EvolvingMethod):
+    """DP counts of one label say how many first candidates each label gets."""
+
+    name: ClassVar[str] = "augpe"
+
+    prompt: PromptContent = PromptContent.INDEPENDENT
+    examples: Count = 0
+    candidates: AtLeastOne | None = 2000
+    max_candidates: AtLeastOne = 20_000
+    rounds: Count = 10
+    variations: AtLeastOne = 7
+    by_label: bool = True
+    word_scale: NotNegative = 20.0
+
+    def share_requests(self) -> tuple[ShareRequest, ...]:
+        """DP counts of one label where votes are by label, and its votes."""
+        labels = ShareRequest(name=LABELS, share="metadata", count=1)
+        return (*((labels,) if self.by_label else ()), *super().share_requests())
+
+    def targets(self, inputs: MethodInputs, *, seed: int) -> Released[Targets]:
+        """Candidates in proportion to the DP counts; nothing in particular without labels."""
+        metadata = inputs.metadata
+        if not self.by_label:
+            return Released(super().targets(inputs, seed=seed).value, metadata.ledger_ids)
+        if metadata.labels is None or metadata.label is None:
+            raise InvariantError("augpe by label starts from DP counts, and none were released")
+        targets = targets_by_label(
+            self.first_count(float(metadata.labels.sum())),
+            inputs.schema,
+            attribute=metadata.label,
+            label_counts=metadata.labels,
+        )
+        return Released(targets, metadata.ledger_ids)

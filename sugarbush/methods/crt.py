@@ -1,0 +1,299 @@
+"""Confidentially Redacted Training: confidentiality of labelled secrets, and no DP guarantee.
+
+The corpus is deduplicated and redacted; a model is trained on it by SGD and DP-SGD in turn. Its
+texts stay in the private root. Source: Zhao, Li, Wang 2022.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sugarbush import versions
+from sugarbush.data.reading import read_rows
+from sugarbush.data.schema import Schema
+from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.evolution.evolve import Evolution
+from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.generators.interface import Usage
+from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.unit import Unit
+from sugarbush.training.crt.settings import LSTM, CrtSettings
+from sugarbush.training.dpsgd.settings import TINY, GenerateSettings
+
+if TYPE_CHECKING:
+    from sugarbush.training.crt.findings import PublicPolicy
+    from sugarbush.training.crt.recall import RecallMeasurement
+    from sugarbush.training.crt.redact import Policy
+    from sugarbush.training.crt.screening import Screened
+    from sugarbush.training.dpsgd.checkpoints import Checkpoints
+    from sugarbush.training.dpsgd.train import Mechanism
+
+LEDGER = "confidentiality"  # a ledger of its own: never added to a DP epsilon
+
+
+class CRT(Method):
+    """`training` says what to redact and how to train, `sampling` how to draw texts."""
+
+    name: ClassVar[str] = "crt"
+    stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
+    stays_private: ClassVar[bool] = True
+    is_measured: ClassVar[bool] = False
+
+    training: CrtSettings = CrtSettings()
+    sampling: GenerateSettings = GenerateSettings()
+
+    @classmethod
+    def from_project(cls, settings: Any) -> CRT:
+        """From the sections `crt` and `generate`."""
+        return cls(training=settings.crt, sampling=settings.generate)
+
+    def check(self, settings: Any) -> None:
+        """Refuse `unit: user`: the promise is to a secret in one record."""
+        if settings.privacy.unit is Unit.USER:
+            raise ValueError(
+                "methods: crt protects a secret and no user: with privacy.unit: user leave it out"
+            )
+
+    @property
+    def starts_from_pretrained(self) -> str | None:
+        """TINY or LSTM, where `training.model` names it."""
+        return self.training.model if self.training.model in (TINY, LSTM) else None
+
+    def public_files(self) -> tuple[tuple[str, str], ...]:
+        """The labelled sample and the known public texts."""
+        named = ((self.training.labelled, "crt.labelled"), (self.training.known, "crt.known"))
+        return tuple((file, setting) for file, setting in named if file is not None)
+
+    def preflight(self, schema: Schema) -> None:
+        """Check that the model that training starts from can be loaded."""
+        from sugarbush.training.crt.start import check_start
+
+        check_start(self.training)
+
+    def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
+        """Measure the policy, screen the corpus, and train."""
+        from sugarbush.training.crt.confidentiality import agreed_gamma
+        from sugarbush.training.crt.patterns import described
+        from sugarbush.training.crt.policies import make_policy, make_public_policy
+        from sugarbush.training.crt.screening import screen
+        from sugarbush.training.crt.start import digest_of_start, save
+        from sugarbush.training.dpsgd.checkpoints import Checkpoints
+
+        settings = self.training
+        policy = make_policy(settings.detectors, threshold=settings.threshold)
+        conservative = make_public_policy(settings.conservative)
+        measured = self.measured_recall(inputs, policy, conservative)
+        gamma = agreed_gamma(settings.gamma, measured=None if measured is None else measured.gamma)
+        known = self.known_sentences(inputs)
+        screened = screen(
+            inputs.corpus.records().map_batch(lambda records: records.texts),
+            policy=policy,
+            conservative=conservative,
+            known=known,
+        )
+        delta_2 = 0.0 if measured is None else measured.delta_2
+        mechanism = self.mechanism(
+            screened, gamma=gamma, delta=inputs.privacy.delta, delta_2=delta_2
+        )
+        digest = digest_of(
+            version=versions.CRT,
+            patterns=described(),
+            start=digest_of_start(inputs.pretrained, settings),
+            corpus=inputs.digests["texts"],
+            settings=settings.model_dump(mode="json"),
+            known=sorted(known),
+            event=mechanism.event.as_dict(),
+        )
+        checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"))
+        trained, tokenizer = self._train(inputs, screened, mechanism, checkpoints, run=digest)
+        return TrainedModel(
+            save=lambda folder: save(trained.value, tokenizer, folder),
+            ledger_ids=trained.ledger_ids,
+            run=digest,
+            internal={"confidentiality": self._card(inputs, mechanism, gamma, measured, screened)},
+            clean_up=lambda: shutil.rmtree(checkpoints.folder, ignore_errors=True),
+        )
+
+    def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
+        """Texts from the trained model, without codes."""
+        from sugarbush.training.crt.start import load_trained
+        from sugarbush.training.device import open_device
+        from sugarbush.training.dpsgd.generate import Decoding, generate
+
+        how, settings = self.sampling, self.training
+        network, tokenizer = load_trained(model.value, device=open_device(settings.device))
+        made = generate(
+            Released(network, model.ledger_ids),
+            Released([""] * settings.texts),
+            tokenizer=tokenizer,
+            decoding=Decoding.by(how, max_length=settings.max_length),
+            seed=how.seed,
+            after_end=True,
+        ).value
+        count = len(made.texts)
+        population = Population(
+            ids=np.arange(count, dtype=np.int64),
+            texts=made.texts,
+            codes=np.full((count, len(inputs.schema.names)), NO_CODE, dtype=np.int64),
+            labels=np.zeros(count, dtype=np.int64),
+            parents=np.full(count, NO_PARENT, dtype=np.int64),
+            rounds=np.zeros(count, dtype=np.int64),
+        )
+        usage = Usage(calls=count + made.redrawn, completion_tokens=made.tokens)
+        evolution = Evolution(rounds=(), final=population, usage=usage, ledger_ids=model.ledger_ids)
+        return FinalSet(evolution=evolution, run=digest_of(seed=how.seed, ids=[]))
+
+    def measured_recall(
+        self, inputs: MethodInputs, policy: Policy, conservative: PublicPolicy | None
+    ) -> RecallMeasurement | None:
+        """What the policies miss on the labelled sample, where there is one.
+
+        Raises ParamsError where a conservative policy is set and nothing shows what it misses.
+        """
+        from sugarbush.training.crt.labelled import load_labelled
+        from sugarbush.training.crt.recall import measure
+
+        name = self.training.labelled
+        if name is None and conservative is not None:
+            raise ParamsError(
+                "params.yaml: crt.conservative needs crt.labelled: without labels nobody knows how "
+                "many secrets it puts into the public part. Set it to null: every text is private."
+            )
+        if name is None:
+            return None
+        sample = load_labelled(inputs.find(name), text_column=inputs.text_column)
+        return measure(sample, policy, name=Path(name).name, conservative=conservative)
+
+    def known_sentences(self, inputs: MethodInputs) -> frozenset[str]:
+        """The sentences of `crt.known`, which are public word for word."""
+        from sugarbush.training.crt.sentences import sentences_of
+
+        if self.training.known is None:
+            return frozenset()
+        column = inputs.text_column
+        rows = read_rows(
+            inputs.find(self.training.known),
+            setting="crt.known",
+            wanted={column: "prepare.text_column"},
+        )
+        return sentences_of(str(row.fields[column]) for row in rows)
+
+    def mechanism(
+        self, screened: Screened, *, gamma: float, delta: float, delta_2: float = 0.0
+    ) -> Mechanism:
+        """DP-SGD over the private part, with the noise that the Bayesian epsilon needs.
+
+        Raises ParamsError when the conservative policy calls every text public, or when delta_2 is
+        not below delta.
+        """
+        from sugarbush.privacy.accounting import Relation
+        from sugarbush.training.crt.confidentiality import noise_for
+        from sugarbush.training.dpsgd.sampling import make_schedule
+        from sugarbush.training.dpsgd.train import Mechanism
+
+        settings = self.training
+        if screened.private_count() == 0:
+            raise ParamsError(
+                "params.yaml: crt.conservative calls every text public, so nothing would be "
+                "protected. Set it to null, or train on the texts as public ones."
+            )
+        schedule = make_schedule(
+            batch_size=settings.batch_size,
+            epochs=settings.epochs,
+            unit_count=screened.private_count(),
+        )
+        return Mechanism(
+            rate=schedule.rate,
+            steps=schedule.steps,
+            repeatable_steps=settings.repeatable_steps,
+            noise_multiplier=noise_for(
+                settings.epsilon,
+                gamma=gamma,
+                delta=delta,
+                rate=schedule.rate,
+                steps=schedule.steps + settings.repeatable_steps,
+                delta_2=delta_2,
+            ),
+            clip_norm=settings.clip_norm,
+            expected_batch_size=schedule.expected_batch_size,
+            relation=Relation.REPLACE_ONE,
+        )
+
+    def _train(
+        self,
+        inputs: MethodInputs,
+        screened: Screened,
+        mechanism: Mechanism,
+        checkpoints: Checkpoints,
+        *,
+        run: str,
+    ) -> tuple[Released[Any], Any]:
+        from sugarbush.training.crt.start import load_start
+        from sugarbush.training.crt.train import PublicPass, train_by_crt
+        from sugarbush.training.crt.units import text_units
+        from sugarbush.training.dpsgd.data import probe_examples
+        from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance
+
+        settings = self.training
+        model, tokenizer = load_start(inputs.pretrained, settings)
+        learning = Learning(
+            learning_rate=settings.learning_rate,
+            decay=Decay.CONSTANT,
+            warmup_steps=0,
+            weight_decay=0.0,
+        )
+
+        def units(texts: Private[str]) -> Private[Any]:
+            return texts.map_batch(
+                lambda own: text_units(own, tokenizer=tokenizer, max_length=settings.max_length)
+            )
+
+        public, private = screened.parts()
+        trained = train_by_crt(
+            model,
+            public=units(public),
+            private=units(private),
+            mechanism=mechanism,
+            learning=learning,
+            public_pass=PublicPass(learning=learning, batch_size=16, seed=settings.seed),
+            performance=Performance(
+                micro_batch_tokens=settings.micro_batch_tokens,
+                bfloat16=False,
+                clipping=Clipping.BOOK_KEEPING,
+                checkpoint_every=settings.checkpoint_every,
+            ),
+            probe=probe_examples(len(tokenizer), max_length=settings.max_length),
+            checkpoints=checkpoints,
+            session=PrivacySession(ledger=inputs.uncapped_ledger(LEDGER), stage=self.name, run=run),
+        )
+        return trained, tokenizer
+
+    def _card(
+        self,
+        inputs: MethodInputs,
+        mechanism: Mechanism,
+        gamma: float,
+        measured: RecallMeasurement | None,
+        screened: Screened,
+    ) -> dict[str, Any]:
+        from sugarbush.privacy.events import ConfidentialTraining
+        from sugarbush.training.crt.card import confidentiality_card
+
+        event = mechanism.event
+        if not isinstance(event, ConfidentialTraining):
+            raise InvariantError("CRT trains with noise, under REPLACE_ONE")
+        return confidentiality_card(
+            event,
+            gamma=gamma,
+            delta=inputs.privacy.delta,
+            measured=measured,
+            in_theorem=screened.in_theorem,
+            all_private=self.training.conservative is None,
+        )

@@ -1,0 +1,429 @@
+"""DP fine-tuning with control codes: a GPT-2 trained by DP-SGD, then sampled.
+
+Source: Yue et al. 2023, "Synthetic Text Generation with Differential Privacy". A text follows its
+attribute values; codes for sampling are rows of the DP table.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sugarbush import versions
+from sugarbush.data.schema import Schema
+from sugarbush.errors import InvariantError
+from sugarbush.evolution.evolve import Evolution
+from sugarbush.evolution.initialisation import targets_by_rows
+from sugarbush.evolution.population import NO_PARENT, Population
+from sugarbush.generators.interface import Usage
+from sugarbush.methods.interface import (
+    METADATA,
+    TRAINING,
+    FinalSet,
+    MetadataRelease,
+    Method,
+    MethodInputs,
+    ShareRequest,
+    TrainedModel,
+)
+from sugarbush.methods.maple import TABLE
+from sugarbush.paths import require
+from sugarbush.privacy.budget import BudgetPlan, Subsampling, with_subsampling
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.results import ResultStore, digest_of
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.unit import Unit
+from sugarbush.randomness import public_rng
+from sugarbush.training.dpsgd.settings import (
+    TINY,
+    DpSgdSettings,
+    FinetuneSettings,
+    GenerateSettings,
+)
+
+if TYPE_CHECKING:
+    from sugarbush.training.dpsgd.language_modelling import Example
+    from sugarbush.training.dpsgd.train import Mechanism, Progress
+
+STAGE = "finetune"  # as ledgers and finished draws name it
+_MODEL, _STEPS = "model", "steps.json"
+
+
+class DPFT(Method):
+    """`training` says how to train, `sampling` how to draw texts from the model."""
+
+    name: ClassVar[str] = "dpft"
+    stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
+
+    training: FinetuneSettings = FinetuneSettings()
+    sampling: GenerateSettings = GenerateSettings()
+
+    @classmethod
+    def from_project(cls, settings: Any) -> DPFT:
+        """From the sections `finetune` and `generate`."""
+        return cls(training=settings.finetune, sampling=settings.generate)
+
+    def check(self, settings: Any) -> None:
+        """Refuse a DP table that lacks attributes: the model is asked by all of them."""
+        if settings.synthesize_metadata.attributes:
+            raise ValueError(
+                "synthesize_metadata.attributes limits the DP table, and a trained model is asked "
+                "by all attributes of the schema: set it to null, or leave method dpft out"
+            )
+
+    def output_settings(self) -> dict[str, Any]:
+        """The preset in use, and the sampling."""
+        how = self.training.output_settings()
+        chosen = how[self.training.preset]
+        presets = set(type(self.training).model_fields) & {"dpft", "yue2023", "lora"}
+        return {
+            "training": {n: v for n, v in how.items() if n not in presets} | {"preset": chosen},
+            "sampling": self.sampling.output_settings(),
+        }
+
+    def share_requests(self) -> tuple[ShareRequest, ...]:
+        """The DP table, and DP-SGD, which divides its own share."""
+        return (TABLE, ShareRequest(name=TRAINING, share="synthesis", count=0))
+
+    @property
+    def starts_from_pretrained(self) -> str | None:
+        """TINY, where the preset names it."""
+        return TINY if self.training.chosen.model == TINY else None
+
+    @property
+    def starts_from(self) -> str | None:
+        """The name of the model that it fine-tunes, without its path."""
+        return Path(self.training.chosen.model).name
+
+    def card_settings(self) -> dict[str, Any]:
+        """The preset and the sampling. Of a model's path only its name."""
+        preset = self.training.chosen.model_dump(mode="json") | {"model": self.starts_from}
+        return {"finetune": preset, "generate": self.sampling.model_dump(mode="json")}
+
+    def preflight(self, schema: Schema) -> None:
+        """Check that the model loads, has a clipping rule, and has room for a text.
+
+        Raises ParamsError and PrivacyError.
+        """
+        settings = self.training.chosen
+        if settings.model == TINY:
+            return
+        import torch
+
+        from sugarbush.training.dpsgd import models
+        from sugarbush.training.dpsgd.data import refuse_long_codes
+        from sugarbush.training.dpsgd.train import Clipping, open_clipper
+
+        model, tokenizer = models.load(settings.model, device=torch.device("cpu"))
+        models.refuse_beyond_context(model, settings.max_length)
+        refuse_long_codes(schema, tokenizer, settings.max_length)
+        if settings.lora_rank is not None:
+            model = models.with_lora(model, rank=settings.lora_rank)
+        open_clipper(model, settings.clip_norm, Clipping(self.training.clipping)).remove()
+
+    def final_plan(
+        self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
+    ) -> BudgetPlan:
+        """`plan` with the noise of training; steps that may be repeated are paid for like others."""
+        if not plan.holds(TRAINING):
+            return plan
+        schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)
+        steps = schedule.steps + self.training.chosen.repeatable_steps
+        parts = {TRAINING: Subsampling(rate=schedule.rate, steps=steps)}
+        return with_subsampling(plan, parts, epsilon=privacy.epsilon)
+
+    def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
+        """Train, or restore a model that was trained before.
+
+        With `training.processes` above 1 the first process does this, and the others train along.
+        """
+        from sugarbush.training.processes import broadcast_from_first, processes
+
+        plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
+        mechanism = self._mechanism(inputs, plan)
+        with processes(self.training.processes, restart=inputs.restart) as rank:
+            if rank:
+                run_id = broadcast_from_first(None)
+                if run_id is not None:
+                    self._train(inputs, mechanism, run=run_id, counts=None)
+                return None
+            key = self._cache_key(inputs, mechanism)
+            with inputs.open_store(STAGE, key, forced=forced) as store:
+                missing = store.finished(_MODEL) is None
+                internal: dict[str, Any] = {}
+                if broadcast_from_first(store.run if missing else None):
+                    internal = self._train_into(inputs, mechanism, store)
+                finished = store.finished(_MODEL)
+                assert finished is not None
+                return self._trained(inputs, mechanism, plan, finished, store.run, internal)
+
+    def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
+        """One text for each code that is drawn from the DP table."""
+        from sugarbush.training.device import open_device
+        from sugarbush.training.dpsgd import models
+        from sugarbush.training.dpsgd.data import control_codes
+        from sugarbush.training.dpsgd.generate import Decoding, generate
+
+        schema, settings = inputs.schema, self.sampling
+        codes = self._codes(inputs)
+        network, tokenizer = models.load(str(model.value), device=open_device(self.training.device))
+        prompts = codes.map(
+            lambda table: [control_codes(schema.decode(tuple(row))) for row in table.tolist()]
+        )
+        made = generate(
+            Released(network, model.ledger_ids),
+            prompts,
+            tokenizer=tokenizer,
+            decoding=Decoding.by(settings, max_length=self.training.chosen.max_length),
+            seed=settings.seed,
+        )
+        texts, count = made.value.texts, len(made.value.texts)
+        population = Population(
+            ids=np.arange(count, dtype=np.int64),
+            texts=texts,
+            codes=codes.value,
+            labels=np.zeros(count, dtype=np.int64),
+            parents=np.full(count, NO_PARENT, dtype=np.int64),
+            rounds=np.zeros(count, dtype=np.int64),
+        )
+        usage = Usage(
+            calls=count + made.value.redrawn,
+            completion_tokens=made.value.tokens,
+            problems={"empty": made.value.redrawn} if made.value.redrawn else {},
+        )
+        ids = made.ledger_ids
+        return FinalSet(
+            evolution=Evolution(rounds=(), final=population, usage=usage, ledger_ids=ids),
+            run=digest_of(seed=settings.seed, ids=list(ids)),
+        )
+
+    def _codes(self, inputs: MethodInputs) -> Released[np.ndarray]:
+        """Codes (n, d) of the texts to come: rows of the DP table, each once before any again."""
+        rows = inputs.metadata.rows
+        if rows is None:
+            raise InvariantError("dpft takes its codes from a DP table, and none was released")
+        wanted = self.sampling.texts if self.sampling.texts is not None else len(rows)
+        drawn = targets_by_rows(wanted, rows, rng=public_rng(self.sampling.seed, "codes"))
+        return Released(drawn.codes, inputs.metadata.ledger_ids)
+
+    def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:
+        """Rate and steps, from `records` of the preset or else the DP record count.
+
+        Units are counted as few as they can be: the count over `records_per_user`. Where most
+        users have fewer records, a step takes more of them than `batch_size`, at the rate that is
+        accounted for.
+        """
+        from sugarbush.training.dpsgd.sampling import make_schedule
+
+        settings = self.training.chosen
+        count = settings.records
+        if count is None:
+            if metadata.record_count is None:
+                raise InvariantError("dpft needs the DP record count, and none was released")
+            count = metadata.record_count / records_per_user
+        return make_schedule(
+            batch_size=settings.batch_size, epochs=settings.epochs, unit_count=count
+        )
+
+    def _mechanism(self, inputs: MethodInputs, plan: BudgetPlan) -> Mechanism:
+        """What training draws, with the noise of its share of the plan."""
+        from sugarbush.training.dpsgd.train import Mechanism
+
+        settings = self.training.chosen
+        schedule = self._schedule(inputs.metadata, records_per_user=inputs.privacy.records_per_user)
+        event = plan.of(TRAINING).subsampled
+        assert event is not None
+        return Mechanism(
+            rate=schedule.rate,
+            steps=schedule.steps,
+            repeatable_steps=settings.repeatable_steps,
+            noise_multiplier=event.noise_multiplier,
+            clip_norm=settings.clip_norm,
+            expected_batch_size=schedule.expected_batch_size,
+        )
+
+    def _cache_key(self, inputs: MethodInputs, mechanism: Mechanism) -> dict[str, Any]:
+        """What the trained weights depend on: nothing else makes them be drawn again."""
+        settings = self.training.chosen
+        start = settings.model
+        if start == TINY:
+            path = require(inputs.pretrained / "pretrain.json", left_by="pretrain")
+            start = str(json.loads(path.read_text())["digest"])
+        return {
+            "version": versions.TRAINING,
+            **inputs.cache_key_of_private_data(),
+            "start": start,
+            "schema": inputs.schema.model_dump(mode="json"),
+            "settings": settings.model_dump(mode="json"),
+            "privacy": inputs.privacy.promise,
+            "event": mechanism.event.as_dict(),
+        }
+
+    def _train_into(
+        self, inputs: MethodInputs, mechanism: Mechanism, store: ResultStore
+    ) -> dict[str, Any]:
+        """Train and put the model into the store; figures that are not DP."""
+        from sugarbush.training.dpsgd import models
+
+        trained = self._train(inputs, mechanism, run=store.run, counts=store.folder)
+        with store.writing(_MODEL) as folder:
+            models.save(*trained.model, folder)
+            (folder / "ledger_ids.json").write_text(json.dumps(trained.ledger_ids))
+            (folder / _STEPS).write_text(json.dumps({"steps_taken": trained.steps}))
+        shutil.rmtree(trained.checkpoints, ignore_errors=True)
+        return {STAGE: {"texts_cut": trained.texts_cut}}
+
+    def _train(
+        self, inputs: MethodInputs, mechanism: Mechanism, *, run: str, counts: Path | None
+    ) -> _Run:
+        """The model without LoRA factors and its tokenizer, and what paid for them."""
+        import torch
+
+        from sugarbush.training.device import open_device
+        from sugarbush.training.dpsgd import models
+        from sugarbush.training.dpsgd.checkpoints import Checkpoints
+        from sugarbush.training.dpsgd.data import probe_examples, truncated
+        from sugarbush.training.dpsgd.train import (
+            Clipping,
+            Decay,
+            Learning,
+            Performance,
+            train,
+        )
+
+        settings, how = self.training.chosen, self.training
+        device = open_device(how.device)
+        model, tokenizer = _load_start(settings, inputs.pretrained, device)
+        if how.activation_checkpointing:
+            model.activation_checkpointing_enable()
+        if settings.lora_rank is not None:
+            model = models.with_lora(model, rank=settings.lora_rank)
+        units = self._units(inputs, tokenizer)
+        checkpoints = Checkpoints(inputs.scratch(f"{STAGE}/{run}"), counts=counts)
+        trained = train(
+            model,
+            units,
+            mechanism=mechanism,
+            learning=Learning(
+                learning_rate=settings.learning_rate,
+                decay=Decay(settings.decay),
+                warmup_steps=settings.warmup_steps,
+                weight_decay=settings.weight_decay,
+            ),
+            performance=Performance(
+                micro_batch_tokens=how.micro_batch_tokens,
+                bfloat16=how.precision == "bfloat16"
+                or (how.precision == "auto" and device.type == "cuda"),
+                clipping=Clipping(how.clipping),
+                checkpoint_every=how.checkpoint_every,
+            ),
+            probe=probe_examples(len(tokenizer), max_length=settings.max_length),
+            checkpoints=checkpoints,
+            session=PrivacySession(
+                ledger=inputs.ledger(),
+                stage=STAGE,
+                run=run,
+                dataset_fingerprint=inputs.corpus.dataset_fingerprint(),
+            ),
+            report=lambda progress: inputs.report(_progress_line(progress)),
+        )
+        plain = models.merged(trained.value).to(torch.device("cpu"))
+        return _Run(
+            model=(plain, tokenizer),
+            ledger_ids=trained.ledger_ids,
+            steps=checkpoints.step(),
+            texts_cut=truncated(units, end=tokenizer.eos_token_id),
+            checkpoints=checkpoints.folder,
+        )
+
+    def _units(self, inputs: MethodInputs, tokenizer: Any) -> Private[tuple[Example, ...]]:
+        """Every record as one training example; a user's make one unit."""
+        from sugarbush.training.dpsgd.data import examples_of
+
+        codes = inputs.corpus.codes(inputs.schema.names)
+        units: Private[tuple[Example, ...]] = inputs.corpus.records().zip_batch(
+            codes,
+            lambda records, table: examples_of(
+                records.texts,
+                table,
+                schema=inputs.schema,
+                tokenizer=tokenizer,
+                max_length=self.training.chosen.max_length,
+            ),
+        )
+        if inputs.privacy.unit is Unit.RECORD:
+            return units
+        return units.joined_by(inputs.corpus.users())
+
+    def _trained(
+        self,
+        inputs: MethodInputs,
+        mechanism: Mechanism,
+        plan: BudgetPlan,
+        finished: Path,
+        run: str,
+        internal: dict[str, Any],
+    ) -> TrainedModel:
+        from sugarbush.training.dpsgd.model_card import model_card
+
+        card = model_card(
+            mechanism,
+            **json.loads((finished / _STEPS).read_text()),
+            others=[plan.of(METADATA).event],
+            unit=inputs.privacy.unit,
+            records_per_unit=inputs.privacy.records_per_user,
+            delta=inputs.privacy.delta,
+            settings=self.training.chosen,
+        )
+        own = json.loads((finished / "ledger_ids.json").read_text())
+
+        def save(folder: Path) -> None:
+            for path in finished.iterdir():
+                if path.name != "ledger_ids.json":
+                    shutil.copy(path, folder / path.name)
+            (folder / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
+
+        return TrainedModel(
+            save=save,
+            ledger_ids=(*inputs.metadata.ledger_ids, *own),
+            run=run,
+            card=card,
+            internal=internal,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """A finished training."""
+
+    model: tuple[Any, Any]
+    ledger_ids: tuple[str, ...]
+    steps: int
+    texts_cut: int
+    checkpoints: Path
+
+
+def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple[Any, Any]:
+    """The model that training starts from, and its tokenizer."""
+    from sugarbush.training.dpsgd import models
+
+    name = settings.model
+    if name == TINY:
+        name = str(require(pretrained / "config.json", left_by="pretrain").parent)
+    model, tokenizer = models.load(name, device=device)
+    models.refuse_beyond_context(model, settings.max_length)
+    return model, tokenizer
+
+
+def _progress_line(progress: Progress) -> str:
+    return (
+        f"{STAGE}: step {progress.step} of {progress.steps}, epsilon {progress.epsilon:.3g} by the "
+        f"plan, {progress.expected_examples_per_s:.0f} examples/s expected, "
+        f"{progress.remaining_s / 60:.1f} minutes left"
+    )

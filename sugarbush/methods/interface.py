@@ -1,0 +1,245 @@
+"""What a method of synthesis is: settings, budget requests and stages, in one class.
+
+A method is a section of settings whose class also says what it asks of the budget and what its
+stages do. `MethodInputs` gives it everything it may use: in a project they come from files, in
+`sugarbush.synthesize` from memory. A method opens no file and knows no path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.data.private_store import PrivateCorpus
+from sugarbush.data.schema import Schema
+from sugarbush.errors import InvariantError
+from sugarbush.privacy.budget import BudgetPlan
+from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.settings import Section
+
+if TYPE_CHECKING:
+    from sugarbush.evolution.evolve import Encode, Evolution, Writer
+    from sugarbush.evolution.initialisation import Donated
+    from sugarbush.evolution.population import Population
+    from sugarbush.evolution.settings import FirstLength
+    from sugarbush.generators.interface import Request, Usage
+    from sugarbush.privacy.ledger import Ledger
+    from sugarbush.privacy.results import ResultStore
+
+METADATA, LABELS = "metadata", "labels"  # parts of the budget plan that methods share
+TRAINING = "training"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareRequest:
+    """A mechanism that a method needs, paid from the `metadata` or the `synthesis` share.
+
+    `count` discrete Gaussians, each of `record_l2_sensitivity` to one record; 0: one mechanism that
+    divides its own mu (AIM, DP-SGD). Methods that request the same name share the mechanism.
+    `setting` is where the count comes from, for messages.
+    """
+
+    name: str
+    share: str
+    count: int
+    record_l2_sensitivity: int = 1
+    setting: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataRelease:
+    """What stage synthesize_metadata released: the DP table, DP counts of one label, or both.
+
+    `rows` (n, d) are codes in schema order; `record_count` is the DP estimate.
+    """
+
+    rows: NDArray[np.int64] | None = None
+    record_count: float | None = None
+    labels: NDArray[np.int64] | None = None
+    label: str | None = None
+    ledger_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Initial:
+    """A method's first candidates, what they cost, and the ledger entries that paid for them."""
+
+    population: Population
+    usage: Usage
+    ledger_ids: tuple[str, ...]
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModel:
+    """A trained model: `save` writes it into a folder, then `clean_up` removes its checkpoints.
+
+    `card` is what lies beside the weights; `internal` holds figures that are not DP, by file name.
+    """
+
+    save: Callable[[Path], None]
+    ledger_ids: tuple[str, ...]
+    run: str
+    card: Mapping[str, Any] | None = None
+    internal: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    clean_up: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinalSet:
+    """A method's texts, with their lineage where it has rounds."""
+
+    evolution: Evolution
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCalls:
+    """`calls` requests like `request`, in one batch of a stage."""
+
+    stage: str
+    what: str
+    calls: int
+    request: Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodInputs:
+    """Everything that a method may use.
+
+    `writer(stage)` asks the generator; `encode` embeds public text and `encode_private` private
+    text; `open_store(stage, key, dataset)` opens the finished draws of a stage; `scratch(name)` is
+    a private folder; `pretrained` a folder of small public models; `find(name)` is a public file that
+    the settings name; `restart` is the command of this stage, for
+    torchrun. `digests` are keyed digests of the private data, for cache keys.
+    """
+
+    schema: Schema
+    corpus: PrivateCorpus
+    privacy: PrivacySettings
+    budget: BudgetPlan
+    metadata: MetadataRelease
+    donated: Donated | None
+    label: str
+    length: FirstLength
+    first_seed: int
+    evolve_seed: int
+    text_column: str
+    generator_identity: Mapping[str, Any]
+    embedding: Mapping[str, Any]
+    digests: Mapping[str, str]
+    writer: Callable[[str], Writer]
+    encode: Encode
+    encode_private: Encode
+    ledger: Callable[[], Ledger]
+    uncapped_ledger: Callable[[str], Ledger]
+    open_store: Callable[..., AbstractContextManager[ResultStore]]
+    scratch: Callable[[str], Path]
+    find: Callable[[str], Path]
+    pretrained: Path
+    restart: tuple[str, ...] = ()
+    report: Callable[[str], None] = field(default=lambda line: None)
+
+    def cache_key_of_private_data(self) -> dict[str, str]:
+        """Keyed digests of the texts and of their codes."""
+        return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
+
+
+class Method(Section):
+    """A method and its settings.
+
+    A subclass sets `name` and `stages`, and implements what it takes part in. Everything that the
+    pipeline, the card and the commands ask of a method is here; nothing else branches on it.
+    """
+
+    name: ClassVar[str]
+    stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve")
+    stays_private: ClassVar[bool] = False  # no DP guarantee: its results lie in the private root
+    is_measured: ClassVar[bool] = True  # whether metrics compare its texts
+    asks_generator: ClassVar[bool] = False
+
+    @classmethod
+    def from_project(cls, settings: Any) -> Method:
+        """The method as a project's settings configure it: `evolve.<name>` unless overridden."""
+        section: Method = settings.evolve.of(cls.name)
+        return section
+
+    def check(self, settings: Any) -> None:
+        """Refuse settings under which the method cannot keep its promise. Raises ValueError."""
+
+    def share_requests(self) -> tuple[ShareRequest, ...]:
+        """The mechanisms that the method needs."""
+        return ()
+
+    @property
+    def starts_from_pretrained(self) -> str | None:
+        """The small public model of stage pretrain that it starts from, if any."""
+        return None
+
+    @property
+    def vote_part(self) -> str:
+        """The name of its votes in the budget plan."""
+        return f"votes:{self.name}"
+
+    @property
+    def vote_unit(self) -> int:
+        """How much one vote of one record is worth in the counts that it releases."""
+        return 1
+
+    def public_files(self) -> Sequence[tuple[str, str]]:
+        """Public files that its settings name, each with the setting that names it."""
+        return ()
+
+    def preflight(self, schema: Schema) -> None:
+        """Check before any charge that the method can run. Raises ParamsError."""
+
+    def planned_calls(
+        self,
+        *,
+        schema: Schema,
+        donated: Sequence[str],
+        length: FirstLength,
+        record_count: float | None,
+    ) -> tuple[PlannedCalls, ...]:
+        """Every batch of requests that it sends to the generator."""
+        return ()
+
+    def card_settings(self) -> dict[str, Any]:
+        """Its settings as the release card shows them, by section."""
+        return {}
+
+    @property
+    def starts_from(self) -> str | None:
+        """The model that it fine-tunes, as the card names it."""
+        return None
+
+    def final_plan(
+        self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
+    ) -> BudgetPlan:
+        """`plan` with the noise that is known only once the metadata is released."""
+        return plan
+
+    def initialise(self, inputs: MethodInputs) -> Initial:
+        """The first candidates."""
+        raise InvariantError(f"method {self.name} has no stage initialise")
+
+    def evolve(
+        self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
+    ) -> FinalSet:
+        """The final set, from the first candidates where the method has any."""
+        raise InvariantError(f"method {self.name} has no stage evolve")
+
+    def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
+        """A model trained on the private texts; None in a process that only trains along."""
+        raise InvariantError(f"method {self.name} has no stage finetune")
+
+    def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
+        """Texts from the trained model in the folder `model`."""
+        raise InvariantError(f"method {self.name} has no stage generate")

@@ -1,0 +1,36 @@
+"""MAPLE: candidates from DP metadata and donated examples, then two rounds of votes.
+
+Source: Chien et al. 2026.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sugarbush.errors import InvariantError
+from sugarbush.evolution.initialisation import Targets, targets_by_rows
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.interface import METADATA, MethodInputs, ShareRequest
+from sugarbush.privacy.data_types import Released
+from sugarbush.randomness import public_rng
+
+TABLE = ShareRequest(name=METADATA, share="metadata", count=0)
+
+
+class Maple(EvolvingMethod):
+    """Rows of the DP table by AIM say what each first candidate is about."""
+
+    name: ClassVar[str] = "maple"
+
+    def share_requests(self) -> tuple[ShareRequest, ...]:
+        """The DP table, and its votes."""
+        return (TABLE, *super().share_requests())
+
+    def targets(self, inputs: MethodInputs, *, seed: int) -> Released[Targets]:
+        """One row of the DP table for each first candidate."""
+        metadata = inputs.metadata
+        if metadata.rows is None or metadata.record_count is None:
+            raise InvariantError("maple starts from a DP table, and none was released")
+        count = self.first_count(metadata.record_count)
+        rows = targets_by_rows(count, metadata.rows, rng=public_rng(seed, "rows"))
+        return Released(rows, metadata.ledger_ids)

@@ -1,0 +1,22 @@
+"""No private data at all (epsilon 0): the baseline that every claim of usefulness must beat."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sugarbush.evolution.settings import PromptContent
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.settings import AtLeastOne, Count
+
+
+class Public(EvolvingMethod):
+    """The same prompts as `augpe`, without votes."""
+
+    name: ClassVar[str] = "public"
+    votes_with_noise: ClassVar[bool] = False
+
+    prompt: PromptContent = PromptContent.INDEPENDENT
+    examples: Count = 0
+    candidates: AtLeastOne | None = 500
+    rounds: Count = 0
+    variations: AtLeastOne = 1

@@ -1,0 +1,102 @@
+"""dvc.yaml, generated from the declarations of the stages.
+
+DVC compares sections of data/stamps/settings.json, which stage `fingerprint` writes on every run:
+the resolved settings that affect an output, the noise that the plan gives to each part, and digests
+of the code of stages that do not spend. So defaults can live in code, and no stage lists its
+settings twice. `python -m sugarbush.pipeline.dvc` prints the file.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import PlainScalarString
+
+from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.stage import Output, Stage
+
+SETTINGS_FILE = "data/stamps/settings.json"
+HEAD = """\
+# Generated from the declarations in sugarbush/pipeline/graph.py; `sugarbush init --update` writes
+# it again. Private files are no outputs: their stages write keyed digests to data/stamps instead.
+
+"""
+METRICS: dict[str, Any] = {
+    "metrics": ["reports/public/metrics.json"],
+    "plots": [
+        {
+            "votes": {
+                "title": "Noisy votes by rank",
+                "template": "linear",
+                "x": "rank",
+                "y": {"reports/public/plots/votes.csv": "votes"},
+            }
+        },
+        {
+            "survivors": {
+                "title": "Survivors by round",
+                "template": "linear",
+                "x": "round",
+                "y": {"reports/public/plots/survivors.csv": "survivors"},
+            }
+        },
+    ],
+}
+
+
+def dvc_yaml() -> str:
+    """The text of dvc.yaml."""
+    yaml = YAML()
+    yaml.width = 100
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = io.StringIO()
+    yaml.dump({"stages": {stage.name: _entry(stage) for stage in STAGES}, **METRICS}, text)
+    return HEAD + text.getvalue()
+
+
+def _entry(stage: Stage) -> dict[str, Any]:
+    """One entry of `stages:`. `exec`: no shell stands between DVC and a stage."""
+    argument = " --method ${item}" if stage.by_method else ""
+    entry: dict[str, Any] = {
+        "cmd": f"exec python -m tasks.{stage.name}{argument}",
+        "desc": stage.description + (" (spends its share)" if stage.spends else ""),
+    }
+    if stage.inputs:
+        entry["deps"] = [_item(path) for path in stage.inputs]
+    if keys := parameter_keys(stage):
+        entry["params"] = [{SETTINGS_FILE: [_item(key) for key in keys]}]
+    entry["outs"] = [_output(output) for output in stage.outputs]
+    if stage.always:
+        entry["always_changed"] = True
+    return {"foreach": "${methods}", "do": entry} if stage.by_method else entry
+
+
+def parameter_keys(stage: Stage) -> list[str]:
+    """The keys of settings.json that the stage depends on; `{method}` stands for the method."""
+    keys = [f"settings.{section}" for section in stage.settings]
+    keys += [f"plan.{part}" for part in stage.plan]
+    if stage.code:
+        keys.append(f"code.{stage.name}")
+    if stage.version is not None:
+        keys.append(f"versions.{stage.name}")
+    return keys
+
+
+def _output(output: Output) -> Any:
+    options: dict[str, bool] = {}
+    if output.keyed:
+        options["cache"] = False
+    if output.persist:
+        options["persist"] = True
+    path = _item(output.path)
+    return {path: options} if options else path
+
+
+def _item(path: str) -> Any:
+    return PlainScalarString(path.replace("{method}", "${item}"))
+
+
+if __name__ == "__main__":
+    print(dvc_yaml(), end="")

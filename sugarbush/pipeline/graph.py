@@ -1,0 +1,217 @@
+"""Every stage of the pipeline, in order. dvc.yaml, the flow and the commands follow from this list.
+
+    make_example ─ fingerprint ─ prepare ─ extract_metadata ─ synthesize_metadata ─┐
+       ┌───────────────────────────────────────────────────────────────────────────┘
+       ├─ initialise@m ─ evolve@m ──────────┬─ evaluate ─ report
+       └─ pretrain ─ finetune@m ─ generate@m ┘
+
+A stage that spends depends on settings, keyed digests of the private data and its version; it
+depends on no code, so that no edit of a comment costs epsilon.
+"""
+
+from __future__ import annotations
+
+from sugarbush import versions
+from sugarbush.errors import ParamsError
+from sugarbush.pipeline.stage import Output, Stage
+
+STAMPS = "data/stamps"
+_TEXTS, _CODES = f"{STAMPS}/train_texts.json", f"{STAMPS}/train_codes.json"
+_SCHEMA, _POOL = f"{STAMPS}/schema.json", f"{STAMPS}/pool.json"
+_METADATA, _DONATED = "data/released/metadata", "data/public/donated"
+_PROMISE = tuple(
+    f"privacy.{name}" for name in ("dataset", "purpose", "unit", "records_per_user", "delta")
+)
+
+
+def _stamp(name: str, *, persist: bool = False) -> Output:
+    return Output(path=f"{STAMPS}/{name}.json", keyed=True, persist=persist)
+
+
+STAGES = (
+    Stage(
+        name="make_example",
+        description="the embedded example: its corpus, schema and donated examples",
+        inputs=("params.yaml",),
+        outputs=(Output(path="data/public/example", persist=True),),
+    ),
+    Stage(
+        name="fingerprint",
+        description="keyed digests of the files that the settings name, and the resolved settings",
+        inputs=("data/public/example",),
+        outputs=(
+            *map(_stamp, ("corpus", "schema", "donated", "pool", "policy")),
+            Output(path=f"{STAMPS}/settings.json", keyed=True),
+        ),
+        always=True,
+    ),
+    Stage(
+        name="prepare",
+        description="check the data file and split it into a private and a held-out part",
+        inputs=(f"{STAMPS}/corpus.json", _SCHEMA, f"{STAMPS}/donated.json", _POOL),
+        settings=("prepare", "privacy.unit", "privacy.records_per_user"),
+        code=("sugarbush.data", "sugarbush.pipeline.stages.prepare"),
+        outputs=(_stamp("prepare", persist=True), _stamp("train_texts", persist=True)),
+    ),
+    Stage(
+        name="extract_metadata",
+        description="one row of attribute values for each text, by the schema",
+        inputs=(f"{STAMPS}/prepare.json", _SCHEMA, f"{STAMPS}/donated.json"),
+        settings=("extract_metadata", "embedding", "prepare"),
+        code=(
+            "sugarbush.attributes",
+            "sugarbush.data",
+            "sugarbush.embedding",
+            "sugarbush.pipeline.stages.extract_metadata",
+        ),
+        outputs=(
+            _stamp("extract_metadata", persist=True),
+            _stamp("train_codes", persist=True),
+            Output(path=_DONATED),
+        ),
+    ),
+    Stage(
+        name="synthesize_metadata",
+        description="the DP metadata: a table by AIM, or DP counts of one label",
+        inputs=(_CODES, _SCHEMA),
+        settings=("synthesize_metadata", "methods", *_PROMISE),
+        plan=("metadata",),
+        version=versions.METADATA,
+        outputs=(Output(path=_METADATA),),
+        spends=True,
+    ),
+    Stage(
+        name="initialise",
+        description="the first candidates of a method, from DP metadata and donated examples",
+        inputs=(_METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
+        settings=(
+            "by_method.{method}",
+            "initialise",
+            "generator",
+            "embedding",
+            "privacy.dataset",
+            "privacy.purpose",
+        ),
+        code=(
+            "sugarbush.evolution.initialisation",
+            "sugarbush.methods",
+            "sugarbush.pipeline.stages.initialise",
+        ),
+        outputs=(Output(path="data/released/initial/{method}"),),
+        by_method=True,
+    ),
+    Stage(
+        name="evolve",
+        description="rounds of private votes and public variation",
+        inputs=("data/released/initial/{method}", _TEXTS, _CODES, _SCHEMA, _POOL, _DONATED),
+        settings=(
+            "by_method.{method}",
+            "evolve.seed",
+            "generator",
+            "embedding",
+            "synthesize_metadata.label",
+            *_PROMISE,
+        ),
+        plan=("by_method.{method}",),
+        version=versions.EVOLUTION,
+        outputs=(Output(path="data/released/evolve/{method}"),),
+        spends=True,
+        by_method=True,
+    ),
+    Stage(
+        name="pretrain",
+        description="the small models that training starts from, made of public text",
+        inputs=(_DONATED, _SCHEMA, _POOL),
+        settings=("pretrain", "by_method"),
+        code=(
+            "sugarbush.examples",
+            "sugarbush.pipeline.stages.pretrain",
+            "sugarbush.training.crt.lstm",
+        ),
+        outputs=(Output(path="data/public/pretrained"),),
+    ),
+    Stage(
+        name="finetune",
+        description="a model trained on the private texts",
+        inputs=(
+            _TEXTS,
+            _CODES,
+            _SCHEMA,
+            f"{STAMPS}/policy.json",
+            _METADATA,
+            "data/public/pretrained",
+        ),
+        settings=("by_method.{method}", "prepare.text_column", "privacy.epsilon", *_PROMISE),
+        plan=("metadata", "by_method"),
+        version=versions.TRAINING,
+        outputs=(Output(path="data/released/finetune/{method}"),),
+        spends=True,
+        by_method=True,
+    ),
+    Stage(
+        name="generate",
+        description="texts from the trained model",
+        inputs=("data/released/finetune/{method}", _METADATA, _SCHEMA),
+        settings=("by_method.{method}",),
+        code=("sugarbush.pipeline.stages.generate", "sugarbush.training.dpsgd.generate"),
+        outputs=(Output(path="data/released/generate/{method}"),),
+        by_method=True,
+    ),
+    Stage(
+        name="evaluate",
+        description="distance to held-out real texts, by round (internal)",
+        inputs=(
+            f"{STAMPS}/prepare.json",
+            f"{STAMPS}/extract_metadata.json",
+            _SCHEMA,
+            _POOL,
+            _DONATED,
+            "data/released/initial",
+            "data/released/evolve",
+            "data/released/generate",
+        ),
+        settings=("evaluate", "methods", "embedding", "extract_metadata", "generator"),
+        code=(
+            "sugarbush.attributes",
+            "sugarbush.embedding",
+            "sugarbush.evaluation",
+            "sugarbush.pipeline.evaluator",
+            "sugarbush.pipeline.stages.evaluate",
+        ),
+        outputs=(_stamp("evaluate", persist=True),),
+    ),
+    Stage(
+        name="report",
+        description="the release card, and the public and internal pages",
+        inputs=(
+            _DONATED,
+            _METADATA,
+            "data/released/initial",
+            "data/released/evolve",
+            "data/released/finetune",
+            "data/released/generate",
+            f"{STAMPS}/evaluate.json",
+            _SCHEMA,
+        ),
+        settings=(
+            "report",
+            "methods",
+            "by_method",
+            "privacy",
+            "extract_metadata",
+            "generator",
+            "embedding",
+            "synthesize_metadata",
+        ),
+        code=("sugarbush.pipeline.stages.report", "sugarbush.report"),
+        outputs=(Output(path="reports/public", persist=True),),
+    ),
+)
+
+
+def stage_named(name: str) -> Stage:
+    """The stage of that name. Raises ParamsError."""
+    for stage in STAGES:
+        if stage.name == name:
+            return stage
+    raise ParamsError(f"no stage '{name}'; stages: {', '.join(stage.name for stage in STAGES)}")

@@ -1,0 +1,252 @@
+"""A project: the folder that holds params.yaml, and everything that its settings name.
+
+Stages receive a `Project` and nothing else. It opens the ledger, the stores, the encoders and the
+generator of its settings, so that no stage builds one by hand.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sugarbush.data.private_store import PrivateStore, read_keyed_digest
+from sugarbush.data.schema import Schema, load_schema
+from sugarbush.paths import Roots, checkout_root, find_input, state_root
+from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+from sugarbush.privacy.key import state_key
+from sugarbush.privacy.settings import Purpose
+
+if TYPE_CHECKING:
+    from sugarbush.attributes.llm_labels import Labeller
+    from sugarbush.embedding.encoder import Encoder
+    from sugarbush.evolution.evolve import Writer
+    from sugarbush.generators.interface import GeneratorContext
+    from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
+    from sugarbush.privacy.budget import BudgetPlan
+    from sugarbush.privacy.ledger import Ledger
+    from sugarbush.privacy.results import ResultStore
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
+class Project:
+    """The project in `base`. Raises ParamsError, SchemaError and InputError as it reads."""
+
+    def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
+        self.base = base
+        self.roots = Roots(base)
+        if settings is not None:
+            self.__dict__["settings"] = settings
+
+    @cached_property
+    def settings(self) -> ProjectSettings:
+        """The settings of params.yaml."""
+        return load_params(self.base / FILE)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema that prepare.schema names."""
+        return load_schema(self.find(self.settings.prepare.schema_))
+
+    @cached_property
+    def state(self) -> Path:
+        """The folder of what outlives a run: ledgers, key, finished draws, received answers."""
+        return state_root(self.base, example=self.settings.privacy.purpose is Purpose.EXAMPLE)
+
+    @property
+    def key(self) -> bytes:
+        """The installation's secret key."""
+        return state_key(self.state)
+
+    @property
+    def private(self) -> PrivateStore:
+        """The private files of this project."""
+        return PrivateStore(self.roots.private)
+
+    @property
+    def label_answers(self) -> Path:
+        """The private folder of an endpoint's answers about private texts.
+
+        The temporary copy of a DVC experiment uses the checkout's: the answers are paid for.
+        """
+        return PrivateStore(Roots(checkout_root(self.base)).private).folder("labels")
+
+    def find(self, name: str) -> Path:
+        """A file that the settings name."""
+        return find_input(self.base, name)
+
+    def keyed_digest(self, name: str, *, left_by: str) -> str:
+        """The keyed digest that a stage wrote to data/stamps."""
+        return read_keyed_digest(self.roots.stamps / f"{name}.json", left_by=left_by)
+
+    @cached_property
+    def plan(self) -> BudgetPlan:
+        """Every mechanism of a run with its share, from the settings alone."""
+        from sugarbush.pipeline.budget import plan_for
+
+        return plan_for(self.settings.privacy, self.settings.chosen)
+
+    def final_plan(self) -> BudgetPlan:
+        """The plan with the noise that is known once the metadata is released."""
+        from sugarbush.pipeline.released import read_metadata
+
+        plan = self.plan
+        for method in self.settings.chosen:
+            if "finetune" in method.stages and not method.stays_private:
+                plan = method.final_plan(plan, read_metadata(self.roots), self.settings.privacy)
+        return plan
+
+    def ledger(self) -> Ledger:
+        """The ledger of `privacy.dataset`. A benchmark's is apart from a release's."""
+        from sugarbush.privacy.ledger import Ledger
+
+        privacy = self.settings.privacy
+        return Ledger(
+            self.state,
+            dataset=privacy.dataset,
+            purpose=privacy.purpose.value,
+            unit=privacy.unit,
+            user_column=self.settings.prepare.user_column,
+            cap=privacy.cap,
+            delta=privacy.delta,
+        )
+
+    def uncapped_ledger(self, kind: str) -> Ledger:
+        """Where what has no DP epsilon is noted: beside the DP ledgers, never added to them."""
+        from sugarbush.privacy.ledger import Ledger
+
+        privacy = self.settings.privacy
+        return Ledger(
+            self.state,
+            dataset=privacy.dataset,
+            purpose=f"{privacy.purpose.value}-{kind}",
+            unit=privacy.unit,
+            cap=math.inf,
+            delta=privacy.delta,
+        )
+
+    def open_store(
+        self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
+    ) -> AbstractContextManager[ResultStore]:
+        """The finished draws of a stage under a cache key."""
+        from sugarbush.privacy.results import digest_of, open_result_store
+
+        privacy = self.settings.privacy
+        return open_result_store(
+            self.state,
+            dataset=f"{dataset_prefix or privacy.purpose}-{privacy.dataset}",
+            stage=stage,
+            digest=digest_of(**key),
+            forced=forced,
+        )
+
+    def encoder(self, *, private: bool) -> Encoder:
+        """The encoder of `embedding`. Private embeddings are cached under data/private only."""
+        return self.encoder_named(self.settings.embedding.model, private=private)
+
+    def encoder_named(self, name: str, *, private: bool) -> Encoder:
+        """The same, for another model."""
+        from sugarbush.embedding.cache import EmbeddingCache
+        from sugarbush.embedding.encoder import Encoder
+
+        folder = self.base / ".cache" / "embeddings"
+        if private:
+            folder = self.private.folder("embeddings")
+        settings = self.settings.embedding.model_copy(update={"model": name})
+        return Encoder(settings, cache=EmbeddingCache(folder))
+
+    def generator_context(self, stage: str) -> GeneratorContext:
+        """What the generator may use; `stage` is named in the journal of paid calls."""
+        from sugarbush.generators.interface import GeneratorContext
+
+        return GeneratorContext(
+            seed=self.settings.generator.seed,
+            state=self.state,
+            account=self.settings.privacy.dataset,
+            stage=stage,
+            base=self.base,
+            embed=self.encoder(private=False).encode,
+            say=partial(print, file=sys.stderr, flush=True),
+        )
+
+    def writer(self, stage: str) -> Writer:
+        """The generator of the settings, and how many unusable answers are tolerated."""
+        from sugarbush.evolution.evolve import Writer
+
+        section = self.settings.generator
+        return Writer(
+            generator=section.chosen.open(self.generator_context(stage)),
+            max_dropped_share=section.max_dropped_share,
+        )
+
+    def labeller(self) -> Labeller | None:
+        """The endpoint that reads attributes with `source: llm`; None where no attribute needs it.
+
+        Raises ParamsError unless the endpoint is trusted.
+        """
+        if not self.schema.asked_of_llm:
+            return None
+        from sugarbush.attributes.llm_labels import Labeller
+
+        return Labeller(
+            self.settings.extract_metadata.label_endpoint,
+            self.schema.asked_of_llm,
+            folder=self.label_answers,
+            account=self.settings.privacy.dataset,
+        )
+
+    def label(self) -> str:
+        """The attribute whose counts `augpe` starts from: the first one unless named."""
+        named = self.settings.synthesize_metadata.label
+        return self.schema.names[0] if named is None else self.schema.attribute(named).name
+
+    def method_inputs(
+        self,
+        method: Method,
+        *,
+        stage: str,
+        metadata: MetadataRelease,
+        report: Callable[[str], None] = _print,
+    ) -> MethodInputs:
+        """Everything that a stage of a method may use."""
+        from sugarbush.methods.interface import MethodInputs
+        from sugarbush.pipeline.released import read_donated_codes
+
+        settings = self.settings
+        return MethodInputs(
+            schema=self.schema,
+            corpus=self.private,
+            privacy=settings.privacy,
+            budget=self.plan,
+            metadata=metadata,
+            donated=read_donated_codes(self.roots, self.schema),
+            label=self.label(),
+            length=settings.initialise.length,
+            first_seed=settings.initialise.seed,
+            evolve_seed=settings.evolve.seed,
+            text_column=settings.prepare.text_column,
+            generator_identity=settings.generator.identity(),
+            embedding=settings.embedding.model_dump(mode="json"),
+            digests={
+                "texts": self.keyed_digest("train_texts", left_by="prepare"),
+                "codes": self.keyed_digest("train_codes", left_by="extract_metadata"),
+            },
+            writer=self.writer,
+            encode=self.encoder(private=False).encode,
+            encode_private=self.encoder(private=True).encode,
+            ledger=self.ledger,
+            uncapped_ledger=self.uncapped_ledger,
+            open_store=self.open_store,
+            scratch=self.private.folder,
+            find=self.find,
+            pretrained=self.roots.public / "pretrained",
+            restart=("-m", f"tasks.{stage}", "--method", method.name),
+            report=report,
+        )

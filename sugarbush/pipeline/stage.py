@@ -1,0 +1,130 @@
+"""A stage of the pipeline, declared once.
+
+`Stage` says what a stage reads, which settings and code its output depends on, what it writes and
+whether it spends. Everything else follows from the declaration: dvc.yaml (`pipeline.dvc`), which
+stages are skipped, and the thin module `tasks/<name>.py` that DVC runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sugarbush.errors import ParamsError
+from sugarbush.paths import atomic_directory
+
+if TYPE_CHECKING:
+    from sugarbush.methods.interface import Method
+    from sugarbush.pipeline.project import Project
+    from sugarbush.pipeline.settings import ProjectSettings
+
+SKIP_MARKER = "not_needed.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """A file or folder that a stage writes, relative to the project. `{method}` may occur in it.
+
+    `keyed` outputs hold digests under the installation's key: DVC does not copy them into its
+    cache. `persist` keeps the old one while the stage runs, so that DVC never restores one half of
+    an output whose other half is private.
+    """
+
+    path: str
+    keyed: bool = False
+    persist: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage.
+
+    `inputs` are files and folders that DVC may see. `settings` are sections of the resolved
+    settings, `plan` the parts of the budget plan, and `code` the modules that its output depends
+    on; a stage that spends names no code, only its `version`: a comment must not cost epsilon.
+    With `by_method` the stage runs once for each method.
+    """
+
+    name: str
+    description: str
+    inputs: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    plan: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    version: int | None = None
+    outputs: tuple[Output, ...] = ()
+    spends: bool = False
+    by_method: bool = False
+    always: bool = False
+
+    @property
+    def module(self) -> str:
+        """The module with the stage's `run` function."""
+        return f"sugarbush.pipeline.stages.{self.name}"
+
+    def is_needed(self, settings: ProjectSettings, method: Method | None = None) -> bool:
+        """Whether the chosen methods need the stage.
+
+        A stage `by_method` is needed where `method` takes part in it. `make_example` is needed for
+        the example's own data and `pretrain` where a method starts from one of its models.
+        """
+        if self.by_method:
+            return method is not None and self.name in method.stages
+        if self.name == "make_example":
+            return settings.reads_example
+        if self.name == "pretrain":
+            return any(chosen.starts_from_pretrained for chosen in settings.chosen)
+        return True
+
+    def run(self, project: Project, method: Method | None = None) -> None:
+        """Run the stage, or mark its outputs as not needed."""
+        if not self.is_needed(project.settings, method):
+            self.skip(project.base, method)
+            return
+        function = import_module(self.module).run
+        if self.by_method:
+            function(project, method)
+        else:
+            function(project)
+
+    def skip(self, base: Path, method: Method | None = None) -> None:
+        """Write a marker in place of each output: DVC warns about an empty folder."""
+        for output in self.outputs:
+            path = base / output.path.format(method=method.name if method else "")
+            with atomic_directory(path) as folder:
+                (folder / SKIP_MARKER).write_text("No method of params.yaml needs this stage.\n")
+
+
+def run_stage(name: str) -> None:
+    """Run a stage in the current folder, as `python -m tasks.<name>` does.
+
+    Exits with 1 or 2 and one message when it fails; the message never quotes private data.
+    """
+    from sugarbush.pipeline.entry_point import run_with_error_report
+    from sugarbush.pipeline.graph import stage_named
+    from sugarbush.pipeline.parent_death import die_with_dvc
+    from sugarbush.pipeline.project import Project
+
+    die_with_dvc()
+    stage = stage_named(name)
+    parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
+    if stage.by_method:
+        parser.add_argument("--method", required=True)
+    method_name: str | None = getattr(parser.parse_args(), "method", None)
+
+    def run(base: Path) -> None:
+        project = Project(base)
+        method = None if method_name is None else project.settings.method(method_name)
+        stage.run(project, method)
+
+    run_with_error_report(name if method_name is None else f"{name}@{method_name}", run)
+
+
+def require_method(method: Method | None) -> Method:
+    """The method of a stage that runs by method. Raises ParamsError without one."""
+    if method is None:
+        raise ParamsError("this stage runs once for each method: name one")
+    return method

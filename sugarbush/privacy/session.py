@@ -1,0 +1,41 @@
+"""What a mechanism needs to charge its cost: the ledger, and on whose account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sugarbush.privacy.events import Event
+from sugarbush.privacy.ledger import Ledger
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacySession:
+    """One stage's access to the ledger during one run.
+
+    `run` is the digest of the stage's settings and inputs. `dataset_fingerprint` is empty where
+    no corpus has to be recognised. A unit has at most `records_per_unit` records.
+    """
+
+    ledger: Ledger
+    stage: str
+    run: str
+    dataset_fingerprint: tuple[str, ...] = ()
+    records_per_unit: int = 1
+
+    def check(self, events: Iterable[Event]) -> None:
+        """Raise what `charge` would raise for `events` together, and charge nothing."""
+        self.ledger.check(events, dataset_fingerprint=self.dataset_fingerprint)
+
+    def charge(self, event: Event) -> str:
+        """The id of the new ledger entry for `event`, which is on disk when this returns.
+
+        Raises BudgetExceededError beyond the cap, and LedgerError where the ledger knows the
+        corpus under another name. Either way the ledger stays as it is.
+        """
+        return self.ledger.charge(
+            event,
+            stage=self.stage,
+            run=self.run,
+            dataset_fingerprint=self.dataset_fingerprint,
+        )

@@ -1,0 +1,132 @@
+"""One chart for each attribute: the shares of its values, by source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from sugarbush.report.model import InternalData, PublicData
+from sugarbush.report.svg import (
+    WIDTH,
+    Scale,
+    SeriesStyle,
+    chart,
+    element,
+    group,
+    line,
+    marker,
+    text,
+)
+
+_NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Shares of an attribute's values, `(values,)`, from one source.
+
+    `style` is its class in the style sheet; `error` is half a 95% interval, in shares.
+    """
+
+    name: str
+    style: str
+    shape: int
+    shares: NDArray[Any]
+    error: float | None = None
+
+
+def attribute_charts(
+    data: PublicData, internal: InternalData | None, styles: Mapping[str, SeriesStyle]
+) -> list[dict[str, Any]]:
+    """DP counts and requested values; for the internal page also real texts and read values."""
+    found = []
+    for attribute in data.release.schema.attributes:
+        series = [
+            Series(
+                name=name,
+                style=style,
+                shape=shape,
+                shares=positive / total,
+                error=None if error is None else error / total,
+            )
+            for name, (style, shape), counts, error in _sources(
+                attribute.name, data, internal, styles
+            )
+            if counts is not None
+            and (total := float((positive := np.clip(np.asarray(counts, float), 0, None)).sum()))
+        ]
+        if series:
+            found.append(
+                {
+                    "name": attribute.name,
+                    "description": attribute.description,
+                    "band": _count_error(attribute.name, data),
+                    "chart": attribute_shares(attribute.name, attribute.domain, series),
+                    "series": series,
+                }
+            )
+    return found
+
+
+def _sources(
+    name: str,
+    data: PublicData,
+    internal: InternalData | None,
+    styles: Mapping[str, SeriesStyle],
+) -> Iterator[tuple[str, SeriesStyle, NDArray[Any] | None, float | None]]:
+    """Name, style, counts and half a 95% interval of a count of each source."""
+    if internal is not None:
+        yield "real, held-out", ("series-real", 3), internal.heldout.get(name), None
+        yield "real, train", ("series-train", 3), internal.train.get(name), None
+    if (dp := data.metadata) is not None:
+        counts = dp.counts.value.get(name)
+        yield f"DP ({dp.source})", ("series-dp", 0), counts, _count_error(name, data)
+    for method in data.methods:
+        style, place = styles[method.name]
+        read = None if internal is None else internal.read.get(method.name, {}).get(name)
+        if read is not None:
+            yield f"{method.name}, read from its texts", (style, place + 1), read, None
+        else:
+            requested = method.asked.value.get(name)
+            yield f"{method.name}, requested", (style, place + 1), requested, None
+
+
+def _count_error(name: str, data: PublicData) -> float | None:
+    """Half a 95% interval of a DP count, None if its noise is not known."""
+    stddev = None if data.metadata is None else data.metadata.stddev.get(name)
+    return None if stddev is None else _NORMAL_95 * stddev
+
+
+def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Series]) -> Markup:
+    """One row for each value, one mark for each series."""
+    row, left, right, top = 24, 150, 16, 4
+    base = top + row * len(values)
+    most = max(0.05, *(float(np.max(s.shares, initial=0)) for s in series)) * 1.08
+    x = Scale(low=0, high=most, start=left, end=WIDTH - right)
+    parts = [line([(x(t), top), (x(t), base)], "rule") for t in x.ticks(3)]
+    parts += [text(f"{t:.0%}", x(t), base + 16, anchor="middle") for t in x.ticks(3)]
+    for place, value in enumerate(values):
+        y = top + row * place + row / 2
+        parts.append(text(_shortened(value, 22), left - 10, y + 4, anchor="end", class_="value"))
+        shares = [float(s.shares[place]) for s in series]
+        parts.append(line([(x(min(shares)), y), (x(max(shares)), y)], "span"))
+        for one, share in zip(series, shares, strict=True):
+            drawn = [element("title", f"{value}: {share:.1%} {one.name}")]
+            if one.error is not None:
+                low, high = max(0, share - one.error), min(most, share + one.error)
+                drawn.append(line([(x(low), y), (x(high), y)], "whisker"))
+            drawn.append(marker(one.shape, x(share), y, "mark"))
+            parts.append(group(drawn, class_=one.style))
+    return chart(parts, width=WIDTH, height=base + 26, label=f"shares of the values of {attribute}")
+
+
+def _shortened(value: str, most: int) -> str:
+    """A value that fits beside a chart; the mark's title has all of it."""
+    value = re.sub(r"\s+", " ", value)
+    return value if len(value) <= most else value[: most - 1].rstrip() + "…"

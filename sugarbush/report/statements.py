@@ -1,0 +1,217 @@
+"""The sentences of the release card."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.events import (
+    DiscreteGaussian,
+    Event,
+    GaussianDp,
+    NonPrivate,
+    PoissonGaussian,
+)
+from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.unit import Unit
+from sugarbush.report.model import Release
+
+COMPOSITION = (
+    "Each mechanism has a privacy loss distribution. It is rounded so that epsilon is never too "
+    "small. The distributions of all mechanisms are composed (dp_accounting)."
+)
+
+
+def release_epsilon(release: Release) -> float:
+    """The composed epsilon of the release's ledger entries, at its delta."""
+    return _composed(tuple(entry.event for entry in release.entries), release.delta)
+
+
+@lru_cache(maxsize=16)
+def _composed(events: tuple[Event, ...], delta: float) -> float:
+    return epsilon(events, delta=delta)
+
+
+def is_private(release: Release) -> bool:
+    """Whether every mechanism is DP."""
+    return not any(isinstance(entry.event, NonPrivate) for entry in release.entries)
+
+
+def heading(release: Release) -> str:
+    """The first sentence of the card and the page."""
+    if not is_private(release):
+        return "NOT PRIVATE: a mechanism without differential privacy was used. Do not publish."
+    match release.purpose:
+        case Purpose.BENCHMARK:
+            return (
+                "Benchmark: the settings declare the data public, and its ledger is not the "
+                "ledger of a release. Not publishable."
+            )
+        case Purpose.EXAMPLE:
+            return (
+                "Example: made from an invented corpus that is part of the program. It protects "
+                "nobody. The mechanisms and the accounting are the same as in a release."
+            )
+        case Purpose.RELEASE:
+            return "Release: differentially private under the assumptions below."
+
+
+def statement(release: Release) -> str:
+    """The promise in one sentence."""
+    spent = release_epsilon(release)
+    if math.isinf(spent):
+        return "Nothing is promised: epsilon is infinite."
+    if not release.entries:
+        return "No private text was used: epsilon is 0."
+    return (
+        f"If {_unit(release)} is added or removed, the probability of any outcome changes by at "
+        f"most a factor of {math.exp(spent):.3g}, the exponential of epsilon = {spent:.3g}, and "
+        f"an additive delta of {short_power(release.delta)}."
+    )
+
+
+def in_other_words(release: Release) -> str | None:
+    """What an observer can learn; None if nothing is promised or no private text was used.
+
+    Bayes' rule: posterior odds are at most e^epsilon times the prior odds, except for delta.
+    """
+    spent = release_epsilon(release)
+    if math.isinf(spent) or not release.entries:
+        return None
+    return (
+        "Example: an observer knows everything else and gives a 50% chance beforehand that "
+        f"{_unit(release)} is in the corpus. After this release the observer can give a chance of "
+        f"at most {1 / (1 + math.exp(-spent)):.0%}. This number does not include delta."
+    )
+
+
+def _unit(release: Release) -> str:
+    if release.unit is Unit.RECORD:
+        return "one record"
+    return "one person with all of their records"
+
+
+def short_power(value: float) -> str:
+    """1e-06 in its short form, 1e-6."""
+    return f"{value:g}".replace("e-0", "e-")
+
+
+def describe(event: Event) -> str:
+    """A mechanism in words."""
+    match event:
+        case DiscreteGaussian():
+            return (
+                "integer counts or sums with exact discrete Gaussian noise of standard deviation "
+                f"{event.stddev:.4g} on each; one unit changes all of them together by at most "
+                f"{event.sensitivity} (L2 sensitivity)"
+            )
+        case GaussianDp():
+            return (
+                f"adaptive mechanism, proved to be {event.mu:.4g}-Gaussian-DP as a whole "
+                "(metadata table: noisy marginals and private selections under one privacy filter)"
+            )
+        case PoissonGaussian():
+            return (
+                f"DP-SGD steps: Gaussian noise with noise multiplier {event.noise_multiplier:.4g} "
+                f"on Poisson samples with sampling rate {event.rate:.4g}"
+            )
+        case NonPrivate():
+            return "no differential privacy"
+    return event.kind
+
+
+def assumed_public(release: Release) -> list[str]:
+    """What the promise assumes to be public. None of it is protected."""
+    names = release.schema.names
+    items = [
+        "The schema: its subject and the names, descriptions and values of its attributes were "
+        f"written without reading the private texts ({len(names)} attributes: {', '.join(names)}).",
+        "All settings, including delta, and the choice of methods: none was tuned on the private "
+        "texts.",
+        f"The encoder: {release.encoder}.",
+    ]
+    if (generator := release.generator) is not None:
+        model = f", {generator.model}" if generator.model else ""
+        known = (
+            f"the texts that it takes its candidates from: {', '.join(generator.sources)}."
+            if generator.sources
+            else "everything that it was trained on or written from."
+        )
+        items.append(f"The generator ({generator.provider}{model}) and {known}")
+    if release.starts_from is not None:
+        items.append(
+            f"The model that fine-tuning starts from ({release.starts_from}) and everything that "
+            "it was trained on."
+        )
+    if release.donated:
+        items.append(
+            f"The {release.donated} donated examples. They are NOT protected: the released texts "
+            "may repeat them word for word. They are not part of the private records."
+        )
+    return items
+
+
+def not_covered(release: Release) -> list[str]:
+    """What the promise does not cover."""
+    items = [
+        "One person in several records: the promise is for each record. For k records of one "
+        "person, epsilon becomes k*epsilon, and delta becomes k*exp((k-1)*epsilon) times as large."
+        if release.unit is Unit.RECORD
+        else "Records that mention another person: a record is protected only as a record of its "
+        "author. A person with several names in the corpus counts as several persons. Several "
+        "people under one name, for example `unknown`, count as one person, and each of them "
+        "alone is not protected.",
+        "Facts about groups: the release can show what is true for many people. This is intended.",
+        "Timing, memory and other side channels of the machine that ran this.",
+        "Pass or fail, error messages and exact counts on the operator's terminal: they depend on "
+        "the private texts and are not part of the release.",
+        "The internal report: it is computed from real texts, is not differentially private, and "
+        "must not be handed out.",
+        "Attacks that failed: they do not limit what a better attack can find. Safety depends on "
+        "the ledger alone.",
+        "Other releases about the same people, under other dataset names or by other programs.",
+    ]
+    if release.generator is not None and release.generator.endpoint is not None:
+        items.append(
+            f"The logs of the provider at {release.generator.endpoint}: it saw every prompt and "
+            "every answer. Prompts contain released and public text only."
+        )
+    if release.labels_endpoint is not None:
+        items.append(
+            f"The logs of the endpoint at {release.labels_endpoint}: EVERY PRIVATE TEXT was sent "
+            "to it, to assign attributes. The settings say that it is trusted. Its answers are "
+            "private and enter the release only through the noisy metadata."
+        )
+    return items
+
+
+def remarks(release: Release) -> list[str]:
+    """How exact the arithmetic is."""
+    events = [entry.event for entry in release.entries]
+    items = []
+    if any(isinstance(event, DiscreteGaussian | GaussianDp) for event in events):
+        items.append(
+            "Noise on counts is integer noise. It is sampled exactly, with a seed from the "
+            "operating system. Floating-point attacks on the noise do not apply."
+        )
+    if any(
+        isinstance(entry.event, DiscreteGaussian) and entry.stage.startswith("evolve")
+        for entry in release.entries
+    ):
+        items.append(
+            "The votes or scores of a record depend only on its embedding, exactly. The encoder's "
+            "own rounding, about 1e-7 for each number, may depend on the texts in the same batch. "
+            "The accounting does not include this rounding."
+        )
+    if any(isinstance(event, PoissonGaussian) for event in events):
+        items.append(
+            "The noise of DP-SGD is sampled in floating point from a generator with a seed from "
+            "the operating system. Attacks on its low-order bits are out of scope."
+        )
+    if events:
+        items.append(
+            "Epsilon is computed in floating point from privacy loss distributions, which are "
+            "rounded towards a larger epsilon."
+        )
+    return items

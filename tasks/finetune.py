@@ -1,0 +1,6 @@
+"""A model trained on the private texts."""
+
+from sugarbush.pipeline.stage import run_stage
+
+if __name__ == "__main__":
+    run_stage("finetune")

@@ -1,0 +1,180 @@
+"""Nearest candidates against the slow obvious version, and against what float32 gets wrong."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from sugarbush.errors import InvariantError
+from sugarbush.evolution import nearest as search
+from sugarbush.evolution.nearest import nearest, nearest_within_label
+from sugarbush.randomness import public_rng
+
+Vectors = NDArray[np.float32]
+
+
+def unit_vectors(n: int, *, dim: int = 24, seed: int = 0) -> Vectors:
+    vectors = public_rng(seed, "vectors", n).standard_normal((n, dim), dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def crowded(n: int, *, seed: int = 0) -> Vectors:
+    """Vectors that differ from one of three by some float32 roundings: almost all are near-ties."""
+    rng = public_rng(seed, "crowded", n)
+    vectors = unit_vectors(3)[rng.integers(0, 3, n)]
+    steps = rng.integers(-1, 2, vectors.shape).astype(np.float32)
+    return (vectors * (1 + steps * np.float32(1.2e-7))).astype(np.float32)
+
+
+def slow_nearest(queries: Vectors, candidates: Vectors, k: int = 1) -> NDArray[np.int64]:
+    difference = queries[:, None].astype(np.float64) - candidates[None].astype(np.float64)
+    return np.argsort((difference**2).sum(axis=2), axis=1, kind="stable")[:, :k]
+
+
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_it_agrees_with_the_obvious_version(k: int) -> None:
+    queries, candidates = unit_vectors(500), 3 * unit_vectors(40, seed=1)
+    assert np.array_equal(nearest(queries, candidates, k=k), slow_nearest(queries, candidates, k))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_near_ties_are_decided_as_in_double_precision(k: int) -> None:
+    queries, candidates = crowded(400), crowded(60, seed=1)
+    expected = slow_nearest(queries, candidates, k)
+    float32 = (queries @ candidates.T - (candidates**2).sum(axis=1) / 2).argmax(axis=1)
+    assert (float32 != expected[:, 0]).any(), "too easy: plain float32 gets it right"
+    assert np.array_equal(nearest(queries, candidates, k=k), expected)
+
+
+def test_a_vote_does_not_depend_on_the_other_records() -> None:
+    queries, candidates = crowded(300), crowded(50, seed=1)
+    together = nearest(queries, candidates)[:, 0]
+    alone = [nearest(queries[i : i + 1], candidates)[0, 0] for i in range(len(queries))]
+    assert np.array_equal(together, alone)
+    order = public_rng(0, "order").permutation(len(queries))
+    assert np.array_equal(nearest(queries[order], candidates)[:, 0], together[order])
+
+
+def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queries, candidates = crowded(300), crowded(50, seed=1)
+    expected = nearest(queries, candidates)
+    monkeypatch.setattr(search, "_threads", lambda: 5)
+    assert np.array_equal(nearest(queries, candidates), expected)
+    monkeypatch.setattr(search, "_MAX_BLOCK_ROWS", 7)
+    assert np.array_equal(nearest(queries, candidates), expected)
+    monkeypatch.setattr(search, "_SCORE_BYTES", 1)
+    assert np.array_equal(nearest(queries, candidates), expected)
+
+
+def test_of_equal_candidates_the_first_gets_every_vote() -> None:
+    candidates = unit_vectors(20)
+    candidates[[5, 11, 19]] = candidates[3]
+    queries = np.repeat(candidates[3:4], 100, axis=0)
+    assert (nearest(queries, candidates) == 3).all()
+
+
+def test_several_neighbours_list_equal_candidates_by_index() -> None:
+    candidates = unit_vectors(20)
+    candidates[[5, 11]] = candidates[3]
+    assert nearest(candidates[3:4], candidates, k=3).tolist() == [[3, 5, 11]]
+
+
+def test_an_exact_tie_of_different_candidates_goes_to_the_lowest_index() -> None:
+    candidates = np.array([[9, 9], [0, 1], [1, 0], [0, -1]], dtype=np.float32)
+    assert nearest(np.zeros((1, 2), dtype=np.float32), candidates)[0, 0] == 1
+
+
+def test_one_candidate_gets_every_vote() -> None:
+    assert (nearest(unit_vectors(30), unit_vectors(1)) == 0).all()
+
+
+def test_no_record_is_no_vote() -> None:
+    assert nearest(unit_vectors(0), unit_vectors(3)).shape == (0, 1)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.data())
+def test_any_finite_vectors_are_voted_on_exactly(data: st.DataObject) -> None:
+    numbers = st.floats(-1e6, 1e6, width=32)
+    dim = data.draw(st.integers(1, 5))
+    queries = data.draw(arrays(np.float32, (data.draw(st.integers(1, 6)), dim), elements=numbers))
+    candidates = data.draw(
+        arrays(np.float32, (data.draw(st.integers(1, 6)), dim), elements=numbers)
+    )
+    assert np.array_equal(nearest(queries, candidates), slow_nearest(queries, candidates))
+
+
+@pytest.mark.parametrize("k", [0, 4, -1])
+def test_more_neighbours_than_candidates_are_refused(k: int) -> None:
+    with pytest.raises(InvariantError, match=f"k={k} nearest of 3 candidates"):
+        nearest(unit_vectors(5), unit_vectors(3), k=k)
+
+
+def test_no_candidate_is_refused() -> None:
+    with pytest.raises(InvariantError, match="of 0 candidates"):
+        nearest(unit_vectors(5), unit_vectors(0))
+    with pytest.raises(InvariantError, match="no candidate"):
+        nearest_within_label(
+            unit_vectors(5), unit_vectors(0),
+            query_labels=np.zeros(5, dtype=np.int64), candidate_labels=np.zeros(0, dtype=np.int64),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
+@pytest.mark.parametrize("side", ["queries", "candidates"])
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_what_is_not_finite_is_refused_without_being_shown(side: str, value: float) -> None:
+    vectors = {"queries": unit_vectors(5), "candidates": unit_vectors(3)}
+    vectors[side][2, 1] = value
+    with pytest.raises(InvariantError) as fault:
+        nearest(vectors["queries"], vectors["candidates"])
+    assert str(fault.value) == "an embedding is not finite, or too large for float32"
+
+
+def test_vectors_of_other_shapes_or_types_are_refused() -> None:
+    with pytest.raises(InvariantError, match="same d"):
+        nearest(unit_vectors(5), unit_vectors(3, dim=8))
+    with pytest.raises(InvariantError, match="float32"):
+        nearest(unit_vectors(5).astype(np.float64), unit_vectors(3))  # type: ignore[arg-type]
+
+
+def test_the_inputs_stay_as_they_are() -> None:
+    queries, candidates = unit_vectors(50), unit_vectors(10)
+    before = queries.copy(), candidates.copy()
+    nearest(queries, candidates)
+    assert np.array_equal(queries, before[0])
+    assert np.array_equal(candidates, before[1])
+
+
+def test_within_a_label_each_record_votes_for_its_own() -> None:
+    rng = public_rng(0, "labels")
+    queries, candidates = unit_vectors(400), unit_vectors(60, seed=1)
+    mine, theirs = rng.integers(-3, 3, 400), rng.integers(-3, 3, 60)
+    voted = nearest_within_label(queries, candidates, query_labels=mine, candidate_labels=theirs)
+    assert np.array_equal(theirs[voted], mine)
+    for i in range(len(queries)):
+        eligible = np.flatnonzero(theirs == mine[i])
+        slow = slow_nearest(queries[i : i + 1], candidates[eligible])[0, 0]
+        assert voted[i] == eligible[slow]
+
+
+def test_a_record_whose_label_has_no_candidate_votes_among_all() -> None:
+    queries, candidates = unit_vectors(40), unit_vectors(9, seed=1)
+    labels = np.zeros(40, dtype=np.int64)
+    labels[::2] = 7
+    voted = nearest_within_label(
+        queries, candidates, query_labels=labels, candidate_labels=np.zeros(9, dtype=np.int64)
+    )
+    assert np.array_equal(voted, nearest(queries, candidates)[:, 0])
+
+
+def test_labels_of_another_number_are_refused() -> None:
+    with pytest.raises(InvariantError, match="one label"):
+        nearest_within_label(
+            unit_vectors(5), unit_vectors(3),
+            query_labels=np.zeros(4, dtype=np.int64), candidate_labels=np.zeros(3, dtype=np.int64),
+        )  # fmt: skip
