@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.embedding.cache import EmbeddingCache
+from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.registry import ENCODERS, load_plugin, plugin_names
@@ -61,7 +61,9 @@ class EncoderPlugin(Protocol):
 class Encoder:
     """The encoder that the settings name. It loads its model when it first embeds a text."""
 
-    def __init__(self, params: EmbeddingSettings, *, cache: EmbeddingCache | None) -> None:
+    def __init__(
+        self, params: EmbeddingSettings, *, cache: EmbeddingCache | EmbeddingsInMemory | None
+    ) -> None:
         self._params = params
         self._cache = cache
 

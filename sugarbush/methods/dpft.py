@@ -69,6 +69,13 @@ class DPFT(Method):
         """From the sections `finetune` and `generate`."""
         return cls(training=settings.finetune, sampling=settings.generate)
 
+    def as_sections(self) -> dict[str, Any]:
+        """The sections of a params.yaml that configure this method."""
+        return {
+            "finetune": self.training.model_dump(mode="json"),
+            "generate": self.sampling.model_dump(mode="json"),
+        }
+
     def check(self, settings: Any) -> None:
         """Refuse a DP table that lacks attributes: the model is asked by all of them."""
         if settings.synthesize_metadata.attributes:
