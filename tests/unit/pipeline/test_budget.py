@@ -43,9 +43,7 @@ def test_fine_tuning_shares_with_the_votes_and_leaves_their_noise_alone() -> Non
 
 def test_for_a_person_of_several_records_votes_get_so_many_times_the_noise() -> None:
     persons = {"privacy__unit": "user", "prepare__user_column": "author"}
-    one, three = (
-        plan_of(**persons, privacy__records_per_user=m).of("votes:maple") for m in (1, 3)
-    )
+    one, three = (plan_of(**persons, privacy__records_per_user=m).of("votes:maple") for m in (1, 3))
     assert one == plan_of().of("votes:maple")
     assert three.stddev == pytest.approx(3 * one.stddev, rel=0.01)
     with pytest.raises(ParamsError, match="noise of"):

@@ -155,7 +155,11 @@ def test_later_stages_read_texts_as_this_one_did(tmp_path: Path, watched: Watche
     assert readers["product"].calibration.offsets[0] > readers["product"].calibration.offsets[1]
     texts = [record["text"] for record in letters(10, first=300)]
     codes = extract_codes(
-        own.schema, texts, {}, embed=embed, readers=readers,
+        own.schema,
+        texts,
+        {},
+        embed=embed,
+        readers=readers,
         params=own.settings.extract_metadata,
     )
     assert codes[:, 0].tolist() == [0 if "lamp" in text else 1 for text in texts]

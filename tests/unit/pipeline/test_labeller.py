@@ -13,6 +13,7 @@ from sugarbush.pipeline.settings import ProjectSettings
 from tests.settings import params
 
 GIVEN = Attribute(name="item", values=("lamp",), column="item")
+ENDPOINT = {"base_url": "http://localhost:8000/v1", "model": "my-model", "key_variable": None}
 ASKED = Attribute(name="mood", values=("angry",), source="llm")
 
 
@@ -28,12 +29,18 @@ def test_nobody_is_asked_where_no_attribute_wants_it(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_is_not_trusted_is_refused(tmp_path: Path) -> None:
+    untrusted = params(extract_metadata__llm=ENDPOINT)
     with pytest.raises(ParamsError, match="mood"):
+        project(tmp_path, untrusted, GIVEN, ASKED).labeller()
+
+
+def test_an_endpoint_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match=r"extract_metadata\.llm is missing"):
         project(tmp_path, params(), GIVEN, ASKED).labeller()
 
 
 def test_answers_lie_under_the_private_root_and_are_closed_to_others(tmp_path: Path) -> None:
-    trusted = params(extract_metadata__llm__trusted=True)
+    trusted = params(extract_metadata__llm=ENDPOINT | {"trusted": True})
     assert project(tmp_path, trusted, ASKED).labeller() is not None
     folder = tmp_path / "data/private/labels"
     assert folder.stat().st_mode & 0o077 == 0

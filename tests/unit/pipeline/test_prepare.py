@@ -18,8 +18,8 @@ from sugarbush.data.split import Prepared, split, unmatched_attributes
 from sugarbush.errors import InputError, UsageError
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.stages import prepare
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.stages import prepare
 from tests.settings import params
 
 CANARY = "canary-7731"
@@ -35,7 +35,9 @@ def rows(count: int = 60) -> list[dict[str, Any]]:
     ]
 
 
-def corpus(folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes: Any) -> ProjectSettings:
+def corpus(
+    folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes: Any
+) -> ProjectSettings:
     """A project folder with one data file, and the settings that name it."""
     (folder / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     path = folder / f"data{suffix}"
