@@ -133,7 +133,7 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The progress of a run. The number of examples is the expected one: the true one is private."""
+    """The progress of a run. It shows the expected number of examples: the true one is private."""
 
     step: int
     steps: int
