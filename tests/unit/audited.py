@@ -1,4 +1,4 @@
-"""Short lists that an auditor reads: who may draw noise, build what is released, open private files.
+"""Short lists for an audit: who draws noise, builds released values, opens private files.
 
 `test_side_doors` checks that the lists are complete. Whoever adds a line gives the reason.
 """

@@ -182,7 +182,7 @@ def test_dvc_knows_what_a_stage_reads_attributes_with(name: str) -> None:
     """A change of how texts are read makes every stage stale that reads them."""
     stage = stage_named(name)
     watched = {path.resolve() for module in stage.code for path in _sources(module)}
-    needed = {path for path in (ROOT / "sugarbush/attributes").rglob("*.py")}
+    needed = set((ROOT / "sugarbush/attributes").rglob("*.py"))
     assert needed and needed <= watched
     assert Path(import_module(stage.module).__file__ or "").resolve() in watched
     assert f"code.{name}" in parameter_keys(stage)

@@ -24,7 +24,7 @@ import pytest
 import torch
 
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.stages.report import release_of
+from sugarbush.pipeline.stages.report import public_data
 from sugarbush.report.card import release_card
 from tests.integration.project import as_lines, letters
 from tests.settings import ROOT
@@ -151,7 +151,7 @@ def test_a_run_charges_draws_and_writes_what_0_1_did(
         assert that_0_1_wrote(populations) == moved(golden["populations"])
     releases = that_0_1_wrote(found(data, "release.json", promise))
     assert paid_by(releases, charged) == paid_by(moved(golden["releases"]), golden["ledgers"])
-    card = numbers(release_card(release_of(Project(base)))) if golden["card"] else {}
+    card = numbers(release_card(public_data(Project(base)).release)) if golden["card"] else {}
     assert without_settings(card) == pytest.approx(without_settings(golden["card"]))
     card_of_model = data / "released/finetune/dpft/model_card.json"
     assert read_numbers(card_of_model) == pytest.approx(golden["model_card"])
