@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.errors import ParamsError
+from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, load_params
 from sugarbush.settings import meanings
 
@@ -36,11 +38,7 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
         if is_section:
             table.add_row(Text(name, style="bold"), "", Text(meaning, style="bold"))
             continue
-        try:
-            default = _at(defaults, name)
-            shown = _shown(default)
-        except KeyError:
-            default, shown = _at(values, f"generator.openai.{name.rpartition('.')[2]}"), _SHARED
+        default, shown = _default_of(name, values, defaults)
         value = _at(values, name)
         here = "" if value == default else f" (here: {_shown(value)})"
         table.add_row(Text(name), Text(shown + here), Text(meaning))
@@ -51,6 +49,22 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     if not console.is_terminal:
         console.width = _WIDTH
     console.print(table)
+
+
+def _default_of(
+    name: str, values: dict[str, Any], defaults: dict[str, Any]
+) -> tuple[Any, str]:
+    """A setting's default, and how it is shown. The section `extract_metadata.llm` has none."""
+    section, _, field = name.rpartition(".")
+    if section != LabelEndpoint.setting:
+        default = _at(defaults, name)
+        return default, _shown(default)
+    declared = LabelEndpoint.model_fields[field]
+    if field in SHARED_BY_ENDPOINTS:
+        own = declared.get_default(call_default_factory=True)
+        return values["generator"].get("openai", {}).get(field, own), _SHARED
+    default = "required" if declared.is_required() else declared.get_default()
+    return default, _shown(default)
 
 
 def _at(fields: dict[str, Any], name: str) -> Any:
