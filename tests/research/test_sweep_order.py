@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.pipeline import StageFailedError
+from sugarbush.pipeline.flow import StageFailedError
 from research import sweep
 from research.sweep import first_of_each_group
 
