@@ -1,8 +1,9 @@
 """A first schema for a person to edit, from the donated examples and a public description.
 
-No private text is read, so nothing is spent. What is proposed: an attribute for each column of the
-donated file that looks categorical or numeric, and one attribute `topic` whose values are clusters
-of the donated texts, described by the words that set them apart.
+Nothing reads a private text or value, so the draft spends no budget. It has an attribute for each
+column of the donated file that looks categorical or numeric, and one attribute `topic` whose values
+are clusters of the donated texts, described by the words that are frequent in one cluster only.
+A column of the private file whose values are unknown becomes a comment to fill in.
 """
 
 from __future__ import annotations
@@ -30,11 +31,27 @@ _TEXTS_PER_TOPIC: Final = 4  # fewer on average say nothing about a topic
 _TERMS: Final = 4  # that describe a topic
 _AS_GOOD: Final = 0.02  # part of the best silhouette by which dozens of texts cannot tell two
 _HEAD: Final = """\
-# Drafted from the donated examples and the subject alone; no private text was read.
-# Edit it: names, values a reader would use, descriptions. Values must be public knowledge.
-# A column must stand in the private file too; where it does not, give the attribute keywords or
-# zero_shot descriptions instead, and a donated column of its name becomes its labels.
+# A draft from the subject, the names of columns and the donated examples, if there are any.
+# No private text or value was read. Edit it: names, values, descriptions. Everything in this file
+# becomes public, so list values from public knowledge. A value that is not listed becomes `other`.
+# `column` names a column of the private file. If the file has none, give the attribute keywords or
+# zero_shot descriptions; a donated column with the attribute's name then has its labels.
 """
+_UNKNOWN: Final = """\
+# The private file has the columns below. Nothing has read their values. To use a column, list the
+# values that it can have (or `bins: [2, 4]` for numbers), and remove the marks '#'.
+"""
+# Any text has a tone: the draft where there are no donated examples.
+TONE: Final = Attribute(
+    name="tone",
+    description="how the writer feels",
+    values=("negative", "neutral", "positive"),
+    zero_shot={
+        "negative": ("a complaint by an unhappy writer", "an angry or sad text"),
+        "neutral": ("a plain statement of facts", "a question without emotion"),
+        "positive": ("praise by a happy writer", "a grateful or cheerful text"),
+    },
+)
 
 
 def draft_schema(
@@ -64,8 +81,8 @@ def draft_schema(
     return Schema(subject=subject, attributes=tuple(attributes))
 
 
-def schema_yaml(schema: Schema) -> str:
-    """The schema as the file that `load_schema` reads."""
+def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
+    """The schema as the file that `load_schema` reads, with a comment for each unknown column."""
     fields: dict[str, Any] = {
         "subject": schema.subject,
         "attributes": [
@@ -73,7 +90,22 @@ def schema_yaml(schema: Schema) -> str:
             for a in schema.attributes
         ],
     }
-    return _HEAD + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+    text = _HEAD + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+    return text + _as_comments(unknown_columns)
+
+
+def _as_comments(columns: Sequence[str]) -> str:
+    """One commented-out attribute for each column."""
+    drafts = [
+        {"name": _name(column), "column": column, "values": ["first value", "second value"]}
+        for column in columns
+    ]
+    if not drafts:
+        return ""
+    text = yaml.safe_dump(
+        drafts, sort_keys=False, allow_unicode=True, default_flow_style=None, width=1000
+    )
+    return _UNKNOWN + "".join(f"# {line}\n" for line in text.splitlines())
 
 
 def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
