@@ -42,15 +42,17 @@ _UNKNOWN: Final = """\
 # values that it can have (or `bins: [2, 4]` for numbers), and remove the marks '#'.
 """
 # Any text has a tone: the draft where there are no donated examples.
-TONE: Final = Attribute(
-    name="tone",
-    description="how the writer feels",
-    values=("negative", "neutral", "positive"),
-    zero_shot={
-        "negative": ("a complaint by an unhappy writer", "an angry or sad text"),
-        "neutral": ("a plain statement of facts", "a question without emotion"),
-        "positive": ("praise by a happy writer", "a grateful or cheerful text"),
-    },
+TONE: Final = Attribute.model_validate(
+    {
+        "name": "tone",
+        "description": "how the writer feels",
+        "values": ["negative", "neutral", "positive"],
+        "zero_shot": {
+            "negative": ["a complaint by an unhappy writer", "an angry or sad text"],
+            "neutral": ["a plain statement of facts", "a question without emotion"],
+            "positive": ["praise by a happy writer", "a grateful or cheerful text"],
+        },
+    }
 )
 
 
@@ -86,12 +88,15 @@ def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
     fields: dict[str, Any] = {
         "subject": schema.subject,
         "attributes": [
-            {name: value for name, value in a.model_dump(mode="json").items() if value}
+            {
+                name: value
+                for name, value in a.model_dump(mode="json").items()
+                if value and (name, value) != ("other", "other")
+            }
             for a in schema.attributes
         ],
     }
-    text = _HEAD + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
-    return text + _as_comments(unknown_columns)
+    return _HEAD + _dumped(fields, width=100) + _as_comments(unknown_columns)
 
 
 def _as_comments(columns: Sequence[str]) -> str:
@@ -102,10 +107,16 @@ def _as_comments(columns: Sequence[str]) -> str:
     ]
     if not drafts:
         return ""
-    text = yaml.safe_dump(
-        drafts, sort_keys=False, allow_unicode=True, default_flow_style=None, width=1000
+    lines = _dumped(drafts, width=1000).splitlines()
+    return _UNKNOWN + "".join(f"# {line}\n" for line in lines)
+
+
+def _dumped(fields: Any, *, width: int) -> str:
+    """YAML in the order of the fields, with lists of values on one line."""
+    text: str = yaml.safe_dump(
+        fields, sort_keys=False, allow_unicode=True, default_flow_style=None, width=width
     )
-    return _UNKNOWN + "".join(f"# {line}\n" for line in text.splitlines())
+    return text
 
 
 def _from_values(name: str, values: Sequence[object]) -> Attribute | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sugarbush.errors import FailureError
-from sugarbush.paths import Roots, require
+from sugarbush.errors import FailureError, MissingInputError
+from sugarbush.paths import Roots
 
 
 def show_report(base: Path, *, open_page: bool, internal: bool, console: Console) -> None:
@@ -17,12 +17,13 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
     The internal page is opened only with `internal`. Raises MissingInputError before the first run.
     """
     roots = Roots(base)
-    card = require(roots.published / "release_card.md", left_by="report")
-    page = require(roots.published / "index.html", left_by="report")
+    card, page = roots.published / "release_card.md", roots.published / "index.html"
     shown = {"release card": str(card), "report": str(page)}
     if internal:
-        page = require(roots.internal / "index.html", left_by="report")
+        page = roots.internal / "index.html"
         shown["internal report"] = f"{page}  (not DP: do not share it)"
+    if not page.exists():
+        raise MissingInputError(f"{page}: not found. Write the report with: sugarbush run")
     for name, path in shown.items():
         console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
     if open_page and not webbrowser.open(page.absolute().as_uri()):
