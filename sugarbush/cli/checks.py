@@ -66,7 +66,7 @@ def check(project: Project, console: Console) -> None:
         labeller.check()
         base_url = settings.extract_metadata.label_endpoint.base_url
         how = ", UNENCRYPTED over the network" if is_unencrypted(base_url) else ""
-        console.print(f"labels     ok: {base_url} answers, and will receive every private text{how}")
+        console.print(f"labels     ok: {base_url} answers and will receive every private text{how}")
     if any(method.asks_generator for method in settings.chosen):
         check_generator(project)
         console.print(f"generator  ok: {settings.generator.provider}")

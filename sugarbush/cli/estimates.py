@@ -33,7 +33,7 @@ def show_estimate(project: Project, console: Console) -> None:
         _print(found, labels, console)
     for method in settings.chosen:
         if not method.asks_generator:
-            console.print(f"{method.name} needs no generator: it trains a model on this machine.")
+            console.print(f"{method.name} needs no generator: it trains a model of its own.")
     if not any(method.asks_generator for method in settings.chosen):
         return
     planned = [
@@ -49,7 +49,9 @@ def show_estimate(project: Project, console: Console) -> None:
     endpoint = settings.generator.chosen.endpoint
     _print(estimate(planned, endpoint), endpoint, console)
     if endpoint is None:
-        console.print(f"Provider '{settings.generator.provider}' runs on this machine: no cost but time.")
+        console.print(
+            f"Provider '{settings.generator.provider}' runs on this machine: no cost but time."
+        )
     else:
         _print_paid(project, console)
     if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
