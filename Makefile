@@ -24,13 +24,13 @@ demo test test-fast: export PATH := $(CURDIR)/$(BIN):$(PATH)
 env: $(STAMP)
 
 demo: $(STAMP)
-	@sugarbush run --only-example
+	@$(BIN)/sugarbush run --only-example
 
 test: $(STAMP)
-	@python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-fast: $(STAMP)
-	@python -m pytest -n 2 --dist loadgroup -m "not slow" tests/unit tests/property
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" tests/unit tests/property
 
 docs: $(STAMP)
 	@$(INSTALL) -e '.[docs]'

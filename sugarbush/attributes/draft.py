@@ -27,9 +27,9 @@ from sugarbush.randomness import seed_of
 
 _MOST_VALUES: Final = 30  # a column with more is no attribute
 _MOST_TOPICS: Final = 8
-_TEXTS_PER_TOPIC: Final = 4  # fewer on average say nothing about a topic
+_TEXTS_PER_TOPIC: Final = 4  # on average, at least
 _TERMS: Final = 4  # that describe a topic
-_AS_GOOD: Final = 0.02  # part of the best silhouette by which dozens of texts cannot tell two
+_AS_GOOD: Final = 0.02  # relative difference of silhouettes that dozens of texts cannot show
 _HEAD: Final = """\
 # A draft from the subject, the names of columns and the donated examples, if there are any.
 # No private text or value was read. Edit it: names, values, descriptions. Everything in this file
@@ -67,7 +67,7 @@ def draft_schema(
     """A proposal with at least one attribute.
 
     `texts` are the donated ones and `columns` the donated file's other columns, one entry a text.
-    Raises SchemaError where there is too little to go by.
+    Raises SchemaError where there are too few examples.
     """
     proposed = [_from_values(name, values) for name, values in columns.items()]
     proposed.append(_topics(texts, subject=subject, embed=embed, seed=seed))
@@ -120,7 +120,7 @@ def _dumped(fields: Any, *, width: int) -> str:
 
 
 def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
-    """An attribute for a column, or None where it looks like ids or free text."""
+    """An attribute for a column, None where it looks like ids or free text."""
     present = [value for value in values if value is not None and str(value).strip()]
     spelled = Counter(str(value).strip() for value in present)
     if len(spelled) < 2:
@@ -135,7 +135,7 @@ def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
 
 
 def _edges(values: Sequence[object]) -> tuple[float, ...]:
-    """Quartiles to two significant digits, or nothing where the values are no numbers."""
+    """Quartiles to two significant digits, empty where the values are no numbers."""
     try:
         numbers = np.array([float(str(value)) for value in values])
     except ValueError:
@@ -190,7 +190,7 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
     vocabulary = vectorizer.get_feature_names_out()
     labels = sorted(set(cluster.tolist()))
     by_class = np.stack([np.asarray(counts[cluster == c].sum(axis=0)).ravel() for c in labels])
-    # A term of one text is that text's affair, not its topic's.
+    # A term that occurs in one text only does not describe a topic.
     spread = np.stack([np.asarray((counts[cluster == c] > 0).sum(axis=0)).ravel() for c in labels])
     weight = by_class * np.log1p(by_class.sum() / len(labels) / by_class.sum(axis=0))
     weight = np.where(spread >= 2, weight, weight * 1e-3)
@@ -216,7 +216,7 @@ def _name(column: str) -> str:
 
 
 def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
-    """`word`, with a number behind it where it is taken."""
+    """`word`, with a number appended where it is taken."""
     free, number = word, 2
     while free in taken:
         free, number = f"{word}{between}{number}", number + 1

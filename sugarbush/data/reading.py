@@ -119,6 +119,14 @@ def _parquet_names(path: Path) -> Sequence[str]:
     with path.open("rb") as file:
         names: list[str] = pq.read_schema(file).names
     return names
+def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Row, ...]:
+    """The rows of a frame, counted from 1. Raises InputError for a column that is missing."""
+    _require(Path("the frame"), wanted, map(str, frame.columns))
+    records = frame.to_dict("records")
+    return tuple(
+        Row(number=number, fields={str(name): value for name, value in fields.items()})
+        for number, fields in enumerate(records, start=1)
+    )
 
 
 def is_missing(value: Any) -> bool:

@@ -171,6 +171,10 @@ class Method(Section):
         section: Method = settings.evolve.of(cls.name)
         return section
 
+    def as_sections(self) -> dict[str, Any]:
+        """The sections of a params.yaml that configure this method."""
+        return {"evolve": {self.name: self.model_dump(mode="json")}}
+
     def check(self, settings: Any) -> None:
         """Refuse settings under which the method cannot keep its promise. Raises ValueError."""
 
