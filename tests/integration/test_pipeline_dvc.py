@@ -115,7 +115,10 @@ def test_two_methods_together_run_their_own_stages_and_share_one_budget(
 ) -> None:
     """A stage that one of them does not need leaves a marker."""
     made = make_project(
-        tmp_path / "checkout", tmp_path / "state", methods=["dpft", "maple"], embedding__model="tiny"
+        tmp_path / "checkout",
+        tmp_path / "state",
+        methods=["dpft", "maple"],
+        embedding__model="tiny",
     )
     made.dvc("repro", "evaluate")
     charged = [entry.stage for entry in made.charges()]
