@@ -12,11 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sugarbush.attributes.settings import LabelEndpoint
-<<<<<<< HEAD
-from sugarbush.errors import ParamsError
-from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
-from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, load_params
-=======
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
@@ -30,7 +25,6 @@ from sugarbush.pipeline.settings import (
     parse_params,
 )
 from sugarbush.registry import METHODS, plugin_names
->>>>>>> init
 from sugarbush.settings import meanings
 
 _REQUIRED = "required"  # as default_fields() says it
@@ -61,7 +55,11 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
         if is_section:
             table.add_row(Text(name, style="bold"), "", Text(meaning, style="bold"))
             continue
-        default, shown = _default_of(name, values, defaults)
+        try:
+            default = _at(defaults, name)
+            shown = _shown(default)
+        except KeyError:
+            default, shown = _at(values, f"generator.openai.{name.rpartition('.')[2]}"), _SHARED
         value = _at(values, name)
         here = "" if value == default else f" (here: {_shown(value)})"
         table.add_row(Text(name), Text(shown + here), Text(meaning))
@@ -74,22 +72,6 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     console.print(table)
 
 
-<<<<<<< HEAD
-def _default_of(
-    name: str, values: dict[str, Any], defaults: dict[str, Any]
-) -> tuple[Any, str]:
-    """A setting's default, and how it is shown. The section `extract_metadata.llm` has none."""
-    section, _, field = name.rpartition(".")
-    if section != LabelEndpoint.setting:
-        default = _at(defaults, name)
-        return default, _shown(default)
-    declared = LabelEndpoint.model_fields[field]
-    if field in SHARED_BY_ENDPOINTS:
-        own = declared.get_default(call_default_factory=True)
-        return values["generator"].get("openai", {}).get(field, own), _SHARED
-    default = "required" if declared.is_required() else declared.get_default()
-    return default, _shown(default)
-=======
 def _fields_of(path: Path) -> dict[str, Any]:
     """What a params.yaml contains. Raises ParamsError where it is not valid."""
     load_params(path)
@@ -111,7 +93,6 @@ def _not_in_defaults() -> dict[str, Any]:
         if name not in EvolveSettings.model_fields
     }
     return {"extract_metadata": {"llm": own}, "evolve": methods}
->>>>>>> init
 
 
 def _at(fields: dict[str, Any], name: str) -> Any:

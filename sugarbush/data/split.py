@@ -129,7 +129,7 @@ def _refuse_repeated(records: Sequence[Record], params: PrepareSettings, source:
 
 
 def private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> pd.DataFrame:
-    """The records as a frame, plus the keyed hash of each record's user where the unit is a user."""
+    """The records as a frame, with the keyed hash of each user where the unit is a user."""
     frame = frame_of(records, schema)
     users = [r.user for r in records if r.user is not None]
     if users:

@@ -67,37 +67,11 @@ def test_one_section_is_printed_with_its_values_here(folder: Path) -> None:
     assert "Rounds of private votes" in rounds
 
 
-LABELS = """
-generator: {openai: {model: writer, concurrency: 3}}
-extract_metadata: {llm: {model: reader, timeout_s: 9}}
-"""
-
-
 def test_the_endpoint_for_labels_names_what_it_shares(folder: Path) -> None:
-<<<<<<< HEAD
-    (folder / "params.yaml").write_text(LABELS)
-=======
     (folder / "params.yaml").write_text("generator: {openai: {model: m, concurrency: 3}}\n")
->>>>>>> init
     printed = output_of("extract_metadata.llm.concurrency").stdout
     assert "as generator.openai" in printed
     assert "here" not in printed
-    assert "(here: 9" in output_of("extract_metadata.llm.timeout_s").stdout
-
-
-def test_the_endpoint_for_labels_has_defaults_of_its_own_too(folder: Path) -> None:
-    (folder / "params.yaml").write_text(LABELS)
-    printed = output_of("extract_metadata.llm").stdout
-    (tokens,) = [line for line in printed.splitlines() if "llm.max_tokens " in line]
-    (model,) = [line for line in printed.splitlines() if "llm.model " in line]
-    assert "256" in tokens and "here" not in tokens
-    assert "required (here: reader)" in model
-
-
-def test_the_endpoint_for_labels_needs_no_section_of_a_generator(folder: Path) -> None:
-    (folder / "params.yaml").write_text("extract_metadata: {llm: {model: reader}}")
-    printed = output_of("extract_metadata.llm.concurrency").stdout
-    assert "as generator.openai" in printed
 
 
 def test_an_unknown_section_is_refused() -> None:
