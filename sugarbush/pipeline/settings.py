@@ -73,7 +73,7 @@ class EvolveSettings(Section):
         return fields | dict(parsed.model_validate({name: fields[name] for name in added}))
 
     def of(self, name: str) -> Any:
-        """The settings of a method that evolves candidates; its defaults where it has no section."""
+        """The settings of a method that evolves candidates; defaults where it has no section."""
         own = getattr(self, name, None)
         return method_class(name)() if own is None else own
 
