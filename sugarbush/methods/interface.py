@@ -168,6 +168,15 @@ class Method(Section):
 
     A subclass sets `name` and `stages`, and implements what it takes part in. Everything that the
     pipeline, the card and the commands ask of a method is here; nothing else branches on it.
+
+    >>> class Counts(Method):
+    ...     name = "counts"
+    ...     stages = ("evolve",)
+    ...     texts: int = 20
+    ...     def share_requests(self):
+    ...         return (ShareRequest(name="counts:counts", share="synthesis", count=1),)
+    >>> Counts(texts=5).as_sections()
+    {'evolve': {'counts': {'texts': 5}}}
     """
 
     name: ClassVar[str]

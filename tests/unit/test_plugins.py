@@ -136,7 +136,10 @@ def test_a_metric_of_another_package_is_among_the_installed_ones(install: Instal
     [
         ({"methods": ["toi"]}, "'toi' is no installed method. Known: augpe, crt, dpft, maple,"),
         ({"generator__provider": "toi"}, "generator.provider: 'toi' is no installed generator."),
-        ({"evolve__toy": {"text": 1}}, "evolve.toy.text is not a known setting; did you mean texts?"),
+        (
+            {"evolve__toy": {"text": 1}},
+            "evolve.toy.text is not a known setting; did you mean texts?",
+        ),
         ({"evolve__quux": {}}, "evolve: quux is not a known setting, and no installed method"),
         ({"generator__quux": {}}, "generator.quux: is no setting, and 'quux' is no installed"),
     ],
