@@ -107,7 +107,7 @@ def test_a_new_version_of_its_package_makes_a_method_s_stages_stale(install: Ins
 
 
 def test_a_plug_in_that_evolves_shows_no_examples_where_none_are_donated(
-    install: Install, monkeypatch: pytest.MonkeyPatch
+    install: Install,
 ) -> None:
     package = install() / "toy_package"
     (package / "method.py").write_text(
@@ -116,7 +116,8 @@ def test_a_plug_in_that_evolves_shows_no_examples_where_none_are_donated(
         "    name = 'toy'\n"
     )
     own = {"file": "letters.csv", "donated": None}
-    assert str(parse_params({"methods": ["toy"], "prepare": own}).chosen[0].prompt) == "metadata"  # type: ignore[attr-defined]
+    method = parse_params({"methods": ["toy"], "prepare": own}).chosen[0]
+    assert method.model_dump(mode="json")["prompt"] == "metadata"
 
 
 def test_an_encoder_of_another_package_embeds_texts(install: Install) -> None:
