@@ -119,6 +119,8 @@ def _parquet_names(path: Path) -> Sequence[str]:
     with path.open("rb") as file:
         names: list[str] = pq.read_schema(file).names
     return names
+
+
 def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Row, ...]:
     """The rows of a frame, counted from 1. Raises InputError for a column that is missing."""
     _require(Path("the frame"), wanted, map(str, frame.columns))
