@@ -68,7 +68,7 @@ def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(project:
     assert "row 141" in finished.stderr
     assert "NUL" in finished.stderr
     assert CANARY not in finished.stdout + finished.stderr
-    assert "running again goes on" in finished.stderr
+    assert "continues from there" in finished.stderr
     assert not (project.path / "data" / "private" / "prepared").exists()
     assert not (project.path / "data" / "released").exists()
     assert not project.charges()
@@ -90,6 +90,6 @@ def test_the_examples_purpose_is_refused_for_another_file(project: Project) -> N
 
 
 def test_every_command_explains_itself(project: Project) -> None:
-    for command in ("run", "check", "budget", "estimate", "cache", "show"):
+    for command in ("init", "run", "check", "report", "budget", "estimate", "cache", "show"):
         told = project.run("sugarbush", command, "--help").stdout
         assert f"sugarbush {command}" in told
