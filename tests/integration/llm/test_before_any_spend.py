@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from sugarbush.cli.main import app
 from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError
 from sugarbush.generators.openai.cost import journal_path, read_journal
-from sugarbush.pipeline.budget import METADATA, open_ledger, plan_for
-from sugarbush.pipeline.settings import load_params
+from sugarbush.methods.interface import METADATA
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, failure
@@ -166,14 +166,14 @@ def test_a_run_with_an_endpoint_that_is_not_trusted_ends_before_any_charge(
 ) -> None:
     run = bench()
     told("estimate", run, labels=True)
-    params = load_params()
+    project = Project(Path())
     for stage in (fingerprint, prepare):
-        stage.run(Path(), params)
+        stage.run(project)
     with pytest.raises(ParamsError, match="Nothing was sent"):
-        extract_metadata.run(Path(), params)
+        extract_metadata.run(project)
     assert not run.server.raw
     assert not Path("data/stamps/extract_metadata.json").exists()
-    assert not open_ledger(params, Path()).entries()
+    assert not project.ledger().entries()
 
 
 def test_an_endpoint_for_labels_that_is_away(bench: Start, folder: Path) -> None:
@@ -235,18 +235,18 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     """Where nobody asked `check` beforehand: the first stage that spends does."""
     run = bench()
     told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
-    params = load_params()
+    project = Project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
-        stage.run(Path(), params)
+        stage.run(project)
     with pytest.raises(GeneratorError, match="cannot be reached"):
-        synthesize_metadata.run(Path(), params)
-    assert not open_ledger(params, Path()).entries()
+        synthesize_metadata.run(project)
+    assert not project.ledger().entries()
     assert not Path("data/released").exists()
     told("estimate", run)
-    synthesize_metadata.run(Path(), load_params())
-    assert len(open_ledger(params, Path()).entries()) == 1
+    synthesize_metadata.run(Project(Path()))
+    assert len(project.ledger().entries()) == 1
     run.server.asked.clear()
-    synthesize_metadata.run(Path(), load_params())
+    synthesize_metadata.run(Project(Path()))
     assert not run.server.asked  # what is restored needs no generator
 
 
@@ -256,16 +256,16 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     """The next week's, say. Its metadata alone would still fit."""
     run = bench()
     told("estimate", run, privacy__epsilon=1.0, privacy__cap=1.3)
-    params = load_params()
+    project = Project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
-        stage.run(Path(), params)
-    ledger, plan = open_ledger(params, Path()), plan_for(params)
+        stage.run(project)
+    ledger, plan = project.ledger(), project.plan
     for part in plan.allocations:
         ledger.charge(part.event, stage=part.name, run="last week")
     spent = ledger.entries()
     assert ledger.total(plan.of(METADATA).event) < 1.3
     with pytest.raises(BudgetExceededError, match="this run would bring epsilon"):
-        synthesize_metadata.run(Path(), params)
+        synthesize_metadata.run(project)
     assert ledger.entries() == spent
     assert not Path("data/released").exists()
     assert not run.server.asked
