@@ -36,7 +36,8 @@ def pipeline(force: bool = False) -> None:
     for name in stages.others:
         if name in stale:
             inputs = [runs[each] for each in stages.inputs(name) if each in runs]
-            runs[name] = stage.submit(name, stages.with_markers(name), force, wait_for=inputs)
+            targets = stages.with_markers(name)
+            runs[name] = stage.submit(name, targets, force, return_state=False, wait_for=inputs)
     for run in runs.values():
         run.result()
     up_to_date = len(stages.needed) - len(stale)

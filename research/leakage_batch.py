@@ -1,12 +1,12 @@
-"""A batch of a leakage grid: plant canaries, train by each method, attack, and store the values.
+"""A batch of a leakage grid: plant canaries, train by each arm, attack, and keep the figures.
 
     python -m research.leakage_batch research/settings/crt_figures.yaml customersim/gpt2/0
 
 Reads    the grid file, the set's file
-Writes   data/private/leakage/           first models, and the miss rates of policies
-         data/private/leakage/<grid>/    one file for each finished point
-Spends   no budget of a release: the sets are declared public. Trainings have their own ledger. A
-         corpus that a ledger knows as a release is refused
+Writes   data/private/leakage/           first models, and what policies miss
+         data/private/leakage/<grid>/    one file a finished point (tasks/leakage_points.py)
+Spends   nothing of a release: the sets are declared public. Trainings are noted in a ledger of
+         their own, and a corpus that the ledgers know as a release is refused
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Any
 
 import torch
 
+from research.leakage.arms import Trial, smallest_gamma, train_arm
 from research.leakage.corpus import Corpus, divided, plant
-from research.leakage.first_model import FirstModel, train_first_model, untrained
-from research.leakage.grid import VERSION, Grid, LeakagePoint, ModelKind, Sizes
+from research.leakage.grid import VERSION, Grid, Model, Point, Sizes
 from research.leakage.measure import Candidates, Losses, attacks, losses_of
-from research.leakage.training import Trial, smallest_gamma, train_point
+from research.leakage.start import Start, train_start, untrained
 from research.leakage_points import NAME, Points, file_of
 from sugarbush.audits.canaries import PREFIX
 from sugarbush.audits.exposure import candidate_tokens
@@ -50,12 +50,12 @@ from sugarbush.training.crt.redact import Policy
 from sugarbush.training.dpsgd import models
 
 TEXT = "text"
-_PLANTED = "is_canary"  # canaries that the file already has are left out
-_MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}  # the settings of the first model
+_PLANTED = "is_canary"  # a set's own canaries are left out
+_MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}  # of the settings: the first model
 
 
 class Laboratory:
-    """Measures points; computes once what they share."""
+    """Figures of points; what they have in common is made once."""
 
     def __init__(self, base: Path, grid: Grid) -> None:
         self._base, self._grid, self._state = base, grid, state_root(base)
@@ -66,8 +66,8 @@ class Laboratory:
         self.before = cache(self._measure_start)
         self.delta_2 = cache(self._measure_policy)
 
-    def measured(self, point: LeakagePoint, *, key: str) -> dict[str, Any]:
-        """Train the model of `point`; its quality and its leaks."""
+    def measured(self, point: Point, *, key: str) -> dict[str, Any]:
+        """Train at `point`, which is called `key`; what the model can do and gives away."""
         began = time.process_time()
         corpus = self.corpus(point.set_name, point.seed)
         planted = plant(corpus, self._grid, point)
@@ -85,7 +85,7 @@ class Laboratory:
                 ledger=self._ledger(point.set_name, NAME),
                 scratch=Path(scratch),
             )
-            trained = train_point(trial)
+            trained = train_arm(trial)
         return {
             "noise": trained.noise,
             "promised": trained.epsilon,
@@ -127,9 +127,9 @@ class Laboratory:
             delta=self._grid.delta,
         )
 
-    def _make_start(self, set_name: str, model: ModelKind) -> FirstModel:
+    def _make_start(self, set_name: str, model: Model) -> Start:
         own = self._grid.models[model]
-        public = self.corpus(set_name, 0).public  # equal for every seed
+        public = self.corpus(set_name, 0).public  # the same for every seed
         made_of = digest_of(
             version=VERSION,
             public=public,
@@ -141,23 +141,24 @@ class Laboratory:
         if kept.exists():
             start.model.load_state_dict(torch.load(kept, weights_only=True))
             return start
-        train_first_model(start, public, own.training)
+        train_start(start, public, own.training)
         with atomic_file(kept) as path:
             torch.save(start.model.state_dict(), path)
         return start
 
-    def _measure_start(self, set_name: str, model: ModelKind, seed: int) -> Losses:
+    def _measure_start(self, set_name: str, model: Model, seed: int) -> Losses:
         start = self.start(set_name, model)
         return losses_of(start.model, start, self.corpus(set_name, seed))
 
-    def _make_candidates(self, set_name: str, model: ModelKind) -> Candidates:
+    def _make_candidates(self, set_name: str, model: Model) -> Candidates:
         return candidate_tokens(self.start(set_name, model).tokenizer, prefix=models.END + PREFIX)
 
     def _measure_policy(self, set_name: str) -> float:
-        """An upper bound of the share of labelled secrets that the public part would show.
+        """The upper bound of the share of labelled secrets that the public part would show.
 
-        This bound and the bound of secrets that leave a trace are both true with 95% confidence.
-        Raises ParamsError when more secrets leave a trace than CRT's noise is calibrated to.
+        It and the bound of those that leave a trace hold at once at 95%.
+
+        Raises ParamsError where more of them leave a trace than CRT's noise is made for.
         """
         sizes = self._grid.sets[set_name]
         made_of = digest_of(
@@ -183,13 +184,13 @@ class Laboratory:
 
     def _labelled(self, sizes: Sizes) -> Iterator[LabelledText]:
         """The set's texts with those of their spans that are secrets."""
-        for one in load_labelled(self._base, sizes.file, text_column=TEXT):
+        for one in load_labelled(find_input(self._base, sizes.file), text_column=TEXT):
             spans = tuple(span for span in one.spans if span[2] in sizes.secrets)
             yield LabelledText(text=one.text, spans=spans)
 
 
 def run(base: Path, file: Path, batch: str) -> None:
-    """Measure the unfinished points of a batch."""
+    """Bring a batch up to date, point by point."""
     kept = Points(base, file)
     laboratory = Laboratory(base, kept.grid)
     for point in kept.unfinished(batch):

@@ -18,7 +18,7 @@ from research.report.templating import TEMPLATES
 from sugarbush.evaluation.interface import FINAL, REAL, MetricValue, read_values
 from sugarbush.report.plots import interval
 from sugarbush.report.svg import (
-    Scale,
+    Axis,
     axis_bottom,
     chart,
     element,
@@ -198,7 +198,7 @@ def forest(
     base = top + step * len(rows)
     figures = [_figure(row, column) for row in rows]
     most = max((f.high if f.high is not None else f.value for f in figures), default=1.0)
-    x = Scale(low=0, high=max(most, 1e-9), start=left, end=_WIDTH - right)
+    x = Axis(low=0, high=max(most, 1e-9), start=left, end=_WIDTH - right)
     parts = [line([(x(t), top), (x(t), base)], "rule") for t in x.ticks()]
     for place, (row, figure) in enumerate(zip(rows, figures, strict=True)):
         y = top + step * place + step / 2
@@ -268,8 +268,8 @@ def call_curves(
     """One line for each method, one mark for each round; left and high is better."""
     height, left, right, top, bottom = 250, 46, 14, 14, 40
     calls: Sequence[float] = [c for curve in lines.values() for c, _ in curve]
-    x = Scale(low=max(1.0, min(calls)), high=max(calls), start=left, end=_WIDTH - right, log=True)
-    y = Scale(low=0, high=1, start=height - bottom, end=top)
+    x = Axis(low=max(1.0, min(calls)), high=max(calls), start=left, end=_WIDTH - right, log=True)
+    y = Axis(low=0, high=1, start=height - bottom, end=top)
     parts = [line([(left, y(t)), (_WIDTH - right, y(t))], "rule") for t in y.ticks()]
     parts += [text(short(t), left - 7, y(t) + 4, anchor="end") for t in y.ticks()]
     for arm, curve in lines.items():

@@ -166,4 +166,3 @@ def copied(checkout: Checkout, folder: Path) -> Checkout:
         shutil.copytree(checkout.path, folder / "checkout", symlinks=True),
         shutil.copytree(checkout.state, folder / "state"),
     )
-

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from research.leakage.grid import HEADS, ModelKind, ModelShape, TrainingSettings
+from research.leakage.grid import HEADS, ModelKind, ModelSize, TrainingSettings
 from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.units import add_mask_token, text_units
 from sugarbush.training.dpsgd import models
@@ -30,7 +30,7 @@ class FirstModel:
         return text_units(texts, tokenizer=self.tokenizer, max_length=self.context)
 
 
-def untrained(public: Sequence[str], shape: ModelShape, model: ModelKind) -> FirstModel:
+def untrained(public: Sequence[str], shape: ModelSize, model: ModelKind) -> FirstModel:
     """A model of `shape`, with a tokenizer made from the public texts."""
     tokenizer = models.train_tokenizer(public, vocabulary=shape.vocabulary)
     add_mask_token(tokenizer)

@@ -80,7 +80,7 @@ class Sizes(Section):
     secrets: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class ModelShape(Section):
+class ModelSize(Section):
     """The size of a model; `context` is the longest text in tokens. The LSTM has one layer."""
 
     vocabulary: Annotated[int, Field(ge=258)]
@@ -110,7 +110,7 @@ class ModelGrid(Section):
     """A model, its training settings, and the methods that train it."""
 
     arms: Annotated[tuple[TrainingMethod, ...], Field(min_length=1), AfterValidator(_different)]
-    shape: ModelShape
+    shape: ModelSize
     training: TrainingSettings
 
 

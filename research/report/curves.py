@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from research.report.templating import TEMPLATES
 from sugarbush.report.svg import (
-    Scale,
+    Axis,
     axis_bottom,
     chart,
     element,
@@ -80,10 +80,10 @@ def curves(figure: CurveFigure, rows: pd.DataFrame, styles: dict[str, tuple[str,
     """One line for each method, one mark for each point, and a whisker for each interval."""
     least = min(figure.floor, float(rows[["value", "low"]].min().min()))
     most = float(rows[["value", "high"]].max().max())
-    x = Scale(
+    x = Axis(
         low=float(rows["x"].min()), high=float(rows["x"].max()), start=_LEFT, end=_WIDTH - _RIGHT
     )
-    y = Scale(low=max(0.0, least), high=max(most, 1e-9), start=_HEIGHT - _BOTTOM, end=_TOP)
+    y = Axis(low=max(0.0, least), high=max(most, 1e-9), start=_HEIGHT - _BOTTOM, end=_TOP)
     parts = [line([(_LEFT, y(t)), (_WIDTH - _RIGHT, y(t))], "rule") for t in y.ticks()]
     parts += [text(short(t), _LEFT - 7, y(t) + 4, anchor="end") for t in y.ticks()]
     for arm, own in rows.groupby("arm", sort=False):

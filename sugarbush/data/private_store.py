@@ -132,6 +132,11 @@ class PrivateStore:
         """A private folder, made where it is missing: embeddings, labels, checkpoints."""
         return make_private(self._root / name)
 
+    @property
+    def labels(self) -> Path:
+        """The folder of an endpoint's answers about private texts. It may be missing."""
+        return self._root / "labels"
+
     def method_folder(self, method: str) -> Path:
         """Where a method without a DP guarantee keeps its results."""
         return self._root / "arms" / method

@@ -37,6 +37,22 @@ _Row = tuple[bytes, int, bytes]
 T = TypeVar("T")
 
 
+class EmbeddingsInMemory:
+    """Vectors by space and text while this object lives."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple[str, str], NDArray[np.float32]] = {}
+
+    def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
+        """The known vectors, by the place of their text."""
+        found = ((place, self._vectors.get((space, text))) for place, text in enumerate(texts))
+        return {place: vector for place, vector in found if vector is not None}
+
+    def add(self, space: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Keep `vectors` (n, d) for `texts`."""
+        self._vectors |= {(space, t): v for t, v in zip(texts, vectors, strict=True)}
+
+
 class EmbeddingCache:
     """Vectors by space and text, on disk, safe to share between processes.
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.embedding.cache import EmbeddingCache
+from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.registry import ENCODERS, load_plugin, plugin_names
@@ -40,10 +40,15 @@ _SAME_COSINE = 0.999
 class EncoderPlugin(Protocol):
     """What an entry point of the group `sugarbush.encoders` returns when it is called."""
 
-    identity: str
-    """Another value whenever an equal text gets another vector. Part of cache keys."""
-    dim: int
-    """Length of a vector."""
+    @property
+    def identity(self) -> str:
+        """Changes whenever an equal text gets another vector. Part of cache keys."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        ...
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
         """Vectors `(n, dim)` of distinct texts, of any length.
@@ -56,7 +61,9 @@ class EncoderPlugin(Protocol):
 class Encoder:
     """The encoder that the settings name. It loads its model when it first embeds a text."""
 
-    def __init__(self, params: EmbeddingSettings, *, cache: EmbeddingCache | None) -> None:
+    def __init__(
+        self, params: EmbeddingSettings, *, cache: EmbeddingCache | EmbeddingsInMemory | None
+    ) -> None:
         self._params = params
         self._cache = cache
 

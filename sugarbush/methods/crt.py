@@ -54,6 +54,13 @@ class CRT(Method):
         """From the sections `crt` and `generate`."""
         return cls(training=settings.crt, sampling=settings.generate)
 
+    def as_sections(self) -> dict[str, Any]:
+        """The sections of a params.yaml that configure this method."""
+        return {
+            "crt": self.training.model_dump(mode="json"),
+            "generate": self.sampling.model_dump(mode="json"),
+        }
+
     def check(self, settings: Any) -> None:
         """Refuse `unit: user`: the promise is to a secret in one record."""
         if settings.privacy.unit is Unit.USER:

@@ -69,6 +69,13 @@ class DPFT(Method):
         """From the sections `finetune` and `generate`."""
         return cls(training=settings.finetune, sampling=settings.generate)
 
+    def as_sections(self) -> dict[str, Any]:
+        """The sections of a params.yaml that configure this method."""
+        return {
+            "finetune": self.training.model_dump(mode="json"),
+            "generate": self.sampling.model_dump(mode="json"),
+        }
+
     def check(self, settings: Any) -> None:
         """Refuse a DP table that lacks attributes: the model is asked by all of them."""
         if settings.synthesize_metadata.attributes:
@@ -130,7 +137,7 @@ class DPFT(Method):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """`plan` with the noise of training; steps that may be repeated are paid for like others."""
+        """`plan` with the noise of training. It pays for the steps that may be repeated, too."""
         if not plan.holds(TRAINING):
             return plan
         schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)
@@ -161,7 +168,9 @@ class DPFT(Method):
                     internal = self._train_into(inputs, mechanism, store)
                 finished = store.finished(_MODEL)
                 assert finished is not None
-                return self._trained(inputs, mechanism, plan, finished, store.run, internal)
+                return self._trained(
+                    inputs, mechanism, plan, finished, run=store.run, internal=internal
+                )
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:
         """One text for each code that is drawn from the DP table."""
@@ -367,6 +376,7 @@ class DPFT(Method):
         mechanism: Mechanism,
         plan: BudgetPlan,
         finished: Path,
+        *,
         run: str,
         internal: dict[str, Any],
     ) -> TrainedModel:

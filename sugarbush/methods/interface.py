@@ -116,8 +116,8 @@ class MethodInputs:
 
     `writer(stage)` asks the generator; `encode` embeds public text and `encode_private` private
     text; `open_store(stage, key, dataset)` opens the finished draws of a stage; `scratch(name)` is
-    a private folder; `pretrained` a folder of small public models; `find(name)` is a public file that
-    the settings name; `restart` is the command of this stage, for
+    a private folder; `pretrained` a folder of small public models; `find(name)` is a public
+    file that the settings name; `restart` is the command of this stage, for
     torchrun. `digests` are keyed digests of the private data, for cache keys.
     """
 
@@ -170,6 +170,10 @@ class Method(Section):
         """The method as a project's settings configure it: `evolve.<name>` unless overridden."""
         section: Method = settings.evolve.of(cls.name)
         return section
+
+    def as_sections(self) -> dict[str, Any]:
+        """The sections of a params.yaml that configure this method."""
+        return {"evolve": {self.name: self.model_dump(mode="json")}}
 
     def check(self, settings: Any) -> None:
         """Refuse settings under which the method cannot keep its promise. Raises ValueError."""

@@ -1,8 +1,8 @@
 """Each stage's released artifacts, read into typed values: for notebooks and scripts.
 
-    project = Project(Path("."))             # the folder that holds params.yaml
-    project.metadata().rows                  # the DP table, values instead of codes
-    project.evolution("maple").rounds[0].votes
+    artifacts = Artifacts(Path("."))             # the folder that holds params.yaml
+    artifacts.metadata().rows                  # the DP table, values instead of codes
+    artifacts.evolution("maple").rounds[0].votes
 
 Guarantee: only what is DP or public is read (data/released, data/public, reports/public). What was
 computed on real texts lies in data/private and reports/internal, and has no loader here.
@@ -91,7 +91,7 @@ class Evolution:
 
 
 @dataclass(frozen=True)
-class Project:
+class Artifacts:
     """The artifacts of a run in `base`. Raises MissingInputError naming the stage to run first."""
 
     base: Path

@@ -14,9 +14,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sugarbush.data.private_store import PrivateStore, read_keyed_digest
+from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_keyed_digest
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.paths import Roots, checkout_root, find_input, state_root
+from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.settings import Purpose
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from sugarbush.attributes.llm_labels import Labeller
     from sugarbush.embedding.encoder import Encoder
     from sugarbush.evolution.evolve import Writer
+    from sugarbush.evolution.initialisation import Donated
     from sugarbush.generators.interface import GeneratorContext
     from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
+    from sugarbush.pipeline.metadata import MetadataRequest
     from sugarbush.privacy.budget import BudgetPlan
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
@@ -71,12 +73,55 @@ class Project:
         return PrivateStore(self.roots.private)
 
     @property
+    def corpus(self) -> PrivateCorpus:
+        """The private corpus, as methods see it."""
+        return self.private
+
+    def donated(self) -> Donated | None:
+        """The donated examples with their codes, None where there are none."""
+        from sugarbush.pipeline.released import read_donated_codes
+
+        return read_donated_codes(self.roots, self.schema)
+
+    def data_digests(self) -> dict[str, str]:
+        """Keyed digests of the private texts and of their codes, for cache keys."""
+        return {
+            "texts": self.keyed_digest("train_texts", left_by="prepare"),
+            "codes": self.keyed_digest("train_codes", left_by="extract_metadata"),
+        }
+
+    @property
+    def pretrained(self) -> Path:
+        """The small public models of stage pretrain."""
+        return self.roots.public / "pretrained"
+
+    def scratch(self, name: str) -> Path:
+        """A private folder, for checkpoints."""
+        return self.private.folder(name)
+
+    def metadata_request(self) -> MetadataRequest:
+        """What the DP metadata of a run is drawn from."""
+        from sugarbush.pipeline.metadata import MetadataRequest
+
+        return MetadataRequest(
+            corpus=self.corpus,
+            schema=self.schema,
+            settings=self.settings.synthesize_metadata,
+            privacy=self.settings.privacy,
+            plan=self.plan,
+            label=self.label(),
+            codes_digest=self.data_digests()["codes"],
+            ledger=self.ledger,
+            open_store=self.open_store,
+        )
+
+    @property
     def label_answers(self) -> Path:
         """The private folder of an endpoint's answers about private texts.
 
         The temporary copy of a DVC experiment uses the checkout's: the answers are paid for.
         """
-        return PrivateStore(Roots(checkout_root(self.base)).private).folder("labels")
+        return PrivateStore(Roots(checkout_root(self.base)).private).labels
 
     def find(self, name: str) -> Path:
         """A file that the settings name."""
@@ -198,7 +243,7 @@ class Project:
         return Labeller(
             self.settings.extract_metadata.label_endpoint,
             self.schema.asked_of_llm,
-            folder=self.label_answers,
+            folder=make_private(self.label_answers),
             account=self.settings.privacy.dataset,
         )
 
@@ -217,16 +262,15 @@ class Project:
     ) -> MethodInputs:
         """Everything that a stage of a method may use."""
         from sugarbush.methods.interface import MethodInputs
-        from sugarbush.pipeline.released import read_donated_codes
 
         settings = self.settings
         return MethodInputs(
             schema=self.schema,
-            corpus=self.private,
+            corpus=self.corpus,
             privacy=settings.privacy,
             budget=self.plan,
             metadata=metadata,
-            donated=read_donated_codes(self.roots, self.schema),
+            donated=self.donated(),
             label=self.label(),
             length=settings.initialise.length,
             first_seed=settings.initialise.seed,
@@ -234,19 +278,16 @@ class Project:
             text_column=settings.prepare.text_column,
             generator_identity=settings.generator.identity(),
             embedding=settings.embedding.model_dump(mode="json"),
-            digests={
-                "texts": self.keyed_digest("train_texts", left_by="prepare"),
-                "codes": self.keyed_digest("train_codes", left_by="extract_metadata"),
-            },
+            digests=self.data_digests(),
             writer=self.writer,
             encode=self.encoder(private=False).encode,
             encode_private=self.encoder(private=True).encode,
             ledger=self.ledger,
             uncapped_ledger=self.uncapped_ledger,
             open_store=self.open_store,
-            scratch=self.private.folder,
+            scratch=self.scratch,
             find=self.find,
-            pretrained=self.roots.public / "pretrained",
+            pretrained=self.pretrained,
             restart=("-m", f"tasks.{stage}", "--method", method.name),
             report=report,
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sugarbush.report.model import InternalData, PublicData
 from sugarbush.report.svg import (
     WIDTH,
-    Scale,
+    Axis,
     SeriesStyle,
     chart,
     element,
@@ -108,7 +108,7 @@ def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Ser
     row, left, right, top = 24, 150, 16, 4
     base = top + row * len(values)
     most = max(0.05, *(float(np.max(s.shares, initial=0)) for s in series)) * 1.08
-    x = Scale(low=0, high=most, start=left, end=WIDTH - right)
+    x = Axis(low=0, high=most, start=left, end=WIDTH - right)
     parts = [line([(x(t), top), (x(t), base)], "rule") for t in x.ticks(3)]
     parts += [text(f"{t:.0%}", x(t), base + 16, anchor="middle") for t in x.ticks(3)]
     for place, value in enumerate(values):

@@ -158,7 +158,7 @@ def _round_row(round_: RoundData) -> dict[str, Any]:
 
 def _costs(data: PublicData) -> dict[str, Any]:
     """Calls, tokens and money, by method and step."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "method": method.name,
             "step": spend.step,

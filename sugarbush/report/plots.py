@@ -14,7 +14,7 @@ from sugarbush.evaluation.interface import MetricValue
 from sugarbush.report.model import EmbeddingMap, RoundData
 from sugarbush.report.svg import (
     WIDTH,
-    Scale,
+    Axis,
     axis_bottom,
     axis_left,
     chart,
@@ -40,8 +40,8 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Mar
     height, left, right, top, bottom = 260, 46, 14, 14, 40
     lowest = min(float(c[-1]) for c in [*curves, noise])
     highest = max(float(c[0]) for c in [*curves, noise]) * 1.05
-    x = Scale(low=1, high=max(2, len(noise)), start=left, end=WIDTH - right, log=True)
-    y = Scale(low=lowest, high=highest, start=height - bottom, end=top)
+    x = Axis(low=1, high=max(2, len(noise)), start=left, end=WIDTH - right, log=True)
+    y = Axis(low=lowest, high=highest, start=height - bottom, end=top)
 
     def drawn(curve: NDArray[Any], class_: str) -> Markup:
         ranks = thinned(len(curve)).tolist()
@@ -71,7 +71,7 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
     height = top + row * len(rounds) + 8
     newest = max(int(r.written.max(initial=0)) for r in rounds)
     widest = max(1, *(len(r.survivors) for r in rounds))
-    x = Scale(low=0, high=widest, start=left, end=WIDTH - right)
+    x = Axis(low=0, high=widest, start=left, end=WIDTH - right)
     parts = []
     for place, round_ in enumerate(rounds):
         y = top + row * place
@@ -97,8 +97,8 @@ def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = 
     height = 340
     everything = found.points if real is None else np.concatenate([found.points, real])
     low, high = everything.min(axis=0), everything.max(axis=0)
-    x = Scale(low=float(low[0]), high=float(high[0]), start=pad, end=size - pad)
-    y = Scale(low=float(low[1]), high=float(high[1]), start=height - pad, end=pad)
+    x = Axis(low=float(low[0]), high=float(high[0]), start=pad, end=size - pad)
+    y = Axis(low=float(low[1]), high=float(high[1]), start=height - pad, end=pad)
     parts = []
     if real is not None:
         dots = [element("circle", cx=x(a), cy=y(b), r=1.8) for a, b in real]

@@ -13,7 +13,7 @@ from sugarbush.report.model import InternalData
 from sugarbush.report.plots import interval
 from sugarbush.report.svg import (
     WIDTH,
-    Scale,
+    Axis,
     SeriesStyle,
     axis_bottom,
     axis_left,
@@ -142,8 +142,8 @@ def metric_lines(
     shown = [*values, ceiling] if ceiling is not None else values
     reached = [v.value for v in shown]
     reached += [b for v in values for b in (v.low, v.high) if b is not None]
-    x = Scale(low=-0.3, high=len(rounds) + 0.3, start=left, end=WIDTH - right)
-    y = Scale(low=0.0, high=most or max(reached) * 1.1 or 1.0, start=height - bottom, end=top)
+    x = Axis(low=-0.3, high=len(rounds) + 0.3, start=left, end=WIDTH - right)
+    y = Axis(low=0.0, high=most or max(reached) * 1.1 or 1.0, start=height - bottom, end=top)
     parts = axis_left(y, left, WIDTH - right, ticks=y.ticks())
     if ceiling is not None:
         level = y(ceiling.value)

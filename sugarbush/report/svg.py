@@ -19,7 +19,7 @@ SeriesStyle = tuple[str, int]  # the class in the style sheet, and the number of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scale:
+class Axis:
     """Maps values in [low, high] to positions in [start, end]; `log` for ranks from 1."""
 
     low: float
@@ -109,7 +109,7 @@ def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) ->
     return element("polygon", points=_joined(corners), class_=class_)
 
 
-def axis_bottom(scale: Scale, y: float, *, labels: Sequence[tuple[float, str]]) -> list[Markup]:
+def axis_bottom(scale: Axis, y: float, *, labels: Sequence[tuple[float, str]]) -> list[Markup]:
     """A baseline with labels below it."""
     parts = [line([(scale.start, y), (scale.end, y)], "axis")]
     for value, label in labels:
@@ -118,7 +118,7 @@ def axis_bottom(scale: Scale, y: float, *, labels: Sequence[tuple[float, str]]) 
     return parts
 
 
-def axis_left(scale: Scale, x: float, end: float, *, ticks: Sequence[float]) -> list[Markup]:
+def axis_left(scale: Axis, x: float, end: float, *, ticks: Sequence[float]) -> list[Markup]:
     """Faint horizontal lines, each with its value at the left."""
     parts = []
     for value in ticks:

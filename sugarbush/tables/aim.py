@@ -48,7 +48,7 @@ class AimShares:
     # rounds that teach the model nothing, later rounds spend more, so there are fewer.
     rounds_per_attribute: float = 16
     # Part of mu^2: the one-way marginals at the start. The paper's 0.9/16 leaves them noisy;
-    # measured, 0.3 costs nothing on 5,000 records at epsilon 1 and helps wherever less can be learned.
+    # measured, 0.3 costs nothing on 5,000 records at epsilon 1, and helps on less data.
     singles: float = 0.3
     # Part of a round: the measurement; the selection gets the rest (the paper's alpha).
     measurement: float = 0.9

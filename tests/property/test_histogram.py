@@ -47,7 +47,7 @@ def test_one_unit_more_moves_the_histogram_by_one_in_l2(bins: list[int], more: i
     assert np.linalg.norm(difference) == 1
 
 
-def test_the_charge_is_on_disk_before_the_noise_is_drawn(tmp_path: Path) -> None:
+def test_the_charge_is_on_disk_before_the_noise(tmp_path: Path) -> None:
     ledger = a_ledger(tmp_path)
 
     def die(*_: object, **__: object) -> None:
@@ -83,7 +83,7 @@ def test_a_unit_of_several_records_is_charged_and_confirmed_as_such(tmp_path: Pa
     assert entry.event == DiscreteGaussian(stddev=15.0, sensitivity=3)
 
 
-def test_nothing_is_drawn_when_the_cap_refuses(tmp_path: Path) -> None:
+def test_a_refused_charge_adds_no_noise(tmp_path: Path) -> None:
     with (
         mock.patch.object(mechanisms, "discrete_gaussian") as draw,
         pytest.raises(BudgetExceededError),

@@ -5,8 +5,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sugarbush.data.records import Record
+from sugarbush.data.split import ContributionBounder, Prepared, split
 from sugarbush.errors import InputError
-from sugarbush.pipeline.stages.prepare import ContributionBounder, Prepared, split
 from sugarbush.privacy.data_types import Private
 from tests.settings import params
 

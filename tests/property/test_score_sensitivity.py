@@ -92,7 +92,7 @@ def test_a_norm_is_rounded_up_so_that_no_score_is_rounded_over_the_bound() -> No
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e3, 3e38])
 @pytest.mark.parametrize("user_column", ["record", "candidate"])
-def test_what_is_no_unit_vector_is_refused_and_costs_nothing(
+def test_a_vector_that_is_not_of_unit_length_is_refused_and_costs_nothing(
     tmp_path: Path, number: float, user_column: str
 ) -> None:
     """Longer vectors' products would not be exact, and so would depend on the records beside."""
@@ -151,7 +151,7 @@ def test_scores_that_are_no_bounded_row_of_each_record_are_refused(
     assert not ledger.entries()
 
 
-def test_a_death_while_scores_are_summed_has_spent_nothing(tmp_path: Path) -> None:
+def test_a_crash_while_summing_spends_no_budget(tmp_path: Path) -> None:
     def die(_: object) -> Any:
         raise KeyboardInterrupt
 
@@ -180,7 +180,7 @@ def test_scores_that_the_cap_does_not_allow_are_not_even_made(tmp_path: Path) ->
         )
 
 
-def test_scores_are_charged_before_noise_is_drawn_and_for_every_record_of_a_person(
+def test_scores_are_charged_before_the_noise_and_for_every_record_of_a_user(
     tmp_path: Path,
 ) -> None:
     ledger = a_ledger(tmp_path)

@@ -26,7 +26,7 @@ def z_of_variance(noise: np.ndarray, stddev: float) -> float:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_tensor_noise_has_the_scale_it_was_asked_for(dtype: torch.dtype) -> None:
+def test_tensor_noise_has_the_requested_scale(dtype: torch.dtype) -> None:
     """n = 200,000; |z| < 5: false alarm 6e-7. A scale off by 3% is at |z| > 18."""
     noise = drawn(0.7, dtype=dtype)
     assert abs(z_of_variance(noise, 0.7)) < 5
@@ -63,7 +63,7 @@ def test_tensors_of_one_call_get_noise_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("stddev", [0.0, -1.0, math.nan, math.inf])
-def test_a_scale_that_is_no_scale_is_refused(stddev: float) -> None:
+def test_an_invalid_scale_is_refused(stddev: float) -> None:
     with pytest.raises(InvariantError, match="stddev"):
         add_gaussian([torch.zeros(3)], stddev=stddev)
 
@@ -77,7 +77,7 @@ def test_a_tensor_that_would_not_get_its_noise_is_refused(tensor: torch.Tensor) 
 
 
 @pytest.mark.parametrize("rate", [0.003, 0.2, 0.9])
-def test_each_unit_is_sampled_at_the_rate_it_was_asked_for(rate: float) -> None:
+def test_each_unit_is_sampled_at_the_given_rate(rate: float) -> None:
     """n = 1,200,000 over two blocks; |z| < 5: false alarm 6e-7; one off by 20% is at |z| = 12."""
     size = 1_200_000
     sample = poisson_sample(size, rate=rate)
@@ -130,7 +130,7 @@ def test_rate_one_samples_everybody_and_no_unit_gives_an_empty_sample() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
-def test_a_rate_that_is_no_rate_is_refused(rate: float) -> None:
+def test_an_invalid_rate_is_refused(rate: float) -> None:
     with pytest.raises(InvariantError, match="rate"):
         poisson_sample(5, rate=rate)
 

@@ -26,7 +26,7 @@ def z_of_variance(draws: NDArray[np.int64], variance: float) -> float:
 
 
 @pytest.mark.parametrize("stddev", [0.6, 2.0, 15.4])
-def test_the_noise_has_the_scale_it_was_asked_for(stddev: float) -> None:
+def test_the_noise_has_the_requested_scale(stddev: float) -> None:
     """|z| < 5: false alarm 6e-7 a test. A scale off by 5% is at |z| > 9."""
     draws = discrete_gaussian(np.full(N, 1000), stddev=stddev) - 1000
     assert abs(z_of_variance(draws, discrete_gaussian_variance(stddev))) < 5

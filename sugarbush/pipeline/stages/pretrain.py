@@ -28,9 +28,8 @@ from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.generators.examples import choose_examples
 from sugarbush.generators.interface import RandomRequest
 from sugarbush.generators.pool_files import load_pool
-from sugarbush.paths import Roots, atomic_directory
+from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import donated_frame
 from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
 from sugarbush.training.crt.lstm import LstmModel
@@ -50,9 +49,19 @@ _CHECKED = 200  # texts that the model is tried on, and not trained on
 
 
 def run(project: Project) -> None:
-    """Write public texts, train a tokenizer and a model on them, and say how well it went."""
-    roots, settings, schema = project.roots, project.settings.pretrain, project.schema
-    given, given_codes = donated(roots, schema)
+    """Train what the chosen methods start from."""
+    with atomic_directory(project.pretrained) as folder:
+        write_models(folder, project)
+
+
+def write_models(folder: Path, project: Project) -> None:
+    """Write public texts, train a tokenizer and models on them, and describe how well it went."""
+    settings, schema = project.settings.pretrain, project.schema
+    examples_given = project.donated()
+    given: tuple[str, ...] = ()
+    given_codes = np.empty((0, len(schema.names)), dtype=np.int64)
+    if examples_given is not None:
+        given, given_codes = examples_given.texts, examples_given.codes
     texts, codes = simulated(schema, settings, given, given_codes)
     others = _others(project.base, settings)
     tokenizer = models.train_tokenizer([*texts, *others, *given], vocabulary=settings.vocabulary)
@@ -76,22 +85,19 @@ def run(project: Project) -> None:
         donated=given,
         donated_codes=given_codes.tolist(),
     )
-    with atomic_directory(roots.public / "pretrained") as folder:
-        for kind in wanted_models(project):
-            own = folder / LSTM if kind == LSTM else folder
-            own.mkdir(exist_ok=True)
-            model = _trained(kind, tokenizer, kept, settings)
-            described = {
-                "digest": made_of,
-                "examples": len(kept),
-                "tokens": int(sum(len(example.tokens) for example in kept)),
-                "weights": sum(p.numel() for p in model.parameters()),
-                "perplexity_on_public_text": perplexity(
-                    model, held, batch_size=settings.batch_size
-                ),
-            }
-            save(model.to(torch.device("cpu")), tokenizer, own)
-            (own / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
+    for kind in wanted_models(project):
+        own = folder / LSTM if kind == LSTM else folder
+        own.mkdir(exist_ok=True)
+        model = _trained(kind, tokenizer, kept, settings)
+        described = {
+            "digest": made_of,
+            "examples": len(kept),
+            "tokens": int(sum(len(example.tokens) for example in kept)),
+            "weights": sum(p.numel() for p in model.parameters()),
+            "perplexity_on_public_text": perplexity(model, held, batch_size=settings.batch_size),
+        }
+        save(model.to(torch.device("cpu")), tokenizer, own)
+        (own / "pretrain.json").write_text(json.dumps(described, indent=1) + "\n")
 
 
 def wanted_models(project: Project) -> list[str]:
@@ -177,12 +183,6 @@ def simulated(
         for number, (row, near) in enumerate(zip(codes.tolist(), shown.tolist(), strict=True))
     )
     return texts, codes
-
-
-def donated(roots: Roots, schema: Schema) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The donated texts and their codes (n, d)."""
-    frame = donated_frame(roots)
-    return tuple(frame["text"]), frame[list(schema.names)].to_numpy(dtype=np.int64)
 
 
 def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 from sugarbush.attributes.agreement import Agreement
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.schema import Schema
-from sugarbush.deep_merge import deep_merge
 from sugarbush.evaluation.interface import read_values
 from sugarbush.evolution.population import NO_PARENT, Population, load_population
 from sugarbush.generators.interface import Usage, cost_of
@@ -31,9 +29,10 @@ from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, 
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.release_facts import release_facts
 from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_ledger_ids
 from sugarbush.privacy.data_types import Released
-from sugarbush.report.card import card_json, card_markdown, release_card, software_versions
+from sugarbush.report.card import card_json, card_markdown, release_card
 from sugarbush.report.dp_table import dependence
 from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
@@ -41,7 +40,6 @@ from sugarbush.report.model import (
     InternalData,
     MethodData,
     PublicData,
-    Release,
     RoundData,
     Spend,
     SyntheticText,
@@ -51,60 +49,8 @@ from sugarbush.report.projection import synthetic_projection
 from sugarbush.report.tables import survivors_table, votes_table
 
 NAME = "report"
-ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
-
-
-def release_of(project: Project) -> Release:
-    """What is promised, from the ledger entries that the released folders name."""
-    settings, schema, privacy = project.settings, project.schema, project.settings.privacy
-    ledger, released = project.ledger(), project.settings.released
-    folders = [project.roots.released / "metadata"]
-    folders += [final_folder(project.roots, method) for method in released]
-    named = [i for folder in folders for i in read_ledger_ids(folder)]
-    asks = any(method.asks_generator for method in released)
-    starts = [method.starts_from for method in released if method.starts_from is not None]
-    encoder = settings.embedding.model
-    return Release(
-        title=settings.report.title or f"Synthetic {schema.subject}",
-        dataset=privacy.dataset,
-        purpose=privacy.purpose,
-        unit=privacy.unit,
-        records_per_unit=privacy.records_per_user,
-        delta=privacy.delta,
-        entries=ledger.of(named),
-        dataset_epsilon=ledger.total(),
-        cap=privacy.cap,
-        plan=project.final_plan(),
-        schema=schema,
-        donated=len(donated_frame(project.roots)),
-        generator=settings.generator.chosen.facts() if asks else None,
-        starts_from=starts[0] if starts else None,
-        encoder=ENCODERS.get(encoder, encoder),
-        methods=tuple(method.name for method in released),
-        software=software_versions(),
-        created=datetime.now(UTC).date().isoformat(),
-        engine=engine_of(project.base),
-        labels_endpoint=settings.extract_metadata.label_endpoint.base_url
-        if schema.asked_of_llm
-        else None,
-        settings=card_settings(project),
-    )
-
-
-def card_settings(project: Project) -> dict[str, Any]:
-    """The settings that the card shows."""
-    settings = project.settings
-    shown: dict[str, Any] = {
-        "epsilon": settings.privacy.epsilon,
-        "shares": settings.privacy.shares.model_dump(),
-        "engine": settings.synthesize_metadata.engine.value,
-        "evolve": {},
-    }
-    for method in settings.chosen:
-        deep_merge(shown, method.card_settings())
-    return shown
 
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
@@ -266,8 +212,17 @@ def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float
 def public_data(project: Project) -> PublicData:
     """Everything that the card and the public page show."""
     encode = project.encoder(private=False).encode
+    folders = [project.roots.released / "metadata"]
+    folders += [final_folder(project.roots, method) for method in project.settings.released]
+    ids = [i for folder in folders for i in read_ledger_ids(folder)]
     return PublicData(
-        release=release_of(project),
+        release=release_facts(
+            project,
+            ledger_ids=ids,
+            donated=len(donated_frame(project.roots)),
+            engine=engine_of(project.base),
+            plan=project.final_plan(),
+        ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
         table=dp_table_of(project.base, project.schema),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.forced import was_forced
-from sugarbush.pipeline.metadata import STAGE, MetadataRequest
+from sugarbush.pipeline.metadata import STAGE
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import write_release
@@ -19,24 +19,14 @@ from sugarbush.pipeline.released import write_release
 
 def run(project: Project) -> None:
     """Draw what the plan holds for metadata, or restore what was drawn before."""
-    settings = project.settings
-    drawn = MetadataRequest(
-        corpus=project.private,
-        schema=project.schema,
-        settings=settings.synthesize_metadata,
-        privacy=settings.privacy,
-        plan=project.plan,
-        label=project.label(),
-        codes_digest=project.keyed_digest("train_codes", left_by="extract_metadata"),
-        ledger=project.ledger,
-        open_store=project.open_store,
-    ).release(forced=was_forced(), before_charge=lambda: preflight(project))
+    request = project.metadata_request()
+    drawn = request.release(forced=was_forced(), before_charge=lambda: preflight(project))
     with atomic_directory(project.roots.released / "metadata") as folder:
         drawn.save(folder)
         write_release(
             folder,
             stage=STAGE,
-            privacy=settings.privacy,
+            privacy=project.settings.privacy,
             ledger_ids=drawn.ledger_ids,
             run=drawn.run,
         )

@@ -1,6 +1,6 @@
 """An LSTM language model of one layer, with the interface of transformers' models.
 
-Its gates are two `nn.Linear`s that are used once per token, so the project's clipper clips it exactly
+Its gates are two `nn.Linear`s, used once per token, so the project's clipper clips it exactly
 (`nn.LSTM` has no rule). Sizes of the paper: embedding 200, hidden 200.
 """
 

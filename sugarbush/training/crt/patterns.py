@@ -2,8 +2,8 @@
 
 Each pattern is linear in the length of a text: no repetition inside a repetition. Card
 numbers are checked by their checksum. Names have no fixed format: NAME is two words with capitals,
-which also finds titles and places; of single first names it finds only "I'm Ann". Measure it, or use
-a model.
+which also finds titles and places. Of single first names it finds only "I'm Ann". Measure it, or
+use a model.
 """
 
 from __future__ import annotations

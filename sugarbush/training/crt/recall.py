@@ -1,8 +1,8 @@
 """The recall of a policy on labelled spans, with confidence bounds.
 
-A labelled secret counts as found only if it is masked completely. That is not enough for epsilon 0: a
-detector may also mask the word before a name, and not the word before a mask. So gamma counts the
-secrets with a *trace*: those missed, and those where redaction differs if a mask replaces the
+A labelled secret counts as found only if it is masked completely. That is not enough for epsilon
+0: a detector may also mask the word before a name, and not the word before a mask. So gamma counts
+the secrets with a *trace*: those missed, and those where redaction differs if a mask replaces the
 secret. The accounting uses an *upper* confidence bound: no trace in 200 labels still gives 1.5%.
 Where gamma and delta_2 are both used, both bounds must hold at once, so each is measured at half
 the error (Bonferroni). They hold for secrets from the same source as the labelled ones, so a report

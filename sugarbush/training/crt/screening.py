@@ -64,7 +64,7 @@ def screen(
     for row, text in enumerate(originals, start=1):
         if MASK in text:
             raise InputError(
-                f"record {row} contains {MASK!r}, the mask of redacted text. Remove it from the text"
+                f"record {row} contains {MASK!r}, the mask of redacted text. Remove it there."
             )
     memory = duplicates()
     screened = policy.redact(_deduplicated(originals, memory, known))

@@ -6,8 +6,9 @@
 
 A loss is private if its target is, or if its state has read a private token since the last noise.
 This training is charged as not private: a secret that the policy misses is a public token, and
-nothing bounds its gradient. `true_cost` is the guarantee if the policy misses nothing. Source: Shi et al. 2022, "Selective Differential Privacy for
-Language Modeling", Algorithm 1, with Poisson samples and one loss a record.
+nothing bounds its gradient. `true_cost` is the guarantee if the policy misses nothing.
+Source: Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1, with
+Poisson samples and one loss per record.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ mixed. DP-SGD is the project's own (`sugarbush.training.dpsgd`): same clipper, P
 noise, ledger and checkpoints.
 
 Guarantee: confidentiality by `confidentiality.uniform` for a secret in one unit of the private
-part, from `mechanism.event`. The content of the public part is not protected; delta_2 is the part of
-delta for it. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
+part, from `mechanism.event`. The content of the public part is not protected; delta_2 accounts
+for it. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
 """
 
 from __future__ import annotations

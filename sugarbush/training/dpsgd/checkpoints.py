@@ -111,7 +111,8 @@ class Checkpoints:
         trainable = {n: p for n, p in model.named_parameters() if p.requires_grad}
         if state["weights"].keys() != trainable.keys():
             raise PrivacyError(
-                f"{self.folder}: has the checkpoint of another model. Restore the model, or remove it"
+                f"{self.folder}: has the checkpoint of another model. Restore that model, or "
+                "remove the folder."
             )
         with torch.no_grad():
             for name, parameter in trainable.items():

@@ -1,7 +1,7 @@
 """Exact per-record gradient clipping with one backward pass.
 
 Each use of a weight matrix gives record i's gradient as a product of two factors that the forward
-and the backward pass have in memory anyway, G_i = L_i^T R_i, with one row for each position of the record:
+and the backward pass compute anyway, G_i = L_i^T R_i, with one row per position of the record:
 
     Linear     (out, in)   L = gradient of the output   R = input
     Conv1D     (in, out)   L = input                    R = gradient of the output

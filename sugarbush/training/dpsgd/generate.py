@@ -24,7 +24,8 @@ from sugarbush.training.dpsgd.settings import GenerateSettings
 class Decoding:
     """How tokens are chosen: from the `top_k` likeliest, and of those from the first `top_p`.
 
-    `max_length` counts the prompt's tokens too; `attempts` limits how often an empty text is written again.
+    `max_length` includes the prompt's tokens. `attempts` limits how often an empty text is
+    written again.
     """
 
     top_k: int

@@ -40,7 +40,6 @@ from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 
-METHOD_VERSION = 1  # raise it when equal settings and inputs give other weights
 _REPORTS = 20  # progress reports of a run, at most
 
 
@@ -133,7 +132,7 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The progress of a run. The number of examples is the expected one: the true one is private."""
+    """The progress of a run. It shows the expected number of examples: the true one is private."""
 
     step: int
     steps: int

@@ -35,7 +35,7 @@ def test_a_text_that_was_written_twice_is_not_both() -> None:
     assert found == Contrast(good=("0.0", "1.0"), bad=())
 
 
-def test_nothing_is_shown_unless_asked_for() -> None:
+def test_requests_show_no_examples_by_default() -> None:
     assert contrasts(first(6), np.arange(6), count=0) == {}
 
 
@@ -49,7 +49,7 @@ def test_a_parent_is_not_its_own_example() -> None:
     assert [r.bad for r in requests] == [("2.0",), ("2.0",), ()]
 
 
-def test_tones_are_asked_for_in_turn() -> None:
+def test_tones_are_requested_in_turn() -> None:
     settings = params(evolve__maple__variations=3, evolve__maple__tones=["calm", "angry"])
     requests = variation_requests(
         first(2), schema=SCHEMA, params=settings.evolve.maple, round_=1, seed=1

@@ -212,7 +212,7 @@ def test_a_final_set_by_density_keeps_the_number_of_every_label(tmp_path: Path) 
     assert np.bincount(found.final.labels).tolist() == [6, 3]
 
 
-def test_a_round_is_charged_once_and_keeps_its_survivors_number(tmp_path: Path) -> None:
+def test_a_round_is_charged_once_and_the_number_of_survivors_is_constant(tmp_path: Path) -> None:
     found = run(tmp_path, rounds=3, variations=4)
     assert charges(tmp_path) == 3
     assert [len(r.population) for r in found.rounds] == [48, 48, 48]
@@ -236,7 +236,7 @@ def test_finished_rounds_are_restored_without_a_call_or_a_charge(tmp_path: Path)
     assert after.ledger_ids == before.ledger_ids
 
 
-def test_a_forced_run_draws_and_charges_anew(tmp_path: Path) -> None:
+def test_a_forced_run_draws_and_charges_again(tmp_path: Path) -> None:
     before = run(tmp_path, rounds=2)
     after = run(tmp_path, rounds=2, forced=True)
     assert charges(tmp_path) == 4
@@ -247,7 +247,7 @@ def test_a_forced_run_draws_and_charges_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dies_in_round", [1, 2, 3])
-def test_a_run_that_died_goes_on_after_its_last_finished_round(
+def test_a_crashed_run_continues_after_its_last_finished_round(
     tmp_path: Path, dies_in_round: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after the charge and before the votes are on disk: that one is charged again, since
@@ -271,7 +271,7 @@ def test_a_run_that_died_goes_on_after_its_last_finished_round(
     assert len(found.ledger_ids) == 4  # the metadata's and three votes: the lost one is not ours
 
 
-def test_a_vote_past_the_cap_is_refused_before_anything_is_drawn(
+def test_a_vote_beyond_the_cap_is_refused_before_any_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object, **__: object) -> None:
@@ -294,12 +294,12 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_pays_for_nothing(tmp_path: P
     assert generator.asked == 0
 
 
-def test_each_label_keeps_the_number_of_candidates_it_started_with(tmp_path: Path) -> None:
+def test_each_label_keeps_its_first_number_of_candidates(tmp_path: Path) -> None:
     found = run(tmp_path, rounds=2, start=first(12, labels=[0] * 9 + [1] * 3), by_label=True)
     assert np.bincount(found.final.labels).tolist() == [9, 3]
 
 
-def test_what_is_asked_after_a_vote_names_what_paid_for_it(tmp_path: Path) -> None:
+def test_requests_after_a_vote_name_its_ledger_entries(tmp_path: Path) -> None:
     generator = Drifting()
     run(tmp_path, rounds=2, generator=generator)
     assert {len(ids) for ids in generator.paid} == {1, 2}
@@ -332,7 +332,7 @@ def test_a_larger_final_set_costs_no_vote(tmp_path: Path) -> None:
     assert set(found.final.rounds[-24:]) == {2}
 
 
-def test_without_rounds_nothing_is_asked_of_the_ledger(tmp_path: Path) -> None:
+def test_without_rounds_nothing_is_charged(tmp_path: Path) -> None:
     found = run(tmp_path, rounds=0)
     assert found.final.texts == first().texts
     assert charges(tmp_path) == 0

@@ -34,7 +34,7 @@ def test_survivors_follow_the_density_of_the_records_and_ranks_do_not() -> None:
     assert np.bincount(ranked, minlength=3).tolist() == [30, 0, 0]
 
 
-def test_survivors_are_different_candidates_as_many_as_asked_for() -> None:
+def test_the_requested_number_of_distinct_candidates_survives() -> None:
     candidates, _ = clouds([20, 20], seed=3)
     for count in (0, 1, 40):
         places = herd(np.ones(40), candidates, width=WIDTH, count=count)

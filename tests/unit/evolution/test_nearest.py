@@ -92,7 +92,7 @@ def test_one_candidate_gets_every_vote() -> None:
     assert (nearest(unit_vectors(30), unit_vectors(1)) == 0).all()
 
 
-def test_no_record_is_no_vote() -> None:
+def test_without_records_there_are_no_votes() -> None:
     assert nearest(unit_vectors(0), unit_vectors(3)).shape == (0, 1)
 
 
@@ -162,7 +162,7 @@ def test_within_a_label_each_record_votes_for_its_own() -> None:
         assert voted[i] == eligible[slow]
 
 
-def test_a_record_whose_label_has_no_candidate_votes_among_all() -> None:
+def test_a_record_with_a_label_without_candidates_votes_among_all() -> None:
     queries, candidates = unit_vectors(40), unit_vectors(9, seed=1)
     labels = np.zeros(40, dtype=np.int64)
     labels[::2] = 7

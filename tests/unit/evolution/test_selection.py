@@ -71,7 +71,7 @@ def test_sampling_takes_every_positive_one_before_any_other() -> None:
 @WAYS
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(votes=st.lists(st.integers(-20, 20), max_size=30), seed=st.integers(0, 99), data=st.data())
-def test_survivors_are_different_as_many_as_asked_and_the_same_again(
+def test_survivors_are_distinct_and_reproducible(
     select: Select, votes: list[int], seed: int, data: st.DataObject
 ) -> None:
     count = data.draw(st.integers(0, len(votes)))
@@ -90,7 +90,7 @@ def test_more_survivors_than_candidates_are_refused(select: Select) -> None:
 
 
 @WAYS
-def test_a_vote_that_is_no_number_is_refused(select: Select) -> None:
+def test_a_nan_vote_is_refused(select: Select) -> None:
     with pytest.raises(InvariantError, match="one number per candidate"):
         select(np.array([1.0, np.nan]), count=1, rng=public_rng(0))
 
@@ -142,5 +142,5 @@ def test_equal_remainders_go_to_the_lowest_place() -> None:
     ("weights", "total"), [([], 1), ([1, np.nan], 1), ([np.inf], 1), ([1], -1)]
 )
 def test_seats_need_finite_weights(weights: list[float], total: int) -> None:
-    with pytest.raises(InvariantError, match="finite weights"):
+    with pytest.raises(InvariantError, match="weights must be finite"):
         apportion(weights, total)

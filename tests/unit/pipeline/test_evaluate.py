@@ -8,6 +8,7 @@ import pytest
 from sugarbush.evaluation.interface import FINAL, MetricSettings, MetricValue, Sample
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.pipeline.evaluator import ENCODER, Evaluator
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages.evaluate import clusters_for, real_figures, write_figures
 from sugarbush.randomness import public_rng
 from tests.settings import params
@@ -27,7 +28,7 @@ def test_few_heldout_texts_do_not_make_texts_of_their_own_kind_look_strange() ->
     assert mauve(heldout, arm, clusters=60, seed=1) < 0.7
 
 
-def test_a_model_trained_on_real_texts_sees_no_more_of_them_than_an_arm_has() -> None:
+def test_a_model_trained_on_real_texts_uses_no_more_of_them_than_a_method_has() -> None:
     """One text teaches one value, so that the model can do no better than name it."""
     codes = np.arange(40)[:, None] % 2
     real = Sample(
@@ -44,7 +45,7 @@ def test_a_model_trained_on_real_texts_sees_no_more_of_them_than_an_arm_has() ->
     found = {
         count: {
             figure.metric: figure.value
-            for figure in real_figures(evaluator, codes, count=count, params=params())
+            for figure in real_figures(evaluator, codes, count=count, params=params().evaluate)
             if figure.space == "wish"
         }
         for count in (1, 40)
@@ -58,10 +59,12 @@ def test_a_model_trained_on_real_texts_sees_no_more_of_them_than_an_arm_has() ->
     [{"low": 0.4, "high": 0.6}, {"low": 0.45, "high": 0.55, "round": 1}],
     ids=["another interval", "another round"],
 )
-def test_the_page_is_made_anew_when_anything_that_it_shows_has_changed(
-    tmp_path: Path, other: dict[str, float]
+def test_the_page_is_written_again_when_any_of_its_values_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, float]
 ) -> None:
-    """DVC sees the stamp alone."""
+    """DVC reads only the keyed digest."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    project = Project(tmp_path, settings=params())
 
     def stamp(**changes: float) -> str:
         fields = {"low": 0.45, "high": 0.55, "round": 0} | changes
@@ -69,7 +72,7 @@ def test_the_page_is_made_anew_when_anything_that_it_shows_has_changed(
             MetricValue(metric="mauve", space=ENCODER, value=0.5, method="maple", round=FINAL),
             MetricValue(metric="mauve", space=ENCODER, value=0.5, method="maple", **fields),
         ]
-        write_figures(tmp_path, figures, {"maple": {"wish": [3, 4]}}, key=b"key")
+        write_figures(project, figures, {"maple": {"wish": [3, 4]}})
         return (tmp_path / "data/stamps/evaluate.json").read_text()
 
     assert stamp() == stamp() != stamp(**other)

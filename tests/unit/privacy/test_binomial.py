@@ -10,7 +10,7 @@ def test_no_miss_in_200_still_leaves_one_and_a_half_percent():
     assert share([False] * 200, confidence=0.95).upper == pytest.approx(0.01487, abs=1e-5)
 
 
-def test_all_of_them_have_the_bound_1_and_none_at_all_says_nothing():
+def test_the_bound_is_1_if_all_cases_are_true_and_without_cases():
     assert share([True] * 5, confidence=0.95).upper == 1
     assert (share([], confidence=0.95).lower, share([], confidence=0.95).upper) == (0, 1)
 

@@ -29,7 +29,7 @@ def test_private_data_shows_nothing(show: Callable[[object], str]) -> None:
     assert SECRET not in show([Private([SECRET])])
 
 
-def test_private_data_holds_no_dict_to_look_into() -> None:
+def test_private_data_has_no_dict() -> None:
     with pytest.raises(TypeError):
         vars(Private([SECRET]))
 
@@ -43,7 +43,7 @@ def test_maps_keep_one_element_a_unit() -> None:
         Private(["a", "b"]).map_batch(lambda units: units[:1])
 
 
-def test_post_processing_keeps_what_it_was_paid_with() -> None:
+def test_post_processing_keeps_its_ledger_ids() -> None:
     votes = Released(3, ("x",)).map(str)
     assert votes == Released("3", ("x",))
     assert merge_ids(votes, Released(0, ("y", "x"))) == ("x", "y")

@@ -114,7 +114,7 @@ def test_the_discrete_gaussians_profile_lies_under_the_gaussian_one():
 
 
 @pytest.mark.parametrize("mu", [1e-9, 1e-6, 1e-3, 0.01, 0.3, 1.0, 3.0, 30.0, 300.0])
-def test_the_inverses_never_cost_more_than_asked_and_hardly_less(mu):
+def test_the_inverses_cost_at_most_the_target_and_nearly_all_of_it(mu):
     for sensitivity in (1.0, 3.0):
         stddev = discrete_gaussian_stddev(mu, sensitivity=sensitivity)
         cost = discrete_gaussian_mu(stddev, sensitivity=sensitivity)
@@ -137,7 +137,7 @@ def test_the_filter_takes_what_fits_and_refuses_the_rest_without_taking_it():
     for _ in range(4):
         budget.spend(0.5)
     assert budget.spent == 1.0 and budget.remaining == 0.0
-    with pytest.raises(InvariantError, match="would pass"):
+    with pytest.raises(InvariantError, match="would exceed"):
         budget.spend(1e-6)
     assert budget.spent == 1.0
 

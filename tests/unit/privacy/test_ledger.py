@@ -68,7 +68,7 @@ def test_a_check_refuses_what_a_charge_would_and_charges_nothing(tmp_path: Path)
         ledger.check([VOTE] * 60)
 
 
-def test_a_line_torn_by_a_death_counts_for_nothing_and_stops_nothing(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     ledger = ledger_at(tmp_path)
     first = charge(ledger)
     whole = ledger.path.read_bytes()
@@ -236,14 +236,14 @@ def test_a_purpose_has_no_budget_of_its_own_for_a_known_corpus(
         charge(ledger_at(tmp_path, purpose=second), dataset_fingerprint=dataset_fingerprint)
 
 
-def test_white_space_and_case_make_no_other_corpus(tmp_path: Path) -> None:
+def test_white_space_and_case_do_not_change_the_fingerprint(tmp_path: Path) -> None:
     key = state_key(tmp_path)
     assert make_dataset_fingerprint(["Dear  Shop\n"], key=key) == make_dataset_fingerprint(
         ["dear shop"], key=key
     )
 
 
-def test_an_entry_whose_end_was_cut_off_is_not_forgotten(tmp_path: Path) -> None:
+def test_an_entry_without_its_line_end_is_not_lost(tmp_path: Path) -> None:
     ledger = ledger_at(tmp_path)
     charge(ledger)
     charge(ledger)

@@ -48,7 +48,7 @@ def test_the_event_of_the_part_is_what_the_plan_counted():
     assert epsilon([event], delta=1e-6) == plan.epsilon
 
 
-def test_the_whole_plan_meets_the_target_and_nobody_elses_noise_depends_on_the_steps():
+def test_the_whole_plan_meets_the_target_and_other_noise_does_not_depend_on_the_steps():
     parts = [("aim", 0.1, 0), ("votes", 0.3, 2), ("dpft", 0.6, 0)]
     plain = plan_of(*parts, subsampled={})
     plans = [plan_of(*parts, subsampled={"dpft": steps}) for steps in [(0.05, 200), (0.01, 900)]]
@@ -93,7 +93,7 @@ def test_votes_cannot_be_subsampled():
         plan_of(("votes", 1, 3), subsampled={"votes": (0.1, 3)})
 
 
-def test_what_no_noise_can_meet_is_told_with_the_steps():
+def test_a_target_that_no_noise_meets_is_an_error_that_names_the_steps():
     plan = plan_of(("votes", 0.9, 1), ("dpft", 0.1, 0), subsampled={})
     with pytest.raises(ParamsError, match="9 steps of dpft"):
         with_subsampling(plan, {"dpft": Subsampling(rate=0.1, steps=9)}, epsilon=0.3)

@@ -16,7 +16,7 @@ def draw(draws: ResultStore, name: str, text: str) -> None:
         (folder / "votes").write_text(text)
 
 
-def test_a_finished_draw_is_found_again(tmp_path: Path) -> None:
+def test_a_finished_result_is_found_again(tmp_path: Path) -> None:
     with opened(tmp_path) as draws:
         assert draws.finished("votes-001") is None
         draw(draws, "votes-001", "3")
@@ -26,14 +26,14 @@ def test_a_finished_draw_is_found_again(tmp_path: Path) -> None:
         assert (found / "votes").read_text() == "3"
 
 
-def test_a_finished_draw_is_never_overwritten(tmp_path: Path) -> None:
+def test_a_finished_result_is_never_overwritten(tmp_path: Path) -> None:
     with opened(tmp_path) as draws:
         draw(draws, "votes-001", "3")
         with pytest.raises(PrivacyError, match="must not be overwritten"):
             draw(draws, "votes-001", "4")
 
 
-def test_a_draw_that_died_while_writing_is_not_finished(tmp_path: Path) -> None:
+def test_a_result_is_not_finished_after_a_crash_while_writing(tmp_path: Path) -> None:
     with opened(tmp_path) as draws:
         with pytest.raises(RuntimeError), draws.writing("votes-001") as folder:
             (folder / "votes").write_text("3")
@@ -42,7 +42,7 @@ def test_a_draw_that_died_while_writing_is_not_finished(tmp_path: Path) -> None:
         assert [p.name for p in draws.folder.iterdir()] == []
 
 
-def test_a_forced_run_draws_anew_and_is_itself_resumed(tmp_path: Path) -> None:
+def test_a_forced_run_starts_a_new_generation_and_can_be_resumed(tmp_path: Path) -> None:
     with opened(tmp_path) as draws:
         draw(draws, "votes-001", "3")
         first = draws.run

@@ -21,7 +21,7 @@ from sugarbush.report.model import (
 )
 from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.plots import vote_ranks
-from sugarbush.report.svg import Scale, thinned
+from sugarbush.report.svg import Axis, thinned
 from sugarbush.report.tables import survivors_table, votes_table
 from tests.unit.report.sample import VOTE_IDS, internal_data, public_data, release
 
@@ -273,10 +273,10 @@ def test_ranks_are_thinned_to_few_and_keep_both_ends() -> None:
 
 @pytest.mark.parametrize("high", [1.0, 0.3, 7.0, 1234.0, 1e-3])
 def test_ticks_are_round_and_within_the_range(high: float) -> None:
-    ticks = Scale(low=0, high=high, start=0, end=100).ticks()
+    ticks = Axis(low=0, high=high, start=0, end=100).ticks()
     assert 2 <= len(ticks) <= 7
     assert all(0 <= t <= high * (1 + 1e-9) for t in ticks)
-    assert Scale(low=1, high=1, start=0, end=10)(1) == 5
+    assert Axis(low=1, high=1, start=0, end=10)(1) == 5
 
 
 def test_real_dependence_is_on_the_internal_page_only() -> None:

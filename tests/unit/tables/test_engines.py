@@ -103,7 +103,7 @@ def test_one_gaussian_dp_event_is_charged_for_the_whole_table(engine, tmp_path):
     assert made.rows.ledger_ids == made.record_count.ledger_ids == (entry.id,)
 
 
-def test_nothing_is_looked_at_when_the_cap_refuses(tmp_path):
+def test_a_refused_charge_reads_no_data(tmp_path):
     class Tripwire(Private):
         @property
         def _per_unit(self):
@@ -126,7 +126,7 @@ def test_nothing_is_looked_at_when_the_cap_refuses(tmp_path):
 
 
 @pytest.mark.parametrize("engine", OWN)
-def test_a_table_with_hardly_any_noise_is_reproduced(engine):
+def test_a_table_with_little_noise_is_reproduced(engine):
     """mu = 300: the noise on a count is under 1, and the table is a chain that a tree can hold."""
     table = table_of(20_000)
     made = run(table, mu=300.0, engine=engine)
@@ -155,7 +155,7 @@ def _distance(one, other, columns):
 @pytest.mark.parametrize("engine", OWN)
 @pytest.mark.parametrize("records", [0, 1, 10])
 @pytest.mark.parametrize("mu", [0.05, 3.0])
-def test_tables_of_hardly_any_record_give_at_least_one_row_within_the_domain(engine, records, mu):
+def test_tables_of_few_records_give_at_least_one_row_within_the_domain(engine, records, mu):
     made = run(table_of(records), mu=mu, engine=engine)
     rows = made.rows.value
     assert len(rows) == max(1, round(made.record_count.value))
@@ -163,7 +163,7 @@ def test_tables_of_hardly_any_record_give_at_least_one_row_within_the_domain(eng
 
 
 @pytest.mark.parametrize("engine", OWN)
-def test_no_record_at_all_is_a_table_too(engine):
+def test_an_empty_table_is_synthesized(engine):
     assert len(run([], engine=engine).rows.value) >= 1
 
 
@@ -360,7 +360,7 @@ def test_one_dependence_does_not_take_the_budget_of_the_other_attributes():
     assert np.mean(spent) < 0.3
 
 
-def test_a_search_among_the_few_attributes_that_were_not_merged_is_no_longer_for_it():
+def test_a_search_takes_no_more_budget_when_few_attributes_are_unmerged():
     """Thirteen attributes of one cell, two of two, all independent: a search takes rounds of 1/240
     and 4/240 of the budget, 2% together, and one that believes it saw a dependence under 25%.
 

@@ -229,7 +229,7 @@ def test_one_heavy_value_among_thousands_does_not_draw_everything(with_start):
     assert model.marginal(("town",))[17] == pytest.approx(3000, rel=0.05)
 
 
-def test_a_start_lends_its_potentials():
+def test_an_estimation_starts_from_the_potentials_of_its_start():
     domain, potentials, _ = _chain()
     first = MarkovRandomField(domain, list(potentials), total=1.0, potentials=potentials)
     later = MarkovRandomField(

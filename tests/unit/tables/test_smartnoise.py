@@ -16,7 +16,7 @@ from sugarbush.tables.synthesis import draw_rows
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_smartnoise_asks_the_curator_and_nobody_else(capsys):
+def test_smartnoise_reads_the_measurer_only(capsys):
     pytest.importorskip("snsynth", reason="the extra 'smartnoise' is not installed")
     domain = {"b": 4, "a": 3, "town": 6000}
     rng = public_rng(1, "smartnoise")

@@ -58,7 +58,7 @@ def test_replacing_costs_more_than_adding_or_removing_at_the_same_noise():
     assert epsilon([EPSILON_2], delta=1e-5) < 2
 
 
-def test_the_relation_is_replace_one_unless_somebody_asks():
+def test_the_default_relation_is_replace_one():
     by_default = confidentiality.uniform(EPSILON_2, delta=DELTA)
     assert by_default == confidentiality.uniform(
         EPSILON_2, delta=DELTA, relation=Relation.REPLACE_ONE
@@ -114,7 +114,7 @@ def test_a_groups_delta_is_kept(missed):
     assert missed * inner == pytest.approx(found.epsilon, rel=0.05)
 
 
-def test_without_noise_nothing_is_kept():
+def test_without_noise_the_epsilon_is_infinite():
     assert confidentiality.uniform(NonPrivate(), delta=DELTA).epsilon == math.inf
     assert confidentiality.bayesian(NonPrivate(), gamma=0.1, delta=DELTA).epsilon == math.inf
 

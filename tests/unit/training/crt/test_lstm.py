@@ -38,7 +38,7 @@ def test_it_is_the_lstm_of_torch(model):
     torch.testing.assert_close(model(ids).logits, expected)
 
 
-def test_a_step_at_a_time_gives_what_all_at_once_gives(model):
+def test_single_steps_give_the_same_as_one_pass(model):
     ids = torch.randint(30, (2, 5), generator=torch.Generator().manual_seed(2))
     first = model(ids[:, :2])
     second = model(ids[:, 2:], past_key_values=first.past_key_values)
@@ -73,7 +73,7 @@ def drawing(**changes):
     return GenerationConfig(do_sample=True, eos_token_id=0, pad_token_id=0, **asked)
 
 
-def test_the_likeliest_token_is_drawn_when_it_is_the_only_one_allowed(model):
+def test_top_k_1_generates_the_likeliest_token(model):
     start = torch.tensor([[5, 6], [7, 8]])
     drawn = model.generate(start, generation_config=drawing(top_k=1))
     assert torch.equal(drawn[:, :2], start)
@@ -83,7 +83,7 @@ def test_the_likeliest_token_is_drawn_when_it_is_the_only_one_allowed(model):
                 assert row[place] == model(row[None, :place]).logits[0, -1].argmax()
 
 
-def test_tokens_are_drawn_as_often_as_their_chances(model):
+def test_tokens_are_sampled_by_their_probabilities(model):
     """20,000 draws of 30 tokens: chi-square with 29 degrees of freedom passes 66 at 1e-4."""
     with torch.no_grad():
         model.head.bias.copy_(torch.linspace(-1, 1, 30))

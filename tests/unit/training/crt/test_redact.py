@@ -116,7 +116,7 @@ def test_each_joined_span_is_one_mask():
     assert policy.redact(["abcdefg h, i"]) == [f"{MASK}, i"]
 
 
-def test_a_mask_that_stands_beside_a_span_is_joined_with_it():
+def test_a_mask_beside_a_span_is_joined_with_it():
     assert joined_spans(f"x {MASK} b", [TextSpan(0, 1)]) == [TextSpan(0, 8)]
 
 

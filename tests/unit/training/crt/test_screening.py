@@ -95,7 +95,7 @@ def test_all_public_and_all_private_corpora_are_split_as_they_are():
 
 
 def test_a_text_that_holds_the_mask_is_refused_and_not_quoted():
-    with pytest.raises(InputError, match="record 2 holds") as caught:
+    with pytest.raises(InputError, match="record 2 contains") as caught:
         screened("fine", f"my name is {MASK} zorro")
     assert "zorro" not in str(caught.value)
 
@@ -142,7 +142,7 @@ def test_a_secret_that_moves_the_end_of_a_sentence_counts_the_records_it_uncover
     assert changed_units(texts, "Smith J", policy=POLICY) == 2
 
 
-def test_a_known_sentence_is_no_duplicate_and_is_redacted_like_others():
+def test_a_known_sentence_is_not_a_duplicate_and_is_redacted():
     known = frozenset({"How can I help?", "Call 555-010-2345."})
     result = screened(
         "How can I help? It is late.", "How can I help? It is late. Call 555-010-2345.", known=known
@@ -159,7 +159,7 @@ def test_a_known_sentence_is_no_duplicate_and_is_redacted_like_others():
         max_size=6,
     )
 )
-def test_known_sentences_give_a_secret_that_stands_in_none_no_further_record(documents):
+def test_known_sentences_do_not_spread_a_secret_that_is_in_none_of_them(documents):
     texts = Private([" ".join(sentences) for sentences in documents])
     known = frozenset({"Hi.", "Good bye."})
     distinct = {s for sentences in documents for s in sentences if "Anna" in s}

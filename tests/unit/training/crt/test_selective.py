@@ -116,7 +116,7 @@ def test_the_state_is_clipped_before_it_is_noised(model, no_state_noise):
     assert float(seen[3].norm()) > 1.0
 
 
-def test_both_passes_share_one_draw_of_the_noise_on_states(model, monkeypatch):
+def test_both_passes_share_the_noise_on_states(model, monkeypatch):
     draws = []
     monkeypatch.setattr(selective, "add_gaussian", lambda t, *, stddev: draws.append(stddev))
     gradient_sums(model, [example(1, 2, 3, private=[1])], MECHANISM)

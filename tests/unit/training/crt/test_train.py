@@ -104,7 +104,7 @@ def test_the_public_part_is_learned_without_noise(tmp_path):
     assert relative_error(trainable(with_public), trainable(without)) > 1e-4
 
 
-def test_a_run_goes_on_after_a_kill_with_the_pass_of_its_epoch(tmp_path, order, monkeypatch):
+def test_a_killed_run_continues_with_the_pass_of_its_epoch(tmp_path, order, monkeypatch):
     take, taken = train_module.NoisyStep.take, []
 
     def dying(self):

@@ -22,7 +22,7 @@ from sugarbush.training.dpsgd.language_modelling import IGNORED, pad_together
 TRAINING = ConfidentialTraining(noise_multiplier=2.422, rate=0.1, count=100)
 
 
-def test_a_text_stands_between_two_ends_and_a_long_one_is_cut():
+def test_a_text_is_between_two_end_tokens_and_a_long_one_is_cut():
     tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
     end = tokenizer.eos_token_id
     (short,), (long,) = text_units(["a b", "a b c d e" * 9], tokenizer=tokenizer, max_length=8)

@@ -154,7 +154,7 @@ def test_the_sum_equals_that_of_opacus_hooks():
     assert relative_error(found, [p.summed_grad for p in hooked.parameters()]) < 1e-12
 
 
-def test_a_record_whose_gradient_is_not_finite_adds_zero_and_changes_no_other():
+def test_a_record_with_a_gradient_that_is_not_finite_adds_zero():
     def losses_of(model, batch):
         losses = record_losses(model, batch)
         spoiled = batch.ids[:, 0] == EXAMPLES[2].tokens[0]

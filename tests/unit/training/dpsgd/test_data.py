@@ -67,7 +67,7 @@ def test_an_example_depends_on_its_own_record_alone(loaded):
         assert alone[0].tokens.tolist() == together[place][0].tokens.tolist()
 
 
-def test_codes_that_leave_no_room_are_told_with_the_setting(loaded):
+def test_codes_without_room_for_a_text_are_an_error_that_names_the_setting(loaded):
     with pytest.raises(ParamsError, match=r"finetune\.max_length=20 leaves no room"):
         encode(loaded, max_length=20)
 

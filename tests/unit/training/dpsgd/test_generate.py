@@ -87,7 +87,7 @@ def test_equal_seeds_give_equal_texts(saved_model):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_only_the_end_token_that_is_asked_for_stands_before_a_text(saved_model, monkeypatch):
+def test_only_a_requested_end_token_precedes_a_text(saved_model, monkeypatch):
     """A code that names it is plain text, as in training."""
     model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))
     untrained, seen, write_on = (Released(model), tokenizer), [], model.generate
@@ -116,7 +116,7 @@ def often_empty(saved_model):
     return Released(model), tokenizer
 
 
-def test_empty_texts_are_counted_and_drawn_again(often_empty):
+def test_empty_texts_are_counted_and_written_again(often_empty):
     """30 texts, half of them empty at first; all filled in 30 draws but for 30/2^30."""
     prompts = list(PAIRS) * 10
     decoding = DECODING.__class__(**{**vars(DECODING), "attempts": 30})

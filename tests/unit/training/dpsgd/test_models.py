@@ -44,7 +44,7 @@ def test_equal_seeds_give_equal_models(loaded):
 
 
 @pytest.mark.parametrize("content", [None, "{}", "no json"])
-def test_a_folder_without_a_model_is_told_with_the_setting(tmp_path, content):
+def test_a_folder_without_a_model_is_an_error_that_names_the_setting(tmp_path, content):
     if content is not None:
         (tmp_path / "config.json").write_text(content)
     with pytest.raises(ParamsError, match=r"finetune\.model"):
@@ -71,14 +71,14 @@ def damage(folder, what):
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("no tokenizer", "reads nothing of a text"),
+        ("no tokenizer", "returns no token of a text"),
         ("tokenizer of another kind", "cannot be loaded"),
         ("damaged weights", "cannot be loaded"),
         ("a block missing", "of its weights"),
         ("another width", "cannot be loaded"),
     ],
 )
-def test_a_damaged_model_is_told_before_anything_is_spent(saved_model, tmp_path, what, said):
+def test_a_damaged_model_is_an_error_before_any_charge(saved_model, tmp_path, what, said):
     folder = shutil.copytree(saved_model, tmp_path / "gpt2")
     damage(folder, what)
     with pytest.raises(ParamsError, match=rf"finetune\.model.* {said}"):
@@ -132,7 +132,7 @@ def test_merging_a_plain_model_gives_it_back(loaded):
     assert models.merged(loaded[0]) is loaded[0]
 
 
-def test_lora_on_a_model_without_blocks_is_told_with_the_setting():
+def test_lora_on_a_model_without_blocks_is_an_error_that_names_the_setting():
     with pytest.raises(ParamsError, match="lora_rank"):
         models.with_lora(nn.Sequential(nn.Linear(2, 2)), rank=2)
 

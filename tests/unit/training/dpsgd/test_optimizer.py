@@ -25,7 +25,7 @@ def test_a_step_moves_by_the_noisy_sum_over_the_expected_batch_size():
     assert abs(z) < 5
 
 
-def test_two_steps_on_nothing_draw_noise_of_their_own():
+def test_two_steps_on_empty_samples_have_different_noise():
     weight = torch.nn.Parameter(torch.zeros(100))
     optimizer = optimizer_of(weight)
     moves = []

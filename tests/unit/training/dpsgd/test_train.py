@@ -87,7 +87,7 @@ def test_the_whole_run_is_charged_once_and_before_its_first_sample(tmp_path, led
     assert released.ledger_ids == tuple(entry.id for entry in ledger.entries())
 
 
-def test_a_run_past_the_cap_draws_nothing(tmp_path, monkeypatch):
+def test_a_run_beyond_the_cap_takes_no_sample(tmp_path, monkeypatch):
     ledger = ledger_in(tmp_path, cap=0.001)
     monkeypatch.setattr(train_module.PoissonSampler, "draw", lambda self: pytest.fail("drew"))
     model = tiny_gpt2()
@@ -141,7 +141,7 @@ def test_micro_batches_and_their_order_change_nothing(tmp_path):
     assert relative_error(weights(models[0]), weights(models[1])) < 1e-10
 
 
-def test_a_sum_is_divided_by_the_expected_batch_size_whoever_was_drawn(tmp_path):
+def test_a_sum_is_divided_by_the_expected_batch_size(tmp_path):
     """The true size is private. AdamW moves the same for any divisor, so the gradients are told."""
     gradients = []
     for expected in (12.0, 24.0):
@@ -165,7 +165,7 @@ def test_an_empty_sample_is_a_step_of_noise(tmp_path, ledger, monkeypatch):
     assert relative_error(weights(model), weights(tiny_gpt2())) > 0
 
 
-def test_noise_is_drawn_once_a_step_however_many_micro_batches_it_has(
+def test_noise_is_added_once_per_step_for_any_number_of_micro_batches(
     tmp_path, ledger, monkeypatch
 ):
     calls = []
@@ -197,7 +197,7 @@ def test_a_step_of_many_micro_batches_has_the_noise_that_is_accounted_for(tmp_pa
     assert abs(variance - 1) * math.sqrt(len(drawn) / 2) < 5
 
 
-def test_a_killed_run_goes_on_from_its_checkpoint_and_pays_for_what_it_repeats(
+def test_a_killed_run_continues_from_its_checkpoint_and_repeated_steps_cost_budget(
     tmp_path, ledger, monkeypatch
 ):
     model = tiny_gpt2()
@@ -225,7 +225,7 @@ def test_a_run_that_has_nothing_left_to_repeat_stops_early(tmp_path, ledger, mon
     assert [entry.event for entry in ledger.entries()] == [mechanism.event]
 
 
-def test_no_chain_of_kills_draws_more_than_was_paid_for(tmp_path, ledger, monkeypatch):
+def test_repeated_kills_never_take_more_steps_than_were_charged(tmp_path, ledger, monkeypatch):
     for number in (1, 2, 2, 1):
         with monkeypatch.context() as patch, pytest.raises(Killed):
             kill_before_step(patch, number)
@@ -261,7 +261,7 @@ def test_an_old_copy_of_the_private_root_does_not_pay_for_steps_twice(
     assert Checkpoints(private, counts=counts).draws == MECHANISM.draws
 
 
-def test_a_run_whose_count_of_draws_is_gone_does_not_go_on(tmp_path, ledger):
+def test_a_run_without_its_count_of_noisy_steps_does_not_continue(tmp_path, ledger):
     run(tmp_path, ledger)
     for count in (tmp_path / "private" / "run").glob("draws-*"):
         count.unlink()
@@ -279,7 +279,7 @@ def test_a_run_that_lost_all_it_paid_for_says_so(tmp_path, ledger, monkeypatch):
     assert Checkpoints(tmp_path / "private" / "run").draws == MECHANISM.draws
 
 
-def test_a_finished_run_is_restored_and_draws_nothing(tmp_path, ledger, monkeypatch):
+def test_a_finished_run_is_restored_without_new_noise(tmp_path, ledger, monkeypatch):
     first, again = tiny_gpt2(), tiny_gpt2()
     run(tmp_path, ledger, model=first)
     monkeypatch.setattr(train_module.PoissonSampler, "draw", lambda self: pytest.fail("drew"))
@@ -325,7 +325,7 @@ def test_progress_follows_from_settings_alone(tmp_path, ledger):
     }
 
 
-def test_progress_is_told_at_most_twenty_times(tmp_path, ledger):
+def test_progress_is_reported_at_most_twenty_times(tmp_path, ledger):
     told = []
     run(tmp_path, ledger, mechanism=replace(MECHANISM, steps=90), report=told.append)
     assert 10 <= len(told) <= 20

@@ -1,0 +1,689 @@
+"""The Python API: one function a task, over the functions and the ledger that the stages use."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sugarbush.data.schema import Schema, load_schema
+from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.evolution.evolve import Evolution
+from sugarbush.examples.generator import Simulator
+from sugarbush.generators.interface import GeneratorSettings
+from sugarbush.methods.interface import LABELS, METADATA, FinalSet, Method, MethodInputs
+from sugarbush.methods.maple import Maple
+from sugarbush.paths import atomic_directory, state_root
+from sugarbush.pipeline.in_memory import (
+    Corpus,
+    InMemoryProject,
+    prepare_corpus,
+    project_settings,
+)
+from sugarbush.privacy.budget import BudgetRequest, make_plan
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
+from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.unit import Unit
+
+SchemaLike = Schema | Mapping[str, Any] | Path | str
+_TEXT = "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A synthetic corpus, what it promises, and where its budget was charged.
+
+    `frame` has one row a text, with the attribute values that it was asked to have. `card` is the
+    release card; a method without a DP guarantee has none, and `epsilon` is then infinite.
+    `evolution` has every round.
+    """
+
+    method: str
+    frame: pd.DataFrame = field(repr=False)
+    card: Mapping[str, Any] | None = field(repr=False)
+    epsilon: float
+    delta: float
+    ledger_ids: tuple[str, ...] = field(repr=False)
+    run: str = field(repr=False)
+    evolution: Evolution = field(repr=False)
+    _project: InMemoryProject = field(repr=False)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The synthetic texts."""
+        return self.evolution.final.texts
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the texts, the rounds, release.json and the card into a new or empty folder.
+
+        Raises ParamsError when the folder holds other files, PrivacyError for a method without a
+        DP guarantee.
+        """
+        from sugarbush.pipeline.released import write_release, write_texts
+        from sugarbush.report.card import card_json, card_markdown
+
+        target = Path(folder)
+        if self.card is None:
+            raise PrivacyError(
+                f"method {self.method} has no DP guarantee, so its texts are not released. "
+                "Read them from `texts`"
+            )
+        if target.exists() and any(target.iterdir()):
+            raise ParamsError(f"{target}: is not empty; name another folder")
+        with atomic_directory(target) as temporary:
+            write_texts(self.evolution, self._project.schema, temporary)
+            card = dict(self.card)
+            (temporary / "release_card.json").write_text(card_json(card), encoding="utf-8")
+            (temporary / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
+            write_release(
+                temporary,
+                stage=self.method,
+                privacy=self._project.settings.privacy,
+                ledger_ids=self.ledger_ids,
+                run=self.run,
+            )
+        return target
+
+
+def prepare(
+    frame: pd.DataFrame,
+    *,
+    text: str = _TEXT,
+    schema: SchemaLike,
+    privacy: PrivacySettings,
+    generator: GeneratorSettings | None = None,
+    donated: pd.DataFrame | Sequence[str] | None = None,
+    user: str | None = None,
+    record_id: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    state: Path | None = None,
+) -> Corpus:
+    """A private corpus, checked, split and coded once, for several calls of `synthesize`.
+
+    Spends nothing. Arguments as of `synthesize`. Raises InputError that names the row, never the
+    text.
+
+    >>> import pandas as pd, sugarbush as sb, tempfile
+    >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
+    >>> topics = {"subject": "letters", "attributes": [
+    ...     {"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}]}
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     corpus = sb.prepare(frame, text="message", schema=topics,
+    ...                         privacy=sb.Privacy(dataset="letters"), state=Path(state))
+    >>> corpus.schema.names
+    ('topic',)
+    """
+    sections = _sections(
+        text=text,
+        privacy=privacy,
+        generator=generator or Simulator(),
+        donated=donated is not None,
+        user=user,
+        record_id=record_id,
+    )
+    found = project_settings(sections, settings)
+    examples = donated
+    if donated is not None and not isinstance(donated, pd.DataFrame):
+        examples = pd.DataFrame({text: list(donated)})
+    own = open_schema(schema)
+    if own.asked_of_llm:
+        raise ParamsError(
+            "attributes with `source: llm` are read by the stages of a project: give the frame a "
+            "column with their values, or use `sugarbush init`"
+        )
+    assert examples is None or isinstance(examples, pd.DataFrame)
+    return prepare_corpus(frame, found, own, donated=examples, state=state)
+
+
+def synthesize(
+    corpus: pd.DataFrame | Corpus,
+    *,
+    text: str = _TEXT,
+    schema: SchemaLike | None = None,
+    method: Method | None = None,
+    generator: GeneratorSettings | None = None,
+    donated: pd.DataFrame | Sequence[str] | None = None,
+    privacy: PrivacySettings | None = None,
+    user: str | None = None,
+    record_id: str | None = None,
+    seed: int = 1,
+    new_draw: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    state: Path | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> Release:
+    """A synthetic corpus like the private one, under differential privacy.
+
+    Guarantee: `privacy.epsilon` at `privacy.delta` per `privacy.unit`, add/remove one, charged to
+    the ledger of `privacy.dataset` before each draw; the card states it. The functions are those
+    of the pipeline's stages. A second call with equal arguments and data restores the finished
+    draws and costs nothing, unless `new_draw`.
+
+    `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
+    `Corpus`, which then has schema, donated examples and state. `method` is Maple() unless given,
+    `generator` the simulator, which only writes customer-service texts. `donated` are examples
+    that their authors gave away; they are not protected. `settings` are further sections as in
+    params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap refuses,
+    InputError, ParamsError and GeneratorError.
+
+    >>> import pandas as pd, sugarbush as sb, tempfile
+    >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
+    >>> topics = {"subject": "letters", "attributes": [
+    ...     {"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}]}
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     release = sb.synthesize(
+    ...         frame, text="message", schema=topics, state=Path(state),
+    ...         method=sb.Maple(rounds=1, candidates=8, variations=2, prompt="metadata"),
+    ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"))
+    >>> len(release.texts), release.epsilon <= 1
+    (4, True)
+    """
+    chosen = method or Maple()
+    if not isinstance(corpus, Corpus):
+        if schema is None or privacy is None:
+            raise ParamsError("synthesize needs schema= and privacy=, or a prepared corpus")
+        corpus = prepare(
+            corpus,
+            text=text,
+            schema=schema,
+            privacy=privacy,
+            generator=generator,
+            donated=donated,
+            user=user,
+            record_id=record_id,
+            settings=settings,
+            state=state,
+        )
+    project = _project(corpus, chosen, generator, privacy, seed=seed, settings=settings)
+    configured = project.settings.method(chosen.name)
+    return _run(project, configured, new_draw=new_draw, report=report)
+
+
+def dp_table(
+    frame: pd.DataFrame,
+    *,
+    domain: Mapping[str, int],
+    epsilon: float,
+    delta: float,
+    dataset: str,
+    cap: float = 4.0,
+    engine: str = "sugarbush",
+    seed: int = 1,
+    state: Path | None = None,
+) -> Released[pd.DataFrame]:
+    """A synthetic table like `frame`, by AIM, under differential privacy.
+
+    Guarantee: (epsilon, delta)-DP per row, add/remove one, charged to the ledger of `dataset`
+    before the frame is read. `frame` has a column of integer codes in [0, size) for each name in
+    `domain`. The result has the columns of `domain`; its number of rows is a DP estimate.
+    Raises ParamsError for a code outside its domain and BudgetExceededError.
+    Source: McKenna et al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
+
+    >>> import pandas as pd, sugarbush as sb, tempfile
+    >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     table = sb.dp_table(frame, domain={"stars": 3, "product": 2}, epsilon=1.0,
+    ...                         delta=1e-6, dataset="orders", state=Path(state))
+    >>> list(table.value.columns)
+    ['stars', 'product']
+    """
+    from sugarbush.randomness import public_rng
+    from sugarbush.tables.engines import synthesize as synthesize_table
+    from sugarbush.tables.settings import SynthesizeMetadataSettings
+
+    codes = _checked_codes(frame, domain)
+    plan = make_plan(
+        [BudgetRequest(name=METADATA, share=1.0, count=0)], epsilon=epsilon, delta=delta
+    )
+    session = _session(dataset, stage="dp_table", cap=cap, delta=delta, state=state)
+    table = synthesize_table(
+        Private(codes),
+        dict(domain),
+        mu=plan.of(METADATA).mu,
+        params=SynthesizeMetadataSettings.model_validate({"engine": engine}),
+        session=session,
+        rng=public_rng(seed, "table"),
+    )
+    return table.rows.map(lambda rows: pd.DataFrame(rows, columns=list(domain)))
+
+
+def private_histogram(
+    values: Sequence[Any],
+    *,
+    categories: Sequence[Any],
+    epsilon: float,
+    delta: float,
+    dataset: str,
+    cap: float = 4.0,
+    records_per_unit: int = 1,
+    state: Path | None = None,
+) -> Released[pd.Series[int]]:
+    """How many values fall into each category, with noise; counts may be negative.
+
+    Guarantee: (epsilon, delta)-DP, add/remove one unit of at most `records_per_unit` values, by
+    the discrete Gaussian mechanism, charged to the ledger of `dataset` before the noise is drawn.
+    `categories` are public; any other value counts in the last one. Raises BudgetExceededError.
+
+    >>> import sugarbush as sb, tempfile
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     counts = sb.private_histogram(["a", "b", "a"] * 100, categories=["a", "b", "other"],
+    ...                                   epsilon=1.0, delta=1e-6, dataset="letters",
+    ...                                   state=Path(state))
+    >>> list(counts.value.index)
+    ['a', 'b', 'other']
+    """
+    place = {category: number for number, category in enumerate(categories)}
+    bins = np.array([place.get(value, len(place) - 1) for value in values], dtype=np.int64)
+    plan = make_plan(
+        [BudgetRequest(name=LABELS, share=1.0, count=1)],
+        epsilon=epsilon,
+        delta=delta,
+        records_per_unit=records_per_unit,
+    )
+    session = _session(
+        dataset,
+        stage="private_histogram",
+        cap=cap,
+        delta=delta,
+        state=state,
+        records_per_unit=records_per_unit,
+    )
+    counts = noisy_histogram(
+        Private(bins), size=len(place), stddev=plan.of(LABELS).stddev, session=session
+    )
+    return counts.map(lambda found: pd.Series(found, index=list(categories)))
+
+
+def evaluate(
+    synthetic: Release | Sequence[str],
+    *,
+    real: Sequence[str],
+    seed: int = 1,
+) -> pd.DataFrame:
+    """How near synthetic texts are to real held-out ones: one row a metric and feature space.
+
+    NOT differentially private: every figure is computed on real texts and is internal. Compare
+    sets of equal size. The result has columns metric, space, value, low, high.
+
+    >>> import sugarbush as sb
+    >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
+    >>> found = sb.evaluate(texts[:20], real=texts[20:])
+    >>> "mauve" in set(found["metric"])
+    True
+    """
+    from sugarbush.embedding.encoder import Encoder
+    from sugarbush.embedding.settings import EmbeddingSettings
+    from sugarbush.evaluation.evaluate import evaluate_texts, installed_metrics
+    from sugarbush.evaluation.features import latent_space
+    from sugarbush.evaluation.interface import MetricSettings, Sample
+
+    own = tuple(synthetic.texts if isinstance(synthetic, Release) else synthetic)
+    held = tuple(real)
+    if not own or len(held) < 2:
+        raise ParamsError("evaluate needs a synthetic text and two real ones")
+    encode = Encoder(EmbeddingSettings(), cache=None).encode
+    latent = latent_space(held, seed=seed)
+
+    def sample(texts: tuple[str, ...]) -> Sample:
+        return Sample(
+            texts=texts,
+            features={"encoder": encode(texts), "tf-idf": latent.encode(texts)},
+            codes=np.empty((len(texts), 0), dtype=np.int64),
+        )
+
+    values = evaluate_texts(
+        sample(held),
+        sample(own),
+        MetricSettings(
+            domain={}, clusters=max(2, min(len(own), len(held)) // 10), resamples=0, seed=seed
+        ),
+        metrics=installed_metrics(),
+    )
+    columns = ["metric", "space", "value", "low", "high"]
+    return pd.DataFrame([{name: getattr(v, name) for name in columns} for v in values])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redaction:
+    """Texts with masks, and the spans (start, end) of the original texts that were masked."""
+
+    texts: tuple[str, ...] = field(repr=False)
+    spans: tuple[tuple[tuple[int, int], ...], ...] = field(repr=False)
+
+
+def redact(
+    texts: Sequence[str], *, detectors: Sequence[str] = ("regex",), threshold: float = 0.3
+) -> Redaction:
+    """The texts with one mask in place of each detected secret, and where the secrets were.
+
+    No guarantee: a detector misses some secrets. `detectors` are regex, presidio, or token
+    classification models by name or path. Raises ParamsError for an unknown detector.
+
+    >>> import sugarbush as sb
+    >>> sb.redact(["Call 555-010-1234 today"]).texts
+    ('Call <MASK> today',)
+    """
+    from sugarbush.training.crt.policies import make_policy
+    from sugarbush.training.crt.redact import mask_spans
+
+    policy = make_policy(tuple(detectors), threshold=threshold)
+    found = policy.spans(texts)
+    return Redaction(
+        texts=tuple(mask_spans(text, own) for text, own in zip(texts, found, strict=True)),
+        spans=tuple(tuple((span.start, span.end) for span in own) for own in found),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateModel:
+    """A model trained by DP-SGD: its folder, its promise, and the ledger entries that paid."""
+
+    folder: Path
+    epsilon: float
+    delta: float
+    ledger_ids: tuple[str, ...]
+
+
+def train_dpsgd(
+    texts: Sequence[str],
+    *,
+    model: str | Path,
+    output: str | Path,
+    records: float,
+    epsilon: float,
+    delta: float,
+    dataset: str,
+    epochs: float = 3.0,
+    batch_size: float = 256.0,
+    max_length: int = 128,
+    learning_rate: float = 1e-3,
+    clip_norm: float = 1.0,
+    lora_rank: int | None = None,
+    device: str = "auto",
+    cap: float = 4.0,
+    state: Path | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> PrivateModel:
+    """A causal language model, fine-tuned on private texts by DP-SGD.
+
+    Guarantee: (epsilon, delta)-DP per text, add/remove one, by the Poisson-subsampled Gaussian
+    mechanism, charged to the ledger of `dataset` before the first step. `records` is a public
+    estimate of the number of texts: rate and steps follow from it, never from the true number.
+    `output` is a new folder for weights, tokenizer and model_card.json. A killed call that is
+    repeated with equal arguments continues from its last checkpoint without a second charge.
+    Raises PrivacyError on a model that cannot be clipped exactly, BudgetExceededError.
+    Source: Abadi et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
+    """
+    from sugarbush.training.fine_tune import FineTuning, fine_tune
+
+    target = Path(output)
+    if target.exists() and any(target.iterdir()):
+        raise ParamsError(f"{target}: is not empty; name another folder")
+    session = _session(
+        dataset,
+        stage="train_dpsgd",
+        cap=cap,
+        delta=delta,
+        state=state,
+        fingerprint_of=texts,
+        run_of={"model": str(model), "epochs": epochs, "batch_size": batch_size},
+    )
+    with atomic_directory(target) as folder:
+        trained = fine_tune(
+            Private(tuple(texts)),
+            FineTuning(
+                model=str(model),
+                records=records,
+                epochs=epochs,
+                batch_size=batch_size,
+                max_length=max_length,
+                learning_rate=learning_rate,
+                clip_norm=clip_norm,
+                lora_rank=lora_rank,
+                device=device,
+            ),
+            epsilon=epsilon,
+            session=session,
+            checkpoints=_state(state) / "training" / session.run,
+            output=folder,
+            report=report,
+        )
+    return PrivateModel(
+        folder=target, epsilon=trained.value, delta=delta, ledger_ids=trained.ledger_ids
+    )
+
+
+def open_schema(schema: SchemaLike) -> Schema:
+    """A schema from a file, from a mapping as in schema.yaml, or as it is.
+
+    >>> import sugarbush as sb
+    >>> sb.open_schema({"subject": "letters", "attributes": [
+    ...     {"name": "stars", "column": "stars", "bins": [2, 4]}]}).domain
+    {'stars': 4}
+    """
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, Mapping):
+        return Schema.model_validate(schema)
+    return load_schema(Path(schema))
+
+
+def open_ledger(
+    dataset: str,
+    *,
+    cap: float = 4.0,
+    delta: float = 1e-6,
+    purpose: str = "release",
+    unit: str = "record",
+    user_column: str | None = None,
+    state: Path | None = None,
+) -> Ledger:
+    """The ledger of a dataset: what was spent on it, under `cap`. Reads; spends nothing.
+
+    >>> import sugarbush as sb, tempfile
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     sb.open_ledger("letters", state=Path(state)).total()
+    0.0
+    """
+    return Ledger(
+        _state(state),
+        dataset=dataset,
+        purpose=purpose,
+        unit=Unit(unit),
+        cap=cap,
+        delta=delta,
+        user_column=user_column,
+    )
+
+
+def _state(state: Path | None) -> Path:
+    return state_root(Path()) if state is None else state
+
+
+def _session(
+    dataset: str,
+    *,
+    stage: str,
+    cap: float,
+    delta: float,
+    state: Path | None,
+    records_per_unit: int = 1,
+    fingerprint_of: Sequence[str] = (),
+    run_of: Mapping[str, Any] | None = None,
+) -> PrivacySession:
+    """Where a single mechanism is charged."""
+    from sugarbush.privacy.key import state_key
+
+    folder = _state(state)
+    fingerprint = (
+        make_dataset_fingerprint(fingerprint_of, key=state_key(folder)) if fingerprint_of else ()
+    )
+    return PrivacySession(
+        ledger=open_ledger(dataset, cap=cap, delta=delta, state=folder),
+        stage=stage,
+        run=digest_of(stage=stage, dataset=dataset, fingerprint=list(fingerprint), of=run_of),
+        dataset_fingerprint=fingerprint,
+        records_per_unit=records_per_unit,
+    )
+
+
+def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
+    """Codes (n, d) in the order of `domain`. Raises ParamsError that names the column."""
+    missing = [name for name in domain if name not in frame.columns]
+    if missing:
+        raise ParamsError(f"the frame has no column {', '.join(missing)}")
+    codes = frame[list(domain)].to_numpy()
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise ParamsError("dp_table needs integer codes: map each value to its place in the domain")
+    for place, (name, size) in enumerate(domain.items()):
+        if len(codes) and not (codes[:, place].min() >= 0 and codes[:, place].max() < size):
+            raise ParamsError(f"column '{name}' has a code outside 0 to {size - 1}")
+    return np.asarray(codes, dtype=np.int64)
+
+
+def _sections(
+    *,
+    text: str,
+    privacy: PrivacySettings,
+    generator: GeneratorSettings,
+    donated: bool,
+    user: str | None,
+    record_id: str | None,
+) -> dict[str, Any]:
+    return {
+        "privacy": privacy.model_dump(mode="json"),
+        "prepare": {
+            "file": "a frame",
+            "text_column": text,
+            "id_column": record_id,
+            "user_column": user,
+            "donated": "a frame" if donated else None,
+        },
+        "generator": {
+            "provider": generator.name,
+            generator.name: generator.model_dump(mode="json", by_alias=True),
+        },
+    }
+
+
+def _project(
+    corpus: Corpus,
+    method: Method,
+    generator: GeneratorSettings | None,
+    privacy: PrivacySettings | None,
+    *,
+    seed: int,
+    settings: Mapping[str, Any] | None,
+) -> InMemoryProject:
+    """The corpus's project with one method, and what this call changes."""
+    fields = corpus.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    changes: dict[str, Any] = {"methods": [method.name], **method.as_sections()}
+    if privacy is not None:
+        changes["privacy"] = privacy.model_dump(mode="json")
+    if generator is not None:
+        changes["generator"] = {
+            "provider": generator.name,
+            generator.name: generator.model_dump(mode="json", by_alias=True),
+        }
+    if seed != 1:
+        for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
+            changes[section] = {**changes.get(section, {}), "seed": seed}
+    found = project_settings({**fields, **_merged(fields, changes)}, settings)
+    return InMemoryProject(corpus, found)
+
+
+def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`changes`, each section over that of `fields`."""
+    return {
+        name: {**fields.get(name, {}), **value} if isinstance(value, dict) else value
+        for name, value in changes.items()
+    }
+
+
+def _run(
+    project: InMemoryProject, method: Method, *, new_draw: bool, report: Callable[[str], None]
+) -> Release:
+    """The stages of one method, one after the other."""
+    drawn = project.metadata_request().release(
+        forced=new_draw, before_charge=lambda: method.preflight(project.schema)
+    )
+    inputs = project.method_inputs(
+        method, stage="synthesize", metadata=drawn.value(), report=report
+    )
+    if "finetune" in method.stages:
+        if method.starts_from_pretrained is not None:
+            from sugarbush.pipeline.stages.pretrain import write_models
+
+            write_models(project.pretrained, project)
+        final = _trained(method, inputs, new_draw=new_draw)
+    else:
+        first = None
+        if "initialise" in method.stages:
+            initial = method.initialise(inputs)
+            first = Released(initial.population, initial.ledger_ids)
+        final = method.evolve(inputs, first, forced=new_draw)
+    return _release(project, method, final, inputs, drawn.described)
+
+
+def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:
+    trained = method.finetune(inputs, forced=new_draw)
+    if trained is None:
+        raise ParamsError("synthesize trains in one process: set finetune.processes: 1")
+    folder = Path(tempfile.mkdtemp(prefix="sugarbush-model-"))
+    try:
+        trained.save(folder)
+        final = method.generate(inputs, Released(folder, trained.ledger_ids))
+        trained.clean_up()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return final
+
+
+def _release(
+    project: InMemoryProject,
+    method: Method,
+    final: FinalSet,
+    inputs: MethodInputs,
+    described: Mapping[str, Any],
+) -> Release:
+    from sugarbush.pipeline.release_facts import release_facts
+    from sugarbush.pipeline.released import readable
+    from sugarbush.report.card import release_card
+
+    evolution, privacy = final.evolution, project.settings.privacy
+    ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
+    card: Mapping[str, Any] | None = None
+    epsilon = math.inf
+    if not method.stays_private:
+        facts = release_facts(
+            project,
+            ledger_ids=ids,
+            donated=0 if inputs.donated is None else len(inputs.donated.texts),
+            engine=described["engine"],
+            plan=method.final_plan(project.plan, inputs.metadata, privacy),
+        )
+        card = release_card(facts)
+        epsilon = float(card["promise"]["epsilon"])
+    return Release(
+        method=method.name,
+        frame=readable(evolution.final, project.schema),
+        card=card,
+        epsilon=epsilon,
+        delta=privacy.delta,
+        ledger_ids=ids,
+        run=final.run,
+        evolution=evolution,
+        _project=project,
+    )

@@ -1,0 +1,69 @@
+"""What the release card says about a run, from its settings and its ledger entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sugarbush.deep_merge import deep_merge
+from sugarbush.pipeline.project import Project
+from sugarbush.privacy.budget import BudgetPlan
+from sugarbush.report.card import software_versions
+from sugarbush.report.model import Release
+
+_ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
+
+
+def release_facts(
+    project: Project,
+    *,
+    ledger_ids: Sequence[str],
+    donated: int,
+    engine: str | None,
+    plan: BudgetPlan,
+) -> Release:
+    """The promise, from the ledger entries that the released results name."""
+    settings, schema, privacy = project.settings, project.schema, project.settings.privacy
+    ledger, released = project.ledger(), settings.released
+    asks = any(method.asks_generator for method in released)
+    starts = [method.starts_from for method in released if method.starts_from is not None]
+    encoder = settings.embedding.model
+    return Release(
+        title=settings.report.title or f"Synthetic {schema.subject}",
+        dataset=privacy.dataset,
+        purpose=privacy.purpose,
+        unit=privacy.unit,
+        records_per_unit=privacy.records_per_user,
+        delta=privacy.delta,
+        entries=ledger.of(ledger_ids),
+        dataset_epsilon=ledger.total(),
+        cap=privacy.cap,
+        plan=plan,
+        schema=schema,
+        donated=donated,
+        generator=settings.generator.chosen.facts() if asks else None,
+        starts_from=starts[0] if starts else None,
+        encoder=_ENCODERS.get(encoder, encoder),
+        methods=tuple(method.name for method in released),
+        software=software_versions(),
+        created=datetime.now(UTC).date().isoformat(),
+        engine=engine,
+        labels_endpoint=settings.extract_metadata.label_endpoint.base_url
+        if schema.asked_of_llm
+        else None,
+        settings=_shown_settings(project),
+    )
+
+
+def _shown_settings(project: Project) -> dict[str, Any]:
+    settings = project.settings
+    shown: dict[str, Any] = {
+        "epsilon": settings.privacy.epsilon,
+        "shares": settings.privacy.shares.model_dump(),
+        "engine": settings.synthesize_metadata.engine.value,
+        "evolve": {},
+    }
+    for method in settings.chosen:
+        deep_merge(shown, method.card_settings())
+    return shown

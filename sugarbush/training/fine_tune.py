@@ -1,0 +1,121 @@
+"""Fine-tuning of one model on one set of private texts, planned by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.training.device import open_device
+from sugarbush.training.dpsgd import models
+from sugarbush.training.dpsgd.checkpoints import Checkpoints
+from sugarbush.training.dpsgd.data import plain_examples, probe_examples
+from sugarbush.training.dpsgd.sampling import make_schedule
+from sugarbush.training.dpsgd.train import (
+    Clipping,
+    Decay,
+    Learning,
+    Mechanism,
+    Performance,
+    train,
+)
+
+_PART = "training"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuning:
+    """What to train and how. `records` is a public estimate of the number of texts."""
+
+    model: str
+    records: float
+    epochs: float
+    batch_size: float
+    max_length: int
+    learning_rate: float
+    clip_norm: float
+    lora_rank: int | None
+    device: str
+    micro_batch_tokens: int = 4096
+
+
+def fine_tune(
+    texts: Private[str],
+    wanted: FineTuning,
+    *,
+    epsilon: float,
+    session: PrivacySession,
+    checkpoints: Path,
+    output: Path,
+    report: Callable[[str], None],
+) -> Released[float]:
+    """Train, write the model into `output`, and return the epsilon that was spent.
+
+    Guarantee: that of `training.dpsgd.train.train`; the noise is the least with which all steps
+    together spend at most `epsilon` at the ledger's delta.
+    """
+    schedule = make_schedule(
+        batch_size=wanted.batch_size, epochs=wanted.epochs, unit_count=wanted.records
+    )
+    delta = session.ledger.delta
+    plan = with_subsampling(
+        make_plan([BudgetRequest(name=_PART, share=1.0, count=0)], epsilon=epsilon, delta=delta),
+        {_PART: Subsampling(rate=schedule.rate, steps=schedule.steps)},
+        epsilon=epsilon,
+    )
+    event = plan.of(_PART).subsampled
+    assert event is not None
+    device = open_device(wanted.device)
+    model, tokenizer = models.load(wanted.model, device=device)
+    models.refuse_beyond_context(model, wanted.max_length)
+    if wanted.lora_rank is not None:
+        model = models.with_lora(model, rank=wanted.lora_rank)
+    trained = train(
+        model,
+        texts.map_batch(
+            lambda own: plain_examples(own, tokenizer=tokenizer, max_length=wanted.max_length)
+        ),
+        mechanism=Mechanism(
+            rate=schedule.rate,
+            steps=schedule.steps,
+            repeatable_steps=0,
+            noise_multiplier=event.noise_multiplier,
+            clip_norm=wanted.clip_norm,
+            expected_batch_size=schedule.expected_batch_size,
+        ),
+        learning=Learning(
+            learning_rate=wanted.learning_rate,
+            decay=Decay.LINEAR,
+            warmup_steps=0,
+            weight_decay=0.0,
+        ),
+        performance=Performance(
+            micro_batch_tokens=wanted.micro_batch_tokens,
+            bfloat16=False,
+            clipping=Clipping.BOOK_KEEPING,
+            checkpoint_every=1,
+        ),
+        probe=probe_examples(len(tokenizer), max_length=wanted.max_length),
+        checkpoints=Checkpoints(checkpoints),
+        session=session,
+        report=lambda progress: report(f"step {progress.step} of {progress.steps}"),
+    )
+    models.save(models.merged(trained.value).to(torch.device("cpu")), tokenizer, output)
+    card = {
+        "epsilon": plan.epsilon,
+        "delta": delta,
+        "noise_multiplier": event.noise_multiplier,
+        "sampling_rate": schedule.rate,
+        "steps": schedule.steps,
+        "clip_norm": wanted.clip_norm,
+        "unit": session.ledger.unit.value,
+        "ledger_ids": list(trained.ledger_ids),
+    }
+    (output / "model_card.json").write_text(json.dumps(card, indent=1) + "\n")
+    return Released(plan.epsilon, trained.ledger_ids)
