@@ -146,10 +146,10 @@ def marked_project(folder: Path, writer: FaultServer, reader: FaultServer) -> Ch
         generator__provider="openai",
         **{f"generator__openai__{k}": v for k, v in endpoint.items()},
         generator__openai__base_url=writer.base_url,
-        extract_metadata__llm__base_url=reader.base_url,
-        extract_metadata__llm__model="tiny",
-        extract_metadata__llm__key_variable="OPENAI_API_KEY",
-        extract_metadata__llm__trusted=True,
+        extract_metadata__llm={
+            "base_url": reader.base_url, "model": "tiny", "key_variable": "OPENAI_API_KEY",
+            "trusted": True,
+        },
     )  # fmt: skip
     schema = project.path / "letters.schema.yaml"
     fields = yaml.safe_load(schema.read_text())

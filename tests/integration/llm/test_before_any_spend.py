@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
 )
 Start = Callable[..., Bench]
-LABELS = "extract_metadata__llm__"
+LABELS = "extract_metadata__llm"
 OPENAI = "generator__openai__"
 
 
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return base
 
 
-def told(command: str, run: Bench, *, labels: bool = False, **changes: Any) -> tuple[int, str]:
+def told(command: str, run: Bench, *, labels: bool | dict[str, Any] = False, **changes: Any) -> tuple[int, str]:
     """Exit code and everything printed, with a generator at the bench's server."""
     attributes = list(SCHEMA["attributes"])
     if labels:
@@ -56,10 +56,10 @@ def told(command: str, run: Bench, *, labels: bool = False, **changes: Any) -> t
         f"{OPENAI}base_url": run.server.base_url,
         f"{OPENAI}model": "tiny",
         f"{OPENAI}max_retries": 0,
-        f"{LABELS}base_url": run.server.base_url,
-        f"{LABELS}model": "tiny",
-        f"{LABELS}key_variable": "OPENAI_API_KEY",
-    }
+        LABELS: {
+            "base_url": run.server.base_url, "model": "tiny", "key_variable": "OPENAI_API_KEY",
+        } | (labels if isinstance(labels, dict) else {}),
+    }  # fmt: skip
     Path("params.yaml").write_text(yaml.safe_dump(settings(**(SMALL | endpoint | changes))))
     result = CliRunner().invoke(app, [command], catch_exceptions=False)
     return result.exit_code, " ".join((result.stdout + result.stderr).split())
@@ -177,8 +177,8 @@ def test_a_run_with_an_endpoint_that_is_not_trusted_ends_before_any_charge(
 
 
 def test_an_endpoint_for_labels_that_is_away(bench: Start, folder: Path) -> None:
-    away = {f"{LABELS}trusted": True, f"{LABELS}base_url": "http://127.0.0.1:9/v1"}
-    code, said = told("check", bench(), labels=True, **away)
+    away = {"trusted": True, "base_url": "http://127.0.0.1:9/v1"}
+    code, said = told("check", bench(), labels=away)
     assert code != 0
     assert "(extract_metadata.llm.base_url) cannot be reached" in said
 
@@ -187,7 +187,7 @@ def test_an_endpoint_for_labels_in_order_is_sent_nothing_private(
     bench: Start, folder: Path
 ) -> None:
     run = bench()
-    code, said = told("check", run, labels=True, **{f"{LABELS}trusted": True})
+    code, said = told("check", run, labels={"trusted": True})
     assert code == 0, said
     assert "labels ok" in said
     assert b"Dear shop" not in run.server.raw
