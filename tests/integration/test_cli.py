@@ -99,7 +99,7 @@ def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path
     assert "row 141" in finished.stderr
     assert "NUL" in finished.stderr
     assert CANARY not in finished.stdout + finished.stderr
-    assert "running again goes on" in finished.stderr
+    assert "`sugarbush run` continues from there" in finished.stderr
     assert not (project.path / "data" / "private" / "prepared").exists()
     assert not (project.path / "data" / "released").exists()
     assert not project.charges()

@@ -170,7 +170,7 @@ def test_a_prompt_that_is_too_long_costs_no_other_its_answer(
 ) -> None:
     for model in (plain, chat):
         first, long, last = answers_of(model, ASK, TOO_LONG, replace(ASK, sample=1))
-        assert "1 not asked for" in capsys.readouterr().out
+        assert "1 not requested" in capsys.readouterr().out
         assert (long.text, long.problem) == (None, Problem.FAILED)
         assert first.text
         assert last.text
