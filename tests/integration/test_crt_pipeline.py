@@ -1,4 +1,4 @@
-"""CRT as the only method: every stage runs, nothing is released, confidentiality has its own rows."""
+"""CRT as the only method: nothing is released, and confidentiality has rows of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from tests.pipelines import (
     opened,
     run_pipeline,
 )
-from tests.settings import params
 
 RESULTS = "data/private/arms/crt"
 
@@ -159,7 +158,9 @@ def test_a_secret_in_public_texts_is_no_duplicate(project: Checkout) -> None:
     ("line", "said"),
     [("{", "cannot be read"), ('{"text": "a"}', "row 1: needs"), ('{"spans": []}', "row 1: needs")],
 )
-def test_a_file_that_is_not_a_labelled_sample_is_refused(tmp_path: Path, line: str, said: str) -> None:
+def test_a_file_that_is_not_a_labelled_sample_is_refused(
+    tmp_path: Path, line: str, said: str
+) -> None:
     (tmp_path / "labelled.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=said):
         load_labelled(tmp_path / "labelled.jsonl", text_column="text")

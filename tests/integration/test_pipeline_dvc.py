@@ -129,5 +129,5 @@ def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
     (made.path / "params.yaml").write_text(yaml.safe_dump(short))
     made.dvc("repro", "prepare")
     run_pipeline(made)
-    assert [entry.stage for entry in made.charges()][0] == "synthesize_metadata"
+    assert made.charges()[0].stage == "synthesize_metadata"
     assert (made.path / "reports/public/index.html").exists()

@@ -45,7 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return base
 
 
-def told(command: str, run: Bench, *, labels: bool | dict[str, Any] = False, **changes: Any) -> tuple[int, str]:
+def told(
+    command: str, run: Bench, *, labels: bool | dict[str, Any] = False, **changes: Any
+) -> tuple[int, str]:
     """Exit code and everything printed, with a generator at the bench's server."""
     attributes = list(SCHEMA["attributes"])
     if labels:
