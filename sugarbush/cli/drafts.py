@@ -38,7 +38,7 @@ def draft(
     with atomic_file(output) as temporary:
         temporary.write_text(schema_yaml(schema), encoding="utf-8")
     for attribute in schema.attributes:
-        console.print(f"{attribute.name}: {', '.join(attribute.domain)}", markup=False)
+        console.print(f"{attribute.name}: {' | '.join(attribute.domain)}", markup=False)
     console.print(
         f"{output}: a draft from {len(texts)} donated examples. Edit it and set prepare.schema to "
         "it. Everything in it becomes public.",

@@ -123,6 +123,8 @@ def test_the_examples_purpose_is_refused_for_another_file(
     assert "embedded corpus" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["run", "check", "budget", "estimate", "cache", "show"])
+@pytest.mark.parametrize(
+    "name", ["init", "run", "check", "report", "budget", "estimate", "cache", "show"]
+)
 def test_every_command_explains_itself(command: Command, name: str) -> None:
     assert f"{name} [OPTIONS]" in command(name, "--help").stdout

@@ -153,6 +153,27 @@ def test_a_csv_file_without_a_header_shows_none_of_its_first_record(folder: Path
     assert not (folder / "own").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.jsonl", f"{CANARY} is not JSON\n".encode()),
+        ("t.jsonl", f'["{CANARY}"]\n'.encode()),
+        ("t.csv", f'"{CANARY}'.encode()),
+        ("t.csv", f"message,{CANARY}\n".encode() + b"\xff"),
+        ("t.parquet", CANARY.encode()),
+        ("t.csv", b""),
+        ("t.txt", CANARY.encode()),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_not_quoted(
+    folder: Path, name: str, content: bytes
+) -> None:
+    (folder / name).write_bytes(content)
+    said = init("own", "--from", name, "--text", "message", code=2).output
+    assert f"{name}: " in said and CANARY not in said
+    assert not (folder / "own").exists()
+
+
 def test_column_names_that_look_like_data_are_left_out(folder: Path) -> None:
     write_csv(folder / "t.csv", header=("17", "message", f"x@{CANARY}.org", "why? " * 20))
     init("own", "--from", "t.csv", "--text", "message")
