@@ -28,7 +28,7 @@ from sugarbush.randomness import public_rng
 from tests.integration.canary import files_with, unpacked
 from tests.integration.llm.server import KEY, Body, FaultServer, Reply, completion, running
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
-from tests.pipelines import FinishedPipelines, copied, run_pipeline
+from tests.pipelines import FinishedPipelines, copied
 
 # Prefect and DVC leave sockets and event loops to the garbage collector.
 pytestmark = [
@@ -225,7 +225,7 @@ def test_a_seed_of_evaluate_makes_no_stage_stale_that_spends(
 ) -> None:
     own = copied(finished("dvc"), tmp_path)
     own.change("evaluate", seed=7)
-    run_pipeline(own, "fingerprint")
+    own.run(sys.executable, "-m", "tasks.fingerprint")
     stages = read_stages(own.path)
     assert stale_stages(stages, own.path) == {"evaluate", "report"}
 
