@@ -1,15 +1,15 @@
-"""How fast texts become vectors beside sentence-transformers' default call, and whose votes move.
+"""Speed of the encoder against sentence-transformers' default call, and its effect on votes.
 
     python -m benchmarks.embedding                    # 2,000 complaints timed by 200
     python -m benchmarks.embedding --records 5000 --timed 500 --repeats 5
 
-Speed: `--timed` texts in this one process by every row in turn, `--repeats` times; medians, the
-ratio to the default call of the same turn. CPU seconds are all threads' together: on a shared
-machine they say more than the clock does.
+Speed: every row embeds `--timed` texts here, `--repeats` times. Prints medians and ratios
+to the default call of the same turn. CPU seconds are the sum of all threads, which varies less on a
+shared machine.
 
-Votes: of `--records` texts an eighth are candidates and the others vote, by vectors that were all
-made the row's way; *unchanged* is the share whose nearest candidate is the one of the default
-call. Rows cut texts where the model says (256 tokens) unless they say otherwise.
+Votes: an eighth of `--records` texts are candidates, the others vote. *unchanged*: the share whose
+nearest candidate is that of the default call. Rows truncate texts at the model's 256 tokens unless
+they state otherwise.
 """
 
 from __future__ import annotations

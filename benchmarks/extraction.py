@@ -1,12 +1,12 @@
-"""How well attributes are told from texts, against columns that were given.
+"""Accuracy of attributes that are read from texts, against given columns.
 
     python -m benchmarks.extraction                       # every set, 1,000 test texts each
 
 Reads ../shared/data. Accuracy on the test part; zero-shot from the descriptions below, written from
 the names of the values alone; "calibrated" with 50 labelled donated examples from the training
-part (mean of 5 disjoint draws); "told" is the share that an abstain threshold leaves, and its
-accuracy. References: always the most common value of the training part; TF-IDF with logistic
-regression trained on 50, and on all training texts.
+part (mean of 5 disjoint samples); "told" is the share above an abstain threshold, and its accuracy.
+Baselines: the most common value of the training part; TF-IDF with logistic regression trained on 50
+and on all training texts.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""How fast does the `huggingface` provider write, and what do its batches and its sampler bring?
+"""How fast does the `huggingface` generator write, and what do its batches and its sampler gain?
 
     python -m benchmarks.huggingface [--device auto] [--dtype auto] [--threads 2] [--texts 24]
                                      [--tokens 48] [--rounds 3] [--batch-tokens 4096]
                                      [--only distil]
 
-Random weights of the sizes of a tiny (4 x 256) and of distilled GPT-2 (6 x 768), which write until
-the last token, at a temperature that leaves a nucleus of the size that trained ones have, on
-prompts of up to 350 tokens. Against the loop that comes to mind first (one prompt after the other
-through `generate`), and against batches as the prompts come, both with transformers' own sampling.
-Ratios are to that loop in the same round; the median of the rounds is shown.
+Models with random weights, as large as a tiny (4 x 256) and a distilled GPT-2 (6 x 768), on prompts
+of up to 350 tokens; the temperature gives a nucleus as large as a trained model's. Compares with a
+loop over single prompts through `generate`, and with batches in the order of the prompts, both with
+transformers' own sampling. Prints the median of the rounds; ratios are to the loop of that round.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What does the `openai` provider add to a call, and what does a rerun cost?
+"""What does the `openai` generator add to a call, and what does a rerun cost?
 
     python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64]
 
-Against a server in a process of its own that answers at once: the bare SDK at the same
-concurrency, the provider (cache, journal, limits, retries, checks), the provider with a tenth of
-faults, and a rerun whose answers are all kept. Ratios are to the bare SDK of the same run.
+A server in another process answers at once. Compares the bare SDK at the same concurrency, the
+generator (cache, journal, limits, retries, checks), the generator with faults in a tenth of the
+calls, and a rerun with all answers cached. Ratios are to the bare SDK of the same run.
 """
 
 from __future__ import annotations

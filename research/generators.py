@@ -1,12 +1,12 @@
-"""How long the offline generators take, and how near the simulator comes to the example.
+"""Speed of the offline generators, and similarity of the simulator's texts to the example corpus.
 
-    python benchmarks/generators.py [--near]
+    python -m research.generators [--near]
 
-The pool is compared with the bare float32 matrix product of its similarities in the same process;
-ratios hold better than times. `--near` embeds 200 texts an arm with the bundled model (minutes on
-two busy cores) and prints, for each way of asking the simulator: the mean cosine of each corpus
-text to its nearest written one, the share of corpus and written texts that a logistic regression
-on embeddings tells apart (0.5 is chance), and the same for corpus against corpus.
+Times of the pool are ratios to the bare float32 matrix product of its similarities in the same
+process. `--near` embeds 200 texts for each kind of request with the bundled model, which takes
+minutes on two cores. It prints the mean cosine of each corpus text to its nearest written one, and
+the accuracy of a logistic regression that separates corpus from written texts by embedding (0.5 is
+chance), with corpus against corpus as the reference.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.pipeline import StageFailedError, run_dvc
+from sugarbush.pipeline.flow import StageFailedError, run_dvc
 
 PREPARED = "extract_metadata"  # the last stage that all points of a set have in common
 MEASURED = "evaluate"
@@ -42,7 +42,7 @@ def sweep(file: str) -> None:
 def pipelines(file: str) -> None:
     """Points that are pipelines: what a set's points have in common first, then all of them."""
     for ground in folders("grounds", file):
-        run_dvc("repro", PREPARED, folder=ground)
+        run_dvc("repro", PREPARED, folder=ground, say=get_run_logger().info)
     # The first of a set runs alone: the others find its texts embedded.
     failed = run_all(folders("points", file), point.submit)
     # What lies in a failed point's folder is of settings that it had before.
@@ -62,7 +62,7 @@ def leakage(file: str) -> None:
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{folder.parent.name}/{folder.name}")
 def point(folder: Path) -> None:
     """Run what DVC finds out of date at one point, up to its figures."""
-    run_dvc("repro", MEASURED, folder=folder)
+    run_dvc("repro", MEASURED, folder=folder, say=get_run_logger().info)
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{own}")

@@ -1,6 +1,6 @@
-"""How often an attribute was read off a text as a labelled example says.
+"""How often an attribute that was read from a text equals the label of the text.
 
-For examples that are public: the figures are exact and carry no noise.
+For public examples only: the figures are exact and have no noise.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sugarbush.data.schema import Attribute, Schema
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """Share of `texts` labelled examples on which an attribute was read as its label says.
+    """Accuracy of one attribute on `texts` labelled examples.
 
-    `low` and `high` bound the share at 95% (Wilson 1927), were the examples drawn at random;
-    `commonest` is the share of the most frequent label, which reading has to beat.
+    `low` and `high` are the 95% interval of `share` (Wilson 1927) if the examples are a random
+    sample. `commonest` is the share of the most frequent label, the baseline.
     """
 
     attribute: str
@@ -33,10 +33,10 @@ class Agreement:
 def agreements(
     schema: Schema, codes: NDArray[np.int64], labels: Mapping[str, Sequence[str | None]]
 ) -> tuple[Agreement, ...]:
-    """One an attribute that has a label on at least one text, in the order of the schema.
+    """One for each attribute with at least one label, in the order of the schema.
 
     Shapes: `codes` (n, d); each of `labels` n raw values, None where a text has none. A label
-    outside the domain says that no value fits, as the bucket does.
+    outside the domain counts as the value `other`.
     """
     found = []
     for place, attribute in enumerate(schema.attributes):
@@ -49,7 +49,7 @@ def agreements(
 
 
 def _agreement(attribute: Attribute, read: NDArray[np.int64], true: NDArray[np.int64]) -> Agreement:
-    from scipy.stats import binomtest  # slow to load, and only asked where labels were donated
+    from scipy.stats import binomtest  # slow to load
 
     hits = int((read == true).sum())
     interval = binomtest(hits, len(true)).proportion_ci(0.95, method="wilson")

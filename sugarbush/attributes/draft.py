@@ -1,8 +1,9 @@
 """A first schema for a person to edit, from the donated examples and a public description.
 
-No private text is read, so nothing is spent. What is proposed: an attribute for each column of the
-donated file that looks categorical or numeric, and one attribute `topic` whose values are clusters
-of the donated texts, described by the words that set them apart.
+Nothing reads a private text or value, so the draft spends no budget. It has an attribute for each
+column of the donated file that looks categorical or numeric, and one attribute `topic` whose values
+are clusters of the donated texts, described by the words that are frequent in one cluster only.
+A column of the private file whose values are unknown becomes a comment to fill in.
 """
 
 from __future__ import annotations
@@ -26,15 +27,33 @@ from sugarbush.randomness import seed_of
 
 _MOST_VALUES: Final = 30  # a column with more is no attribute
 _MOST_TOPICS: Final = 8
-_TEXTS_PER_TOPIC: Final = 4  # fewer on average say nothing about a topic
+_TEXTS_PER_TOPIC: Final = 4  # on average, at least
 _TERMS: Final = 4  # that describe a topic
-_AS_GOOD: Final = 0.02  # part of the best silhouette by which dozens of texts cannot tell two
+_AS_GOOD: Final = 0.02  # relative difference of silhouettes that dozens of texts cannot show
 _HEAD: Final = """\
-# Drafted from the donated examples and the subject alone; no private text was read.
-# Edit it: names, values a reader would use, descriptions. Values must be public knowledge.
-# A column must stand in the private file too; where it does not, give the attribute keywords or
-# zero_shot descriptions instead, and a donated column of its name becomes its labels.
+# A draft from the subject, the names of columns and the donated examples, if there are any.
+# No private text or value was read. Edit it: names, values, descriptions. Everything in this file
+# becomes public, so list values from public knowledge. A value that is not listed becomes `other`.
+# `column` names a column of the private file. If the file has none, give the attribute keywords or
+# zero_shot descriptions; a donated column with the attribute's name then has its labels.
 """
+_UNKNOWN: Final = """\
+# The private file has the columns below. Nothing has read their values. To use a column, list the
+# values that it can have (or `bins: [2, 4]` for numbers), and remove the marks '#'.
+"""
+# Any text has a tone: the draft where there are no donated examples.
+TONE: Final = Attribute.model_validate(
+    {
+        "name": "tone",
+        "description": "how the writer feels",
+        "values": ["negative", "neutral", "positive"],
+        "zero_shot": {
+            "negative": ["a complaint by an unhappy writer", "an angry or sad text"],
+            "neutral": ["a plain statement of facts", "a question without emotion"],
+            "positive": ["praise by a happy writer", "a grateful or cheerful text"],
+        },
+    }
+)
 
 
 def draft_schema(
@@ -48,7 +67,7 @@ def draft_schema(
     """A proposal with at least one attribute.
 
     `texts` are the donated ones and `columns` the donated file's other columns, one entry a text.
-    Raises SchemaError where there is too little to go by.
+    Raises SchemaError where there are too few examples.
     """
     proposed = [_from_values(name, values) for name, values in columns.items()]
     proposed.append(_topics(texts, subject=subject, embed=embed, seed=seed))
@@ -64,20 +83,44 @@ def draft_schema(
     return Schema(subject=subject, attributes=tuple(attributes))
 
 
-def schema_yaml(schema: Schema) -> str:
-    """The schema as the file that `load_schema` reads."""
+def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
+    """The schema as the file that `load_schema` reads, with a comment for each unknown column."""
     fields: dict[str, Any] = {
         "subject": schema.subject,
         "attributes": [
-            {name: value for name, value in a.model_dump(mode="json").items() if value}
+            {
+                name: value
+                for name, value in a.model_dump(mode="json").items()
+                if value and (name, value) != ("other", "other")
+            }
             for a in schema.attributes
         ],
     }
-    return _HEAD + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+    return _HEAD + _dumped(fields, width=100) + _as_comments(unknown_columns)
+
+
+def _as_comments(columns: Sequence[str]) -> str:
+    """One commented-out attribute for each column."""
+    drafts = [
+        {"name": _name(column), "column": column, "values": ["first value", "second value"]}
+        for column in columns
+    ]
+    if not drafts:
+        return ""
+    lines = _dumped(drafts, width=1000).splitlines()
+    return _UNKNOWN + "".join(f"# {line}\n" for line in lines)
+
+
+def _dumped(fields: Any, *, width: int) -> str:
+    """YAML in the order of the fields, with lists of values on one line."""
+    text: str = yaml.safe_dump(
+        fields, sort_keys=False, allow_unicode=True, default_flow_style=None, width=width
+    )
+    return text
 
 
 def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
-    """An attribute for a column, or None where it looks like ids or free text."""
+    """An attribute for a column, None where it looks like ids or free text."""
     present = [value for value in values if value is not None and str(value).strip()]
     spelled = Counter(str(value).strip() for value in present)
     if len(spelled) < 2:
@@ -92,7 +135,7 @@ def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
 
 
 def _edges(values: Sequence[object]) -> tuple[float, ...]:
-    """Quartiles to two significant digits, or nothing where the values are no numbers."""
+    """Quartiles to two significant digits, empty where the values are no numbers."""
     try:
         numbers = np.array([float(str(value)) for value in values])
     except ValueError:
@@ -147,7 +190,7 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
     vocabulary = vectorizer.get_feature_names_out()
     labels = sorted(set(cluster.tolist()))
     by_class = np.stack([np.asarray(counts[cluster == c].sum(axis=0)).ravel() for c in labels])
-    # A term of one text is that text's affair, not its topic's.
+    # A term that occurs in one text only does not describe a topic.
     spread = np.stack([np.asarray((counts[cluster == c] > 0).sum(axis=0)).ravel() for c in labels])
     weight = by_class * np.log1p(by_class.sum() / len(labels) / by_class.sum(axis=0))
     weight = np.where(spread >= 2, weight, weight * 1e-3)
@@ -173,7 +216,7 @@ def _name(column: str) -> str:
 
 
 def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
-    """`word`, with a number behind it where it is taken."""
+    """`word`, with a number appended where it is taken."""
     free, number = word, 2
     while free in taken:
         free, number = f"{word}{between}{number}", number + 1

@@ -1,13 +1,13 @@
 """A categorical row for every record, by the schema.
 
     column      the record's own raw value, looked up in the public domain
-    keywords    the value whose words the text holds most often
+    keywords    the value whose words occur most often in the text
     zero_shot   the value whose descriptions are nearest to the text in embedding space
-    llm         the value that an endpoint was asked for beforehand; arrives like a column
+    llm         the value that an endpoint returned before; passed like a column
 
-Guarantee: row i depends on record i alone (and on the schema and the donated examples, both
-public), so adding or removing one record adds or removes one row and moves no other. That is what
-lets `Private.map_batch` call it. An embedding must hold to the same: a function of its own text.
+Guarantee: row i depends on record i and on public data (schema, donated examples), so one record
+more or less changes no other row, and `Private.map_batch` may call it. An embedding must likewise
+depend on its own text only.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ def extract_codes(
 ) -> NDArray[np.int64]:
     """One row of codes a record, `(n, d)` int64, columns in the order of the schema.
 
-    `readers` are those of the zero_shot attributes; texts are embedded once for all of them.
     Guarantee: row i is a function of record i alone.
-    Shapes: `texts` and each of `columns` hold one entry a record; `columns` the raw values of the
-    attributes that come from a column or an endpoint, by attribute name.
+    Shapes: `texts` and each of `columns` have one entry a record. `columns` are the raw values of
+    attributes from a column or an endpoint, by attribute name; `readers` are for zero_shot ones.
     Raises InvariantError when a column is missing or has another length.
     """
     embedded = np.asarray(embed(texts)) if readers and len(texts) else None
@@ -68,7 +67,7 @@ def _from_column(
 
 
 def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
-    """The value with the most hits; the first in the schema of several; none: the bucket."""
+    """The value with the most hits, the first in the schema of equals; `other` without a hit."""
     bucket = len(attribute.domain) - 1
     words = attribute.keywords or {}
     patterns = [_pattern(words.get(value, ())) for value in attribute.values]
@@ -79,9 +78,9 @@ def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64
 
 
 def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
-    """Whole words, case set aside, any white space between the words of one keyword.
+    """Whole words, ignoring case, with any white space between the words of a keyword.
 
-    Longer keywords are tried first, so that "credit card" is one hit and not also one of "credit".
+    Longer keywords match first: "credit card" is one hit and no hit of "credit".
     """
     spelled = sorted({" ".join(word.split()) for word in words if word.strip()}, key=len)
     if not spelled:

@@ -1,8 +1,7 @@
-"""What a model is asked about a text's attributes, and how its answer is read.
+"""The question about a text's attributes, and how its answer is read.
 
-The answer is asked for as JSON by a schema whose values are enums. It counts only as far as it
-names values of the domain; what it leaves out, and what it makes up, goes to the bucket for
-anything else.
+The answer is JSON by a schema whose values are enums. A missing value, or one outside the domain,
+becomes the value `other`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _FENCE = re.compile(r"^\s*```(?:json)?\s*|\s*```\s*$")
 
 
 def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> str:
-    """What the endpoint is asked of `text`, which is cut at its end to fit `room` tokens."""
+    """The question about `text`, which is cut at its end to fit `room` tokens."""
     lines = [
         f"- {attribute.name}{_described(attribute)}: "
         + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)
@@ -67,9 +66,9 @@ def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
 
 
 def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | None:
-    """Codes from a JSON object, None when the answer is none.
+    """Codes from a JSON object, None when the answer has none.
 
-    A value may differ from the domain's in case and in white space around it.
+    Ignores case and surrounding white space of a value.
     """
     bare = _FENCE.sub("", without_thoughts(answer))
     begin, end = bare.find("{"), bare.rfind("}")
@@ -89,7 +88,7 @@ def _described(attribute: Attribute) -> str:
 
 
 def _code(attribute: Attribute, value: object) -> int:
-    """The value's place in the domain, the bucket's for anything that is not in it."""
+    """The value's place in the domain, that of `other` for any other value."""
     if not isinstance(value, str):
         return len(attribute.domain) - 1
     value = value.strip()

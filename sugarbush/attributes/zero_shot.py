@@ -1,8 +1,8 @@
-"""Values told from a text by the similarity of embeddings to the values' descriptions.
+"""Attribute values by the similarity of a text's embedding to the values' descriptions.
 
-A value's place is the mean of its descriptions' embeddings, at length 1. How near a text lies to a
-place in general differs from value to value; a calibration on labelled examples evens that out.
-Places and calibration are made from the schema and donated examples, both public.
+A value's centre is the mean embedding of its descriptions, at length 1. Some centres are nearer to
+all texts than others; a calibration on labelled examples corrects that. Centres and calibration
+depend on the schema and donated examples, both public.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sugarbush.data.schema import Attribute, Schema
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
-# In cosines: how far apart two values must be for the nearer one to be e times as likely, and how
-# far an offset may well be from 0.
+# In cosines: the difference that makes a value e times as likely, and the standard deviation
+# of an offset's prior.
 _TEMPERATURE = 0.05
 _SPREAD = 0.05
-# Of cross-validation, and the parts of the offsets that it may choose, the smaller first.
+# Folds of cross-validation, and the shares of the offsets that it chooses from.
 _FOLDS = 5
 _STRENGTHS = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What is taken off a text's similarity to each value: `offsets` (k,); 0 where unknown."""
+    """What is subtracted from a text's similarity to each value: `offsets` (k,), empty for none."""
 
     offsets: tuple[float, ...] = ()
 
@@ -40,7 +40,7 @@ NO_CALIBRATION = Calibration()
 
 
 def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
-    """The place of every value, `(k, dim)` rows of length 1, in the order of the schema."""
+    """The centre of every value, `(k, dim)` rows of length 1, in the order of the schema."""
     described = attribute.zero_shot or {}
     places = [
         np.asarray(embed(described[value]), dtype=np.float64).mean(axis=0)
@@ -53,10 +53,9 @@ def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Calibration:
     """Offsets that make the labels of donated examples likely; public examples only.
 
-    `similarities` (n, k) are the examples' cosines, `codes` (n,) their labels; those in the bucket
-    say nothing of the values and are left out. A few dozen examples may mislead where values are
-    hard to tell apart, so offsets are shrunk to the part of them (none, half or all) that names
-    most labels in cross-validation, the smaller of equals.
+    `similarities` (n, k) are the examples' cosines, `codes` (n,) their labels; labels `other` are
+    ignored. Few examples may mislead, so the offsets are multiplied by 0, 0.5 or 1, whichever gives
+    the most correct labels in cross-validation, the smallest of equals.
     """
     known = (codes >= 0) & (codes < similarities.shape[1])
     if not known.any():
@@ -67,8 +66,8 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
     for own in (fold == number for number in range(_FOLDS)):
         offsets = _offsets(cosines[~own], labels[~own])
         for strength in _STRENGTHS:
-            told = (cosines[own] - strength * offsets).argmax(axis=1)
-            hits[strength] += int((told == labels[own]).sum())
+            found = (cosines[own] - strength * offsets).argmax(axis=1)
+            hits[strength] += int((found == labels[own]).sum())
     best = max(_STRENGTHS, key=lambda strength: hits[strength])
     if best == 0:
         return NO_CALIBRATION
@@ -78,7 +77,7 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
 def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.float64]:
     """The offsets (k,) with the least cross-entropy of softmax((cosine - offset) / temperature).
 
-    Plus a normal prior, so that a value that no example shows keeps an offset near 0.
+    Plus a normal prior: a value without an example keeps an offset near 0.
     Source: Platt 1999, with one offset a value.
     """
 
@@ -96,20 +95,20 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
 def nearest_values(
     similarities: NDArray[np.floating], *, calibration: Calibration, abstain: float
 ) -> NDArray[np.int64]:
-    """The most similar value of every text, `(n,)`; the bucket (k) under `abstain`.
+    """The most similar value of every text, `(n,)`; `other` (k) below `abstain`.
 
-    `similarities` (n, k) are cosines; `abstain` is compared with the cosine itself and not with
-    what calibration makes of it. Ties go to the value that the schema names first.
+    `similarities` (n, k) are cosines; `abstain` applies to them before calibration. Ties go to the
+    first value in the schema.
     """
     offsets = np.asarray(calibration.offsets or np.zeros(similarities.shape[1]))
     chosen = (similarities - offsets).argmax(axis=1)
-    told = similarities[np.arange(len(similarities)), chosen] >= abstain
-    return np.asarray(np.where(told, chosen, similarities.shape[1]), dtype=np.int64)
+    near = similarities[np.arange(len(similarities)), chosen] >= abstain
+    return np.asarray(np.where(near, chosen, similarities.shape[1]), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroShotReader:
-    """How one attribute is read off an embedding: the values' `places` (k, dim), calibrated."""
+    """Reads one attribute from embeddings, by its values' centres `places` (k, dim)."""
 
     places: NDArray[np.float64]
     calibration: Calibration
@@ -124,7 +123,7 @@ class ZeroShotReader:
 def zero_shot_readers(
     schema: Schema, *, embed: Embed, calibrations: Mapping[str, Calibration] | None = None
 ) -> dict[str, ZeroShotReader]:
-    """A reader for each zero_shot attribute. `embed` is given descriptions alone: public text."""
+    """A reader for each zero_shot attribute. `embed` gets only descriptions, which are public."""
     return {
         attribute.name: ZeroShotReader(
             places=describe(attribute, embed),
@@ -142,10 +141,10 @@ def calibrate_readers(
     embedded: NDArray[np.floating],
     labels: Mapping[str, Sequence[object]],
 ) -> dict[str, ZeroShotReader]:
-    """The readers, each calibrated on the examples that carry a label of its attribute.
+    """The readers, each calibrated on the examples with a label of its attribute.
 
-    `embedded` (n, dim) are donated examples and `labels` their given values by attribute, None
-    where an example has none; a label outside the schema's values says nothing and is left out.
+    `embedded` (n, dim) are donated examples, `labels` their values by attribute, None without one.
+    Labels outside the schema's values are ignored.
     """
     calibrated = dict(readers)
     for name in readers.keys() & labels.keys():
@@ -164,17 +163,16 @@ def read_by_others(
     *,
     abstain: float,
 ) -> NDArray[np.int64]:
-    """Codes `(n,)` of labelled examples, each read with a calibration on others' labels alone.
+    """Codes `(n,)` of labelled examples by cross-validation in five folds.
 
-    What calibrated on an example agrees with its label too often to tell how often it does on
-    texts without one. In five folds.
+    A calibration on an example's own label would overstate the accuracy on other texts.
     """
     codes = np.array([attribute.code(label) for label in labels], dtype=np.int64)
     fold = np.arange(len(codes)) % _FOLDS
-    told = np.empty_like(codes)
+    read = np.empty_like(codes)
     for number in range(_FOLDS):
         own = fold == number
         found = calibrate(embedded[~own] @ reader.places.T, codes[~own])
         held_out = ZeroShotReader(places=reader.places, calibration=found)
-        told[own] = held_out.read(embedded[own], abstain=abstain)
-    return told
+        read[own] = held_out.read(embedded[own], abstain=abstain)
+    return read

@@ -42,7 +42,7 @@ class EncoderPlugin(Protocol):
 
     @property
     def identity(self) -> str:
-        """Another value whenever an equal text gets another vector. Part of cache keys."""
+        """Changes whenever an equal text gets another vector. Part of cache keys."""
         ...
 
     @property

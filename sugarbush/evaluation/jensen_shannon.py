@@ -64,6 +64,8 @@ def distance_by_attribute(
 
 
 def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> Iterator[MetricValue]:
+    if not settings.domain:
+        return
     domain = settings.domain
     for metric, names in ((MEAN, list(domain)), *((name, [name]) for name in domain)):
 

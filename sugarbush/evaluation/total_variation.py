@@ -70,6 +70,8 @@ def _marginal_distance(
 
 
 def _measure(heldout: Sample, synthetic: Sample, settings: MetricSettings) -> Iterator[MetricValue]:
+    if not settings.domain:
+        return
     domain = settings.domain
     for ways in (2, 3):
         if len(domain) < ways:

@@ -36,10 +36,6 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.results import ResultStore
 from sugarbush.randomness import public_rng
 
-# Raise it when a change makes equal settings and inputs give other results. Rounds of an older
-# version are then drawn and charged again.
-METHOD_VERSION = 1
-
 Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 

@@ -1,9 +1,8 @@
-"""Where candidates come from: requests in, texts out, with token counts.
+"""Generators: requests in, texts out, with token counts.
 
-what is asked, what comes back  client, prompts, examples, checks, answers, cache, progress
-one builder for all             build; estimate, of what a run will ask
-openai                          openai, endpoint, batch_api, failures, probe, cost
-huggingface                     huggingface, local_model, local_batch, sampling
-pool, simulator                 pool; simulator/
-labels of private texts         extraction, labels: a trusted endpoint alone
+interface                       requests, answers, and what a generator plug-in is
+settings                        the section `generator`, which finds plug-ins by name
+prompts, answer_checks, answers what a language model is asked, and which answers are usable
+answer_cache, progress          answers by question, a progress bar
+openai/, huggingface/, pool     the built-in generators; the simulator is in sugarbush.examples
 """

@@ -1,13 +1,13 @@
-"""Answers, kept by what was asked, so that none is paid for twice.
+"""A cache of answers by question, so that none is paid for twice.
 
     <state>/answers/      one SQLite file (diskcache) in write-ahead mode, mode 0700
 
 A key is the SHA-256 of everything that decides an answer: endpoint, model, sampling settings,
-messages, sample and attempt. A value is JSON and holds the answer, never the question; both are
-released text. An answer is written before anybody sees it, in a transaction of its own: a process
-that is killed has kept all it received. The file has no size limit and evicts nothing.
+messages, sample and attempt. A value is the answer as JSON, without the question. An answer is
+written in its own transaction before it is used, so a killed process loses none. The cache has no
+size limit and evicts nothing.
 
-The file is trusted no further than JSON: a pickled value is not opened.
+Only JSON is read: a pickled value is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """What an endpoint sent back for one call."""
+    """A model's answer as it came."""
 
     text: str | None
     finish_reason: str | None
@@ -47,14 +47,14 @@ class Completion:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheSize:
-    """Number of answers kept, and bytes on disk."""
+    """Number of answers, and bytes on disk."""
 
     answers: int
     size_bytes: int
 
 
 def call_key(**parts: Any) -> str:
-    """The key of a call: equal parts, equal key, on every machine."""
+    """The key of a call. Equal parts give equal keys on every machine."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -66,7 +66,7 @@ class AnswerCache:
         self._cache, self._folder = cache, folder
 
     def get(self, key: str) -> Completion | None:
-        """The answer kept under `key`. One that cannot be read counts as not there."""
+        """The answer of `key`, None where it is absent or unreadable."""
         with _storage(self._folder):
             try:
                 fields = self._cache.get(key)
@@ -75,18 +75,18 @@ class AnswerCache:
                 return None
 
     def put(self, key: str, completion: Completion) -> None:
-        """Keep an answer. When this returns, a kill cannot take it away."""
+        """Store an answer durably."""
         with _storage(self._folder):
             self._cache.set(key, asdict(completion))
 
     def put_all(self, completions: Mapping[str, Completion]) -> None:
-        """Keep answers by key in one transaction: a kill leaves all of them or none."""
+        """Store answers by key in one transaction: all of them or none."""
         with _storage(self._folder), self._cache.transact():
             for key, completion in completions.items():
                 self._cache.set(key, asdict(completion))
 
-    def kept(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """The answers that are kept under any of `keys`."""
+    def find(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """The cached answers of `keys`."""
         return {key: found for key in keys if (found := self.get(key)) is not None}
 
     def size(self) -> CacheSize:
@@ -94,13 +94,13 @@ class AnswerCache:
             return CacheSize(answers=len(self._cache), size_bytes=int(self._cache.volume()))
 
     def clear(self) -> int:
-        """Forget every answer; returns how many there were. Asking again will be paid again."""
+        """Delete every answer and return their number. A later run pays for them again."""
         with _storage(self._folder):
             return int(self._cache.clear())
 
 
 class _Json(diskcache.JSONDisk):  # type: ignore[misc]
-    """JSON keys and values; what diskcache pickled is refused rather than opened."""
+    """JSON keys and values; pickled values are refused."""
 
     def fetch(self, mode: int, filename: str, value: Any, read: bool) -> Any:
         if mode == MODE_PICKLE:
@@ -110,7 +110,7 @@ class _Json(diskcache.JSONDisk):  # type: ignore[misc]
 
 @contextmanager
 def open_cache(state: Path) -> Iterator[AnswerCache]:
-    """The cache of answers in the state folder. Raises StorageError when the disk refuses."""
+    """The cache of answers in the folder `state`. Raises StorageError when the disk refuses."""
     folder = state / FOLDER
     with _storage(folder):
         make_owner_only(folder)
@@ -138,5 +138,5 @@ def _storage(folder: Path) -> Iterator[None]:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise StorageError(
             f"{folder}: the cache of answers cannot be used: {reason or type(error).__name__}. "
-            "What it already holds is kept; free the disk or mend the folder, then run again."
+            "Its answers are safe; free the disk or fix the folder's permissions, then run again."
         ) from None

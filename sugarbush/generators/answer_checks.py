@@ -1,15 +1,14 @@
 """Whether an answer can be used as a candidate.
 
-A form, a language or a phrase that also occurs in a text which the request shows (an example, the
-parent) is the corpus's own and no problem: a corpus of JSON lines may have JSON lines for answers.
+What also occurs in a text of the request (an example, the parent) is no problem: for a corpus of
+JSON lines, JSON lines are correct answers.
 
-Limits. Refusals are known by their usual first words in five languages. Language is told by script,
-and within the Latin script by the frequent words of seven languages; a short text, a mixed one or
-one in any other language is given the benefit of the doubt. Copies are told by runs of eight words,
-so a paraphrase is none.
+Limits: refusals are recognized by their usual first words in five languages. Language is recognized
+by script and, in the Latin script, by the frequent words of seven languages; short and mixed texts
+and other languages pass. Copies are recognized by runs of eight words, so paraphrases pass.
 
-Nobody could store a text with half a character in it, or print one with control characters: such a
-text is none.
+A text with half a surrogate pair or with control characters is refused: it could not be stored or
+printed.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from sugarbush.generators.prompts import BLANK, instructions, shown_texts
 
 Run = tuple[str, ...]
 
-# Runs of so many words are compared. Two people rarely hit on the same eight.
+# Words of the runs that are compared. Two people rarely write the same eight.
 _RUN = 8
-# The share of an answer's runs (or of an example's) that may also be the other's.
+# Share of an answer's runs (or of an example's) that both may have.
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation keeps part of its parent: with a twentieth of the words changed (the least that is
-# ever asked for by blanks) about 0.66 of the runs remain, and 0.9 with one word in eighty.
+# A variation keeps part of its parent: about 0.66 of the runs with a twentieth of the words changed
+# (the smallest share for blanks), and 0.9 with one word in eighty.
 _COPIED_PARENT_SHARE = 0.9
-# A refusal, or talk about the text, comes at once or not at all.
+# A refusal, or a comment on the text, comes first.
 _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 
 # How a refusal begins, after `_plain_opening`. A support ticket may begin with "I cannot create an
-# account"; what is refused must be the asking.
+# account", so the pattern names the request.
 _CANNOT = r"i (?:cannot|am unable to|am not able to|will not|must decline to)"
 _WRITE = (
     r"(?:(?:help|assist)(?: you)?(?: with)?|comply with|fulfill?|provide|generate|create|write"
@@ -62,7 +61,7 @@ _REFUSALS = tuple(
         r"^mi dispiace\W{1,3}(?:ma )?non posso (?:aiutar|scrivere|creare|generare)",
     )
 )
-# Talk about the text instead of the text: what announces it, offers help with it or describes it.
+# A comment instead of the text: announces it, offers help with it or describes it.
 _ANNOUNCEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -87,14 +86,14 @@ _MARKUP = re.compile(
 _OBJECT = re.compile(r"""\s*[\[{]\s*\{?\s*"[^"\n]*"\s*:""")
 # Half of a surrogate pair, or a control character that no writer types.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-# Where a model that thinks first stops doing so; servers that know the model leave this out.
+# The end of a model's thoughts; servers that know the model remove them.
 _THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*(?:example|good|bad)\s+\d+\s*:", re.IGNORECASE)
 
-# Language is told from so many words, when enough different frequent ones of it are this share of
-# them and so many times those of the next language. Script is told from so many letters.
+# A language is recognized by its frequent words: enough distinct ones, a share of all words, and a
+# multiple of the next language's. A script is recognized by the first letters.
 _FEWEST_WORDS = 20
 _FEWEST_FREQUENT = 4
 _LEAST_SHARE = 0.1
@@ -126,9 +125,9 @@ _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
 
 
 def check(text: str | None, request: Request, finish_reason: str | None) -> Problem | None:
-    """What is wrong with an answer to `request`, None when it can be used.
+    """What is wrong with an answer to `request`, None when it is usable.
 
-    `finish_reason` is as OpenAI's API has it; "length" means that the answer was cut off.
+    `finish_reason` is as in OpenAI's API; "length" means that the answer was cut off.
     """
     if finish_reason in _BAD_ENDINGS:
         return _BAD_ENDINGS[finish_reason]
@@ -140,19 +139,18 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
             return problem
     if _repeats_prompt(text, request):
         return Problem.COPIED_PROMPT
-    return _copied(text, request) or _strange(text, shown)
+    return _copied(text, request) or _foreign(text, shown)
 
 
 def without_thoughts(text: str) -> str:
-    """What a model says after it has thought aloud, which some servers send as one text."""
+    """The answer after a model's thoughts, which some servers send as one text."""
     return _THOUGHT.split(text)[-1]
 
 
-def the_text(said: str, request: Request) -> str:
-    """What a model wrote for `request`, without its thoughts and without quotation marks around it.
+def bare_text(said: str, request: Request) -> str:
+    """An answer's text, without thoughts and without quotation marks around it.
 
-    The marks stay where the text quotes more than once, or where a text that the request shows
-    stands in marks as well.
+    The marks stay where the text contains others, or where a text of the request is in marks too.
     """
     text = without_thoughts(said).strip()
     if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
@@ -161,7 +159,7 @@ def the_text(said: str, request: Request) -> str:
 
 
 def language(text: str) -> str | None:
-    """ISO 639-1 code for seven languages of the Latin script, None where it cannot be told."""
+    """ISO 639-1 code of one of seven languages in the Latin script, None for any other."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _FEWEST_WORDS:
         return None
@@ -188,7 +186,7 @@ def _copied(text: str, request: Request) -> Problem | None:
             return Problem.COPIED_PARENT
         exemplars |= {*request.good, *request.bad}
     held = [_runs(exemplar) for exemplar in exemplars]
-    # What many examples share (a greeting, the headings of a form) is nobody's own.
+    # What many examples share (a greeting, a form's headings) is not copied from one.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
     copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
@@ -196,7 +194,7 @@ def _copied(text: str, request: Request) -> Problem | None:
 
 
 def _repeats_prompt(text: str, request: Request) -> bool:
-    """A label of the prompt, a blank that was left, or a part of the instructions."""
+    """Whether the text has a label or a blank of the prompt, or part of its instructions."""
     shown = _shown(request)
     if _LABEL.match(text) and not any(map(_LABEL.match, shown)):
         return True
@@ -210,8 +208,8 @@ def _repeats_prompt(text: str, request: Request) -> bool:
     return bool(repeated) and not any(repeated & _runs(other) for other in shown)
 
 
-def _strange(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """Another language than every text that the request shows."""
+def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
+    """WRONG_LANGUAGE where the language differs from every text of the request."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):
@@ -254,7 +252,7 @@ def _plain_opening(text: str) -> str:
 
 
 def _is_json(text: str) -> bool:
-    """JSON, or what begins as an object with a name in quotes."""
+    """Whether the text is JSON or begins as an object with a name in quotes."""
     if text.lstrip()[:1] not in {"{", "["}:
         return False
     try:
@@ -285,7 +283,7 @@ def _tongue(text: str) -> tuple[str | None, str | None]:
 
 def _script_of(letter: str) -> str:
     name = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
-    # Japanese mixes three scripts, and none of its texts is Chinese for having more of one.
+    # Japanese mixes three scripts.
     return "CJK" if name in {"HIRAGANA", "KATAKANA"} else name
 
 

@@ -1,7 +1,6 @@
-"""From what a model sent back to answers, by way of the checks and a second attempt.
+"""Checks completions, asks once more for unusable ones, and returns answers.
 
-An answer that fails the checks is asked for once more with another seed, and then dropped. What a
-model sent back is kept as it came, so that it is judged anew whenever it is read.
+The cache contains completions as they came, so the checks run again on each reading.
 """
 
 from __future__ import annotations
@@ -12,39 +11,41 @@ from typing import TypeVar
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.answer_checks import check, the_text
+from sugarbush.generators.answer_checks import bare_text, check
 from sugarbush.generators.interface import Answer, Problem, Request
 
 T = TypeVar("T")
 
 _ATTEMPTS = 2
 
-# Where every answer starts: nothing had, nothing paid.
-_NOT_HAD = Answer(text=None, problem=Problem.FAILED, cached=True)
+# The state before an answer is requested.
+_NOT_YET = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What came back for some requests. `keys` by place, `completions` by key; one that failed is
-    left out. `fresh` are the keys of those that this run had written and not found."""
+    """Completions of some requests: `keys` by place, `completions` by key, none for a failed one.
+
+    `fresh` are the keys that were not in the cache.
+    """
 
     keys: Mapping[int, str]
     completions: Mapping[str, Completion]
     fresh: Collection[str]
 
 
-def those_that_fit(
+def fitting_prompts(
     wanted: Sequence[Request],
     prompt: Callable[[Request], T],
     *,
     what: str,
     say: Callable[[str], None],
 ) -> dict[int, T]:
-    """The prompts by place, without those that are too long for the model, which `say` is told.
+    """The prompts by place, without those too long for the model; `say` gets their number.
 
-    `prompt` makes one and raises GeneratorError where it does not fit. Raises the last such error
-    when none fits.
+    `prompt` raises GeneratorError where a request does not fit. Raises the last such error when
+    none fits.
     """
     prompts, too_long = dict[int, T](), None
     for place, request in enumerate(wanted):
@@ -55,7 +56,7 @@ def those_that_fit(
     if too_long is not None:
         if not prompts:
             raise too_long
-        say(f"{what}: {len(wanted) - len(prompts)} not asked for: {too_long}")
+        say(f"{what}: {len(wanted) - len(prompts)} not requested: {too_long}")
     return prompts
 
 
@@ -64,18 +65,18 @@ def answer_all(
     places: Collection[int],
     ask: Callable[[Sequence[int], int], Asked],
 ) -> tuple[Answer, ...]:
-    """One answer a request, in order; those not at `places` are not asked for.
+    """One answer a request, in order; requests that are not at `places` fail.
 
-    `ask` is called with the places that lack a usable answer and the number of the attempt.
+    `ask` gets the places without a usable answer and the number of the attempt.
     """
-    answers = [_NOT_HAD if i in places else _NOT_ASKED for i in range(len(wanted))]
+    answers = [_NOT_YET if i in places else _NOT_ASKED for i in range(len(wanted))]
     waiting = sorted(places)
     for attempt in range(_ATTEMPTS):
         asked = ask(waiting, attempt)
         fresh = set(asked.fresh)
         for i, key in asked.keys.items():
             paid = key in fresh
-            fresh.discard(key)  # of equal requests, one was paid for
+            fresh.discard(key)  # equal requests are paid for once
             answers[i] = _answer(
                 asked.completions.get(key), wanted[i], before=answers[i], paid=paid
             )
@@ -86,10 +87,10 @@ def answer_all(
 def _answer(
     completion: Completion | None, request: Request, *, before: Answer, paid: bool
 ) -> Answer:
-    """The answer to one request, with the tokens that this run has paid for, retries included."""
+    """The answer to one request, with the tokens that this run paid for, both attempts included."""
     if completion is None:
         return before if before.problem is not Problem.FAILED else replace(before, cached=False)
-    text = the_text(completion.text or "", request)
+    text = bare_text(completion.text or "", request)
     problem = (
         Problem.REFUSAL if completion.refused else check(text, request, completion.finish_reason)
     )

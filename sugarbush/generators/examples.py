@@ -1,4 +1,4 @@
-"""Which donated examples a prompt shows: those nearest to the wanted metadata."""
+"""The donated examples that a prompt shows: those nearest to the requested metadata."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sugarbush.randomness import Rng
 
-# Targets are compared in blocks, so that the (block, m, d) comparison stays small.
+# Targets are compared in blocks to limit the memory of the (block, m, d) comparison.
 _BLOCK = 1024
 
 
@@ -22,13 +22,12 @@ def choose_examples(
 ) -> NDArray[np.int64]:
     """Places of the k nearest donated examples, nearest first.
 
-    Nearness is Hamming distance: the number of attributes in which two rows of codes differ. Among
-    equally near ones chance decides, anew for each target, so that no example is shown more often
-    for standing earlier in the file.
+    The distance is Hamming: the number of attributes in which two rows of codes differ. Ties are
+    broken at random for each target, so the order of the file has no effect.
 
+    Guarantee: spends nothing. Targets are post-processed DP metadata; donated examples are public.
     Shapes: `target` (d,) and result (k,), or `target` (n, d) and result (n, k); `donated_codes`
-    (m, d). With fewer than k examples the result holds all m of them. Targets are post-processing
-    of DP metadata and donated examples are not protected, so nothing is spent.
+    (m, d). With fewer than k examples the result has all m.
     Source: MAPLE (Chien et al. 2026), the choice of in-context examples.
     """
     targets = np.atleast_2d(target)
@@ -37,7 +36,7 @@ def choose_examples(
     for start in range(0, len(targets), _BLOCK):
         block = targets[start : start + _BLOCK]
         distances = (block[:, None, :] != donated_codes[None, :, :]).sum(axis=2)
-        # A uniform in [0, 1) orders equal distances and never overtakes a smaller one.
+        # A uniform in [0, 1) orders equal distances and nothing else.
         keys = distances + rng.random((len(block), count))
         places[start : start + len(block)] = np.argsort(keys, axis=1)[:, :k]
     return places[0] if np.ndim(target) == 1 else places

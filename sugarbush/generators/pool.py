@@ -1,13 +1,11 @@
-"""A public corpus as generator: real human text, chosen by where it lies in embedding space.
+"""A public corpus as generator: real human texts, chosen by their embeddings.
 
-RANDOM_API draws texts of the pool near the prompt, VARIATION_API moves to neighbours of the
-parent. The pool can only find, not write: a wanted length, a mask share and good or bad exemplars
-are no more than the place of the parent already says, and are not followed. A pool with nothing
-like the private corpus in it cannot be steered towards it.
+RANDOM_API samples texts of the pool near the prompt, VARIATION_API samples neighbours of the
+parent. The pool finds texts and writes none: length, mask share and good or bad examples have no
+effect. It cannot produce texts that are unlike all of its own.
 
-The pool is public by assumption, and so is everything here. It must hold none of the private
-records: a public slice of the same set is cut out by a hash of the text (`randomness.hash_share`),
-and `prepare` keeps to the other side of that cut.
+The pool is assumed public. It must contain none of the private records. Where part of the private
+data set is public, a hash of the text separates the two (`randomness.hash_share`, `prepare`).
 """
 
 from __future__ import annotations
@@ -36,16 +34,16 @@ from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
-# Of the examples in a prompt so many, drawn anew for each request, make the point to draw around.
+# Examples of a request, sampled for each, whose mean embedding is the centre.
 _EXAMPLES_A_QUERY = 3
-# Similarities are held for as many (request, pool text) pairs at a time: 64 MiB.
+# Pairs of request and pool text in memory at a time: 64 MiB.
 _PAIRS_A_BLOCK = 1 << 24
 _TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """The texts whose mean is drawn around, and the parent whose copies are never drawn."""
+    """The texts whose mean is the centre, and the parent, whose copies are never returned."""
 
     texts: tuple[str, ...] = ()
     parent: str | None = None
@@ -93,15 +91,15 @@ class Pool(GeneratorSettings):
 
 
 class PoolGenerator:
-    """Draws pool texts for requests.
+    """Samples pool texts for requests.
 
-    `embeddings` (n, d) float32 are the unit vectors of `texts` (n,); `embed` gives the same kind
-    of vector for a text that is not in the pool. A text that the pool holds twice is drawn twice
-    as often, and a copy of the parent or of an example is never drawn.
+    `embeddings` (n, d) float32 are the unit vectors of `texts` (n,); `embed` returns such vectors
+    for other texts. A text that the pool contains twice is twice as likely. A copy of the parent or
+    of an example is never returned.
 
-    Each answer depends on the seed and on its own request, whatever else is asked with it: chance
-    comes from a generator that the request seeds, and enters by Gumbel noise on the similarities,
-    which a rounding error in a matrix product does not upset as it would a running sum.
+    Guarantee: each answer depends only on the seed and its own request, which seeds its random
+    numbers. They are Gumbel noise on the similarities, because rounding errors of a matrix product
+    would change a cumulative sum more often.
     """
 
     def __init__(
@@ -125,19 +123,18 @@ class PoolGenerator:
             self._places.setdefault(text, []).append(place)
         if len(self._places) < 2:
             raise GeneratorError(
-                "the pool holds fewer than two different texts: add files to generator.pool.sources"
+                "the pool has fewer than two different texts: add files to generator.pool.sources"
             )
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One pool text a request, in order. Free of tokens.
+        """One pool text a request, in order, without tokens.
 
-        RANDOM_API without attributes and examples draws uniformly; with examples by
-        exp(cosine / temperature) to the mean of three of them; with attributes alone to the
-        embedding of their values. VARIATION_API draws by exp(cosine / temperature) to the parent
-        among its `neighbours` nearest, copies of the parent not counted. An answer fails when the
-        pool holds nothing but what the request shows.
+        A text's probability is proportional to exp(cosine / temperature). The cosine is to the mean
+        of three examples, without examples to the attributes' values, without both the choice is
+        uniform. VARIATION_API chooses among the `neighbours` nearest to the parent. An answer fails
+        when the pool has only texts that the request shows.
         """
         return requests.map(self._answers)
 
@@ -163,7 +160,7 @@ class PoolGenerator:
         return tuple(answers[place] for place in range(len(requests)))
 
     def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
-        """The places that may be drawn, in order: all, or the neighbours of a parent."""
+        """The places to choose from, in order: all, or the neighbours of a parent."""
         if prompt.parent is None:
             return np.arange(len(cosines))
         copies = self._places.get(prompt.parent, [])
@@ -178,7 +175,7 @@ class PoolGenerator:
     def _draw(
         self, near: NDArray[np.int64], scores: NDArray[np.float32], request: Request, rng: Rng
     ) -> Answer:
-        """One text by exp(score), by the Gumbel-max trick, but none of the request's examples."""
+        """One text by exp(score) (Gumbel-max trick), and none of the request's examples."""
         # -log(Exp(1)) is a standard Gumbel variate.
         exponential = rng.standard_exponential(len(near), dtype=np.float32)
         perturbed = scores - np.log(np.maximum(exponential, _TINY))
@@ -193,11 +190,11 @@ class PoolGenerator:
     def _directions(self, prompts: Sequence[_Prompt]) -> NDArray[np.float32]:
         """Unit vectors (m, d) of the mean embedding of each prompt's texts.
 
-        What the pool holds is not embedded again.
+        Reuses the embeddings of pool texts.
         """
         texts = dict.fromkeys(text for prompt in prompts for text in prompt.texts)
-        strange = [text for text in texts if text not in self._places]
-        embedded = dict(zip(strange, self._embed(strange), strict=True)) if strange else {}
+        new = [text for text in texts if text not in self._places]
+        embedded = dict(zip(new, self._embed(new), strict=True)) if new else {}
         vectors = {
             text: embedded[text] if text in embedded else self._embeddings[self._places[text][0]]
             for text in texts
@@ -220,6 +217,6 @@ def _prompt(request: Request, rng: Rng) -> _Prompt:
         chosen = rng.choice(len(request.examples), size=count, replace=False)
         return _Prompt(texts=tuple(request.examples[i] for i in sorted(chosen)))
     if request.attributes:
-        told = (f"{name.replace('_', ' ')}: {value}" for name, value in request.attributes)
-        return _Prompt(texts=(", ".join(told),))
+        values = (f"{name.replace('_', ' ')}: {value}" for name, value in request.attributes)
+        return _Prompt(texts=(", ".join(values),))
     return _NOTHING

@@ -1,4 +1,4 @@
-"""How far a batch of requests is: answers, rate, time left, cost. On stderr, never a text."""
+"""Progress of a batch of requests on stderr: answers, rate, time left, cost. Never a text."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress(total: int, *, what: str, console: Console | None = None) -> Iterator[Advance]:
-    """Shows `advance(answers, note)` as a bar on a terminal, as a line now and then elsewhere.
+    """A progress bar on a terminal, else a line every half minute.
 
-    `note` is the cost so far. What is shown holds counts alone.
+    Yields `advance(answers, note)`; `note` is the cost so far.
     """
     console = console or Console(file=sys.stderr)
     if console.is_terminal:

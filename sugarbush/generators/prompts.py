@@ -1,11 +1,10 @@
-"""What a language model is asked, as text.
+"""Requests as prompts of a language model.
 
-`render` writes for models that follow instructions: one user message, since several chat formats
-know no system role. `continuation` writes for models that only go on with what they read (GPT-2):
-a list of texts, after which the next one is theirs.
+`render` is for models that follow instructions: one user message, since several chat formats have
+no system role. `continuation` is for models that only continue a text (GPT-2): a list of texts, to
+which the model adds the next.
 
-Every word of a prompt is this file's, the schema's, or a field of the request, which holds
-released and public text only.
+Every word of a prompt comes from this file, the schema or the request: released and public text.
 """
 
 from __future__ import annotations
@@ -29,13 +28,12 @@ TEXT_ALONE = (
     "it, no JSON and no markup."
 )
 
-# Under this share of words there is too little to fill in, and the text is to be said anew.
+# Below this share of words there is too little to fill in: the model rephrases the text.
 _REPHRASE_BELOW = 0.05
-# Tokens that a chat format puts around a message. Some write a system message of their own (the
-# model's name, a date) of 20 to 40 tokens.
+# Tokens that a chat format adds, in some with a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
-# English has about four bytes a token, most other languages three; a byte-level vocabulary with
-# little of a language may need more, which is why a caller can bring its own counter.
+# English has about four bytes a token, most other languages three. A vocabulary with little of a
+# language may need more tokens, so a caller can pass its own counter.
 _BYTES_PER_TOKEN = 3
 # A word, or one character of a script that is written without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
@@ -50,7 +48,7 @@ class Message:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, and rather too many than too few."""
+    """About how many tokens a text has, rounded up."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
 
 
@@ -61,12 +59,11 @@ def render(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> tuple[Message, ...]:
-    """The messages that ask for `request`, so short that `max_tokens` more fit the context.
+    """The messages that ask for `request`, with room for `max_tokens` in the context.
 
-    Of the texts shown (examples, good and bad ones) the longest goes first when the prompt is too
-    long, which keeps the greatest number of them; of equally long ones the one shown last, which
-    is the farthest from what is wanted. Nothing else is ever shortened.
-    Raises GeneratorError when the prompt is too long even without them.
+    A prompt that is too long loses its longest shown text (example, good, bad), of equally long
+    ones the last, until it fits. Nothing else is shortened.
+    Raises GeneratorError when the prompt is too long without any of them.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
     prompt = _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
@@ -80,18 +77,18 @@ def continuation(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """The text that a model without a chat format goes on with, shortened as by `render`.
+    """The text that a model without a chat format continues, shortened as by `render`.
 
-    The answer ends at the next line that is SEPARATOR. Such models can neither fill in blanks nor
-    tell good from bad, so that a variation is the next text in a list which ends with its parent,
-    and `mask_share`, `tone` and `bad` have no effect.
+    The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks or avoid
+    bad examples: a variation is the next text of a list that ends with its parent, and
+    `mask_share`, `tone` and `bad` have no effect.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
 
 
 def instructions(request: Request) -> str:
-    """What `render` asks without any text that it shows: nothing of it belongs in an answer."""
+    """The prompt of `render` without the texts that it shows. An answer must not repeat it."""
     bare = replace(request, examples=_emptied(request.examples))
     if isinstance(bare, VariationRequest):
         bare = replace(bare, parent="", good=_emptied(bare.good), bad=_emptied(bare.bad))
@@ -99,22 +96,22 @@ def instructions(request: Request) -> str:
 
 
 def _emptied(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """One empty text in place of all, so that what is said about them stays."""
+    """One empty text in place of all, so that the sentences about them stay."""
     return ("",) if texts else ()
 
 
 def shown_texts(request: Request) -> tuple[str, ...]:
-    """The texts that a prompt shows as examples, as far as they fit."""
+    """The texts that a prompt shows as examples if they fit."""
     if isinstance(request, VariationRequest):
         return (*request.examples, *request.good, *request.bad)
     return request.examples
 
 
 def with_blanks(text: str, *, share: float, sample: int) -> str:
-    """`text` with that share of its words, rounded but at least one, replaced by BLANK.
+    """`text` with a share of its words, at least one, replaced by BLANK.
 
-    Which ones depends on `sample`, so that the variations of one text keep different words. All
-    else (spaces, lines, punctuation) stays.
+    `sample` selects the words, so variations of one text keep different words. Spaces, lines and
+    punctuation stay.
     """
     words = list(_WORD.finditer(text))
     count = min(len(words), max(1, round(share * len(words))))
@@ -226,8 +223,8 @@ def _longest_that_fits(
             raise GeneratorError(
                 f"a prompt needs about {tokens} tokens without any example, and the model's "
                 f"context leaves {max(room, 0)} beside the answer. Lower the generator's "
-                "max_tokens or take a model with a larger context; if it is a variation, shorter "
-                "first texts (initialise.length) help too."
+                "max_tokens, use a model with a larger context, or ask for shorter texts "
+                "(initialise.length)."
             )
         request = shorter
 

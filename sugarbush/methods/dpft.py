@@ -137,7 +137,7 @@ class DPFT(Method):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """`plan` with the noise of training; steps that may be repeated are paid for like others."""
+        """`plan` with the noise of training. It pays for the steps that may be repeated, too."""
         if not plan.holds(TRAINING):
             return plan
         schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)

@@ -116,8 +116,8 @@ class MethodInputs:
 
     `writer(stage)` asks the generator; `encode` embeds public text and `encode_private` private
     text; `open_store(stage, key, dataset)` opens the finished draws of a stage; `scratch(name)` is
-    a private folder; `pretrained` a folder of small public models; `find(name)` is a public file that
-    the settings name; `restart` is the command of this stage, for
+    a private folder; `pretrained` a folder of small public models; `find(name)` is a public
+    file that the settings name; `restart` is the command of this stage, for
     torchrun. `digests` are keyed digests of the private data, for cache keys.
     """
 

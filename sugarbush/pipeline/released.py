@@ -28,14 +28,23 @@ _FOLDERS_OF_0_1 = {"generate": "generated", "finetune": "finetuned"}
 
 
 def write_release(
-    folder: Path, *, stage: str, privacy: PrivacySettings, ledger_ids: Iterable[str], run: str
+    folder: Path,
+    *,
+    stage: str,
+    privacy: PrivacySettings,
+    ledger_ids: Iterable[str],
+    run: str,
+    has_guarantee: bool = True,
 ) -> None:
-    """Write release.json: the stage, the promise, and the ledger entries that paid for it."""
+    """Write release.json: the stage, the promise, and the ledger entries that paid for it.
+
+    Without a DP guarantee the folder is never publishable.
+    """
     fields = {
         "stage": stage,
         "dataset": privacy.dataset,
         "purpose": privacy.purpose.value,
-        "publishable": privacy.purpose is Purpose.RELEASE,
+        "publishable": has_guarantee and privacy.purpose is Purpose.RELEASE,
         "unit": privacy.unit.value,
         "records_per_unit": privacy.records_per_user,
         "delta": privacy.delta,

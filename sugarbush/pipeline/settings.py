@@ -72,7 +72,7 @@ class EvolveSettings(Section):
         return parsed
 
     def of(self, name: str) -> Any:
-        """The settings of a method that evolves candidates; its defaults where it has no section."""
+        """The settings of a method that evolves candidates; defaults where it has no section."""
         own = getattr(self, name, None)
         return method_class(name)() if own is None else own
 

@@ -18,10 +18,6 @@ from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
 from sugarbush.tables.synthesis import Synthesis, draw_rows
 
-# Raise it when a change makes equal settings and inputs give another table. Tables of an older
-# version are then drawn and charged again.
-METHOD_VERSION = 3
-
 
 def synthesize(
     table: Private[tuple[int, ...]],

@@ -1,6 +1,6 @@
-"""A batch of prompts, packed by length, and the texts that a local model writes after them.
+"""Batches of prompts, packed by length, and the texts that a local model writes after them.
 
-A row of a batch is drawn with uniforms of its own, so that it does not depend on the others
+Each row is sampled with its own random numbers, so it does not depend on the other rows
 (docs/decisions/0211).
 """
 
@@ -29,22 +29,22 @@ from sugarbush.generators.huggingface.sampling import pick_tokens
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.prompts import SEPARATOR
 
-# The separator is looked for in the text of so many last tokens; it has at most five.
+# The separator is searched in the text of the last tokens; it has at most five.
 _TAIL_TOKENS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A prompt's tokens, and public uniforms, one for each token that may be added."""
+    """A prompt's tokens, and one public uniform for each token that may be added."""
 
     ids: list[int]
     uniforms: NDArray[np.float64]
 
 
 def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> list[Completion]:
-    """What the model writes after each of the prompts, as it comes.
+    """The model's completion of each prompt.
 
-    Raises GeneratorError naming the setting where the device has no memory for the batch.
+    Raises GeneratorError naming the setting where the device lacks memory for the batch.
     """
     ids, mask = pad_left([row.ids for row in rows], pad_id=local.pad_id)
     limits = torch.tensor([len(row.uniforms) for row in rows])
@@ -60,7 +60,7 @@ def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> 
                 ids.to(local.device),
                 attention_mask=mask.to(local.device),
                 max_new_tokens=int(limits.max()),
-                do_sample=False,  # the sampler leaves one token to choose
+                do_sample=False,  # the sampler leaves one token
                 logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList([ends]),
             )
@@ -74,10 +74,10 @@ def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> 
 
 
 def pack(lengths: Sequence[int], limits: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
-    """Places in batches, longest prompts first, so that little is padded.
+    """Places in batches, longest prompts first, to keep padding small.
 
-    A batch of n has at most `batch_tokens` tokens, n times its longest prompt and its largest
-    limit; a prompt that is longer than that alone is a batch of its own.
+    A batch of n needs n times its longest prompt plus its largest limit, at most `batch_tokens`. A
+    prompt that needs more is a batch of its own.
     """
     batches: list[list[int]] = []
     room, longest, limit = 0, 0, 0
@@ -108,7 +108,7 @@ class _Sampler(LogitsProcessor):
         self._width, self._uniforms, self._params = width, uniforms, params
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        # On a GPU transformers may take a few steps more before it sees that all rows have ended.
+        # On a GPU transformers may run a few more steps after all rows have ended.
         step = min(input_ids.shape[1] - self._width, self._uniforms.shape[1] - 1)
         tokens = pick_tokens(
             scores,
@@ -136,7 +136,7 @@ class _Ends(StoppingCriteria):
 
 
 def _completion(local: LocalModel, row: Row, tokens: list[int]) -> Completion:
-    """What was written, up to the token that ends an answer."""
+    """The added text, up to the token that ends an answer."""
     tokens = tokens[: len(row.uniforms)]
     length = next((i for i, token in enumerate(tokens) if token in local.end_ids), None)
     return Completion(

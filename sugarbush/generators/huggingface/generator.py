@@ -1,21 +1,19 @@
-"""Candidates from a causal language model on this machine, through transformers.
+"""Texts from a causal language model on this machine, through transformers.
 
-A model with a chat template is asked by `prompts.render`, any other goes on with
-`prompts.continuation`. Prompts are packed by length into batches of at most `batch_tokens` tokens,
-padded on the left under an attention mask. An answer that fails the checks is asked for once more
-with another seed, and then dropped.
+A model with a chat template gets `prompts.render`, any other continues `prompts.continuation`.
+Prompts are packed by length into batches of at most `batch_tokens` tokens. An answer that fails the
+checks is requested once more with another seed, and then dropped.
 
-The answers of a batch are kept the moment it is written, under what was asked and of which weights:
-a process that is killed loses one batch, and the next one writes only what is missing. Batches are
-packed as if nothing were kept, so that what is missing is written in the batches that it would have
-stood in.
+The answers of a batch are cached when it is complete, by prompt and weights: a killed process loses
+one batch. Batches are packed as if the cache were empty, so a resumed run computes a missing answer
+in the batch that it had before.
 
-Equal requests, settings and seeds give equal texts on one machine, killed or not. Each text is
-drawn with uniforms of its own, so that it does not depend on which others are asked for beside it,
-but for rounding: a matrix product adds up in another order in a batch of another shape, which
-hardly ever changes a text in float32 and sometimes does in bfloat16 (docs/decisions/0211).
+Equal requests, settings and seeds give equal texts on one machine. Each text has its own random
+numbers and does not depend on the rest of its batch, except for rounding: a batch of another shape
+adds in another order. That rarely changes a text in float32, and sometimes does in bfloat16
+(docs/decisions/0211).
 
-Guarantee: takes `Released` requests and nothing else.
+Guarantee: accepts only `Released` requests.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
-from sugarbush.generators.answers import Asked, answer_all, those_that_fit
+from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
 from sugarbush.generators.huggingface.batch import Row, pack, write_batch
 from sugarbush.generators.huggingface.model import LocalModel, load_model
 from sugarbush.generators.huggingface.settings import HuggingFace
@@ -39,19 +37,19 @@ from sugarbush.randomness import public_rng
 
 PROVIDER = "huggingface"
 
-# A model that only goes on does not count words: it gets room for the words asked for, in tokens
-# of English and a sentence's end more, and is cut back to its last whole sentence.
+# A model without a chat format does not count words: it gets tokens for the requested words of
+# English and some more, and its text is cut after its last whole sentence.
 _TOKENS_PER_WORD = 1.5
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
-# A small model does not always write the whole separator: a line of two signs is one too.
+# A small model may write two signs of the separator only.
 _NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Wish:
-    """One answer to write: the tokens of its prompt, the most to add, the examples not shown."""
+class _Prompt:
+    """A request's prompt in tokens, the most tokens to add, and how many examples it leaves out."""
 
     request: Request
     ids: list[int]
@@ -60,7 +58,7 @@ class _Wish:
 
 
 class HuggingFaceGenerator:
-    """The `huggingface` provider. Answers are kept in the folder `state`."""
+    """A model on this machine. Answers are cached in the folder `state`."""
 
     def __init__(
         self, params: HuggingFace, *, seed: int, state: Path, say: Callable[[str], None]
@@ -68,55 +66,54 @@ class HuggingFaceGenerator:
         self._params, self._seed, self._state, self._say = params, seed, state, say
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
-        """Load the model and see that each of `planned` fits its context.
+        """Load the model and check that each of `planned` fits its context.
 
-        Raises ParamsError naming the setting that cannot be used, GeneratorError for a prompt.
+        Raises ParamsError naming a setting, or GeneratorError for a prompt.
         """
         local = load_model(self._params)
         for request in released_requests(planned):
-            self._wish(local, request)
+            self._prompt(local, request)
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
         """One answer a request, in order; an answer without a text says why.
 
-        `what` names the batch beside the progress bar. A prompt that is too long for the model
-        costs no other its answer.
-        Raises PrivacyError for anything that is not released, ParamsError when the model cannot be
-        used, GeneratorError when every prompt or a batch is too large for it, StorageError; what
-        was written by then is kept.
+        `what` names the batch beside the progress bar. Only a prompt that is too long fails.
+        Raises PrivacyError for requests that are not released, ParamsError when the model cannot be
+        used, GeneratorError when every prompt or a batch is too large for it, StorageError. Written
+        answers stay in the cache.
         """
         wanted = released_requests(requests)
         local = load_model(self._params)
-        wishes = self._wishes(local, wanted, what)
+        prompts = self._prompts(local, wanted, what)
         with open_cache(self._state) as cache:
 
             def ask(places: Sequence[int], attempt: int) -> Asked:
-                keys = {i: self._key(local, wishes[i], attempt) for i in places}
-                by_key = {keys[i]: wishes[i] for i in places}
-                had = cache.kept(by_key)
+                keys = {i: self._key(local, prompts[i], attempt) for i in places}
+                by_key = {keys[i]: prompts[i] for i in places}
+                had = cache.find(by_key)
                 fresh = self._written(local, by_key, had, attempt=attempt, cache=cache, what=what)
                 completions = {k: _read(local, c) for k, c in (had | fresh).items()}
                 return Asked(keys=keys, completions=completions, fresh=fresh.keys())
 
-            return Released(answer_all(wanted, wishes, ask), requests.ledger_ids)
+            return Released(answer_all(wanted, prompts, ask), requests.ledger_ids)
 
-    def _wishes(
+    def _prompts(
         self, local: LocalModel, wanted: tuple[Request, ...], what: str
-    ) -> dict[int, _Wish]:
-        wishes = those_that_fit(
-            wanted, lambda request: self._wish(local, request), what=what, say=self._say
+    ) -> dict[int, _Prompt]:
+        prompts = fitting_prompts(
+            wanted, lambda request: self._prompt(local, request), what=what, say=self._say
         )
-        if left_out := sum(wish.left_out for wish in wishes.values()):
-            shown = sum(len(wish.request.examples) for wish in wishes.values())
+        if left_out := sum(prompt.left_out for prompt in prompts.values()):
+            shown = sum(len(prompt.request.examples) for prompt in prompts.values())
             self._say(
                 f"{what}: {left_out} of {shown} examples were left out: the model's context of "
                 f"{local.context_tokens} tokens has no room"
             )
-        return wishes
+        return prompts
 
-    def _wish(self, local: LocalModel, request: Request) -> _Wish:
+    def _prompt(self, local: LocalModel, request: Request) -> _Prompt:
         context_tokens, limit = local.context_tokens, self._params.max_tokens
         if local.chats:
             (message,) = render(
@@ -137,41 +134,41 @@ class HuggingFaceGenerator:
             )
         left_out = sum(example not in prompt for example in request.examples)
         ids = local.encode(prompt)
-        return _Wish(request=request, ids=ids, limit=limit, left_out=left_out)
+        return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
-    def _key(self, local: LocalModel, wish: _Wish, attempt: int) -> str:
-        """What an answer is kept under: the weights and not their name, which may get others."""
+    def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
+        """The cache key: the weights themselves, because a name may get other weights."""
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,
             dtype=str(local.model.dtype),
             temperature=self._params.temperature,
             top_p=self._params.top_p,
-            prompt=wish.ids,
-            max_tokens=wish.limit,
+            prompt=prompt.ids,
+            max_tokens=prompt.limit,
             seed=self._seed,
-            sample=wish.request.sample,
+            sample=prompt.request.sample,
             attempt=attempt,
         )
 
     def _written(
         self,
         local: LocalModel,
-        wishes: Mapping[str, _Wish],
+        prompts: Mapping[str, _Prompt],
         had: Mapping[str, Completion],
         *,
         attempt: int,
         cache: AnswerCache,
         what: str,
     ) -> dict[str, Completion]:
-        """Answers by key to those of `wishes` that are not in `had`, each batch kept at once."""
+        """Answers by key to the `prompts` that are not in `had`. Caches each batch at once."""
         written: dict[str, Completion] = {}
-        if not wishes.keys() - had.keys():
+        if not prompts.keys() - had.keys():
             return written
-        keys = list(wishes)
+        keys = list(prompts)
         batches = pack(
-            [len(wishes[key].ids) for key in keys],
-            [wishes[key].limit for key in keys],
+            [len(prompts[key].ids) for key in keys],
+            [prompts[key].limit for key in keys],
             batch_tokens=self._params.batch_tokens,
         )
         label = f"{what}, asked again" if attempt else what
@@ -180,21 +177,21 @@ class HuggingFaceGenerator:
                 missing = [keys[i] for i in batch if keys[i] not in had]
                 if not missing:
                     continue
-                rows = [self._row(wishes[key], attempt) for key in missing]
+                rows = [self._row(prompts[key], attempt) for key in missing]
                 completions = write_batch(local, rows, self._params)
                 fresh = dict(zip(missing, completions, strict=True))
-                cache.put_all(fresh)  # first of all: now no kill can take it away
+                cache.put_all(fresh)
                 written |= fresh
                 advance(len(missing), "")
         return written
 
-    def _row(self, wish: _Wish, attempt: int) -> Row:
-        rng = public_rng(self._seed, PROVIDER, wish.request.sample, attempt)
-        return Row(ids=wish.ids, uniforms=rng.random(wish.limit))
+    def _row(self, prompt: _Prompt, attempt: int) -> Row:
+        rng = public_rng(self._seed, PROVIDER, prompt.request.sample, attempt)
+        return Row(ids=prompt.ids, uniforms=rng.random(prompt.limit))
 
 
 def _read(local: LocalModel, completion: Completion) -> Completion:
-    """What a model wrote as an answer; one that goes on with a list has written the next text."""
+    """A completion's answer: of a model without a chat format, the first text of its list."""
     if local.chats:
         return completion
     ended = completion.finish_reason == "stop"
@@ -203,9 +200,9 @@ def _read(local: LocalModel, completion: Completion) -> Completion:
 
 
 def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
-    """The text up to the separator or, where it was cut off, up to its last whole sentence.
+    """The text up to the separator, or up to its last whole sentence where it was cut off.
 
-    And whether it ends there: with less than half left it counts as cut off.
+    And whether it is complete: a text of which less than half is left counts as cut off.
     """
     first, *others = _NEXT_TEXT.split(text, maxsplit=1)
     if ended or others:

@@ -1,7 +1,6 @@
 """A causal language model on this machine, loaded through transformers.
 
-Code that comes with a model is never run. The sampling defaults that its authors ship are not
-used: the settings decide.
+Never runs code that comes with a model, and ignores its default sampling settings.
 """
 
 from __future__ import annotations
@@ -23,19 +22,27 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from sugarbush.errors import ParamsError
 from sugarbush.generators.huggingface.settings import HuggingFace
 
-# What transformers meets in a folder that is incomplete, damaged or of another kind.
+# What transformers raises for a folder that is incomplete, damaged or of another kind.
 _CANNOT_LOAD = (
-    OSError, ValueError, KeyError, ImportError, RuntimeError, EOFError, UnpicklingError,
+    OSError,
+    ValueError,
+    KeyError,
+    ImportError,
+    RuntimeError,
+    EOFError,
+    UnpicklingError,
     SafetensorError,
-)  # fmt: skip
-# So many values of each tensor tell one model from another.
+)
+# Values of each tensor in a model's fingerprint.
 _VALUES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalModel:
-    """A loaded model. `end_ids` are the tokens that end an answer; `fingerprint` tells weights,
-    architecture and vocabulary apart, whatever they are called."""
+    """A loaded model. `end_ids` end an answer.
+
+    `fingerprint` is a hash of weights, architecture and vocabulary.
+    """
 
     model: Any
     tokenizer: Any
@@ -50,8 +57,7 @@ class LocalModel:
         return bool(self.tokenizer.chat_template)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids; a chat's special tokens are written by its template, any other text has none
-        but those that the tokenizer adds."""
+        """Token ids. A chat's template writes its special tokens, else the tokenizer adds them."""
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=not self.chats, split_special_tokens=not self.chats
         )["input_ids"]
@@ -60,7 +66,7 @@ class LocalModel:
     def chat(self, content: str) -> str:
         """The chat in the model's own format, up to where its answer begins.
 
-        Templates of reasoning models know `enable_thinking`; to others it is a variable unused.
+        Reasoning models read `enable_thinking`; other templates ignore it.
         """
         messages = [{"role": "user", "content": content}]
         written: str = self.tokenizer.apply_chat_template(
@@ -97,14 +103,14 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
             "a folder with config.json, weights and tokenizer of a causal language model, or the "
             "name of one that is in the local cache or can be fetched."
         ) from None
-    # A folder without a tokenizer gives one that knows no word.
+    # From a folder without a tokenizer, transformers makes one without words.
     known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
     if not known or max(known) >= model.get_input_embeddings().num_embeddings:
         raise ParamsError(
-            f"generator.huggingface.model='{name}' has no tokenizer that goes with its weights"
+            f"generator.huggingface.model='{name}' has no tokenizer that fits its weights"
         )
     context_tokens = _context_of(model, tokenizer)
-    tokenizer.model_max_length = sys.maxsize  # prompts are measured before they are cut to size
+    tokenizer.model_max_length = sys.maxsize  # prompts are measured before they are shortened
     end_ids = _end_ids(model, tokenizer)
     pad_id = next(i for i in (*end_ids, tokenizer.pad_token_id, 0) if i is not None)
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -131,7 +137,7 @@ def _try_template(local: LocalModel, name: str) -> None:
     except (TemplateError, ValueError, TypeError) as error:
         raise ParamsError(
             f"generator.huggingface.model='{name}' has a chat template that cannot write a chat of "
-            f"one message by the user: {_first_line(error)} Mend it in the model's folder, or take "
+            f"one message by the user: {_first_line(error)} Fix it in the model's folder, or use "
             "another model."
         ) from None
 
@@ -145,31 +151,30 @@ def device_of(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ParamsError(
-            f"generator.huggingface.device='{name}' is not there; expected auto, cpu, or a GPU "
+            f"generator.huggingface.device='{name}' is not available; expected auto, cpu, or a GPU "
             "such as cuda or cuda:1 that torch can see"
         ) from None
     return device
 
 
 def dtype_of(name: str, device: torch.device) -> torch.dtype:
-    """The type of the setting; `auto` is bfloat16 on a GPU that knows it and float32 on a CPU."""
+    """The type of the setting; `auto` is bfloat16 on a GPU that supports it, float32 on a CPU."""
     if name != "auto":
-        return {
-            "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16
-        }[name]  # fmt: skip
+        dtype: torch.dtype = getattr(torch, name)
+        return dtype
     if device.type != "cuda":
         return torch.float32
     return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
 
 
 def _context_of(model: Any, tokenizer: Any) -> int:
-    """Tokens of prompt and answer together. A tokenizer that knows no bound says 1e30."""
+    """Tokens of prompt and answer together. A tokenizer without a limit has 1e30."""
     positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return int(min(positions or math.inf, tokenizer.model_max_length, sys.maxsize))
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """The tokens that end an answer: chat models often have one more than their tokenizer says."""
+    """The tokens that end an answer; chat models often have more than their tokenizer names."""
     configured = model.generation_config.eos_token_id
     listed = configured if isinstance(configured, list) else [configured]
     return tuple(dict.fromkeys(i for i in (*listed, tokenizer.eos_token_id) if i is not None))
@@ -181,9 +186,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def _fingerprint(model: Any, tokenizer: Any) -> str:
-    """A hash of the vocabulary, the architecture, and values from all over every tensor.
+    """A hash of the vocabulary, the architecture, and values spread over every tensor.
 
-    Training moves nearly every value of the tensors that it trains, so that some of each suffice.
+    Training changes nearly every value of a trained tensor, so a sample of each suffices.
     """
     config = model.config.to_dict()
     for name in ("_name_or_path", "transformers_version"):

@@ -1,7 +1,7 @@
 """One token for each row of scores, from one public uniform a row.
 
-transformers draws for a whole batch from one stream, so that a text would depend on its neighbours
-in the batch. Here a row's token depends on its scores and its own uniform alone.
+transformers samples a whole batch from one stream, so a text would depend on its batch. Here a
+row's token depends only on its scores and its own uniform.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# The nucleus is looked for among so many tokens before all of them are sorted.
+# The nucleus is searched among so many tokens before all are sorted.
 _LIKELIEST = 512
 
 
@@ -33,9 +33,9 @@ def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: 
 
 
 def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """Places (b,) drawn in proportion to `weights` (b, v); one of weight 0 is never drawn."""
+    """Places (b,) with probability in proportion to `weights` (b, v), never one of weight 0."""
     sums = weights.cumsum(dim=-1)
     whole = sums[:, -1]
-    # Rounding may bring a mark up to the whole sum, past the last place of any weight.
+    # Rounding may move a mark to the whole sum, beyond the last place with a weight.
     marks = torch.minimum(uniforms.to(whole) * whole, whole.nextafter(torch.zeros_like(whole)))
     return (sums <= marks[:, None]).sum(dim=-1)

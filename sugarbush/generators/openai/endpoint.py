@@ -1,10 +1,10 @@
-"""One call to an OpenAI-compatible endpoint: limited, bounded in time, tried again.
+"""One call to an OpenAI-compatible endpoint, with rate limits, a deadline and retries.
 
-Which failures are worth another attempt is told in sugarbush.generators.openai.failures.
+`sugarbush.generators.openai.failures` decides which failures are retried.
 
-The key is read from the environment when a client is made and kept nowhere else: no attribute,
-message or exception of this module holds it. Redirects are not followed, because they would carry
-the messages to an address that the settings do not name.
+The key is read from the environment when a client is made. No attribute, message or exception of
+this module contains it. Redirects are not followed: they would send the messages to an address that
+the settings do not name.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from sugarbush.generators.openai.failures import (
     CallError,
     MalformedError,
     asked_wait_s,
-    told,
+    call_error,
     wait_s,
     worth_retrying,
 )
 from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.generators.prompts import Message
 
-# A bucket of this length lets no burst through that a per-minute limit of the endpoint would see.
+# Bursts of so many seconds stay below an endpoint's limit per minute.
 _BURST_S = 2.0
 
 
@@ -47,10 +47,9 @@ class _ClosingError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call that may have to be made.
+    """One call. `key` is its answer's cache key, `worst_cost` the most that it can cost.
 
-    `key` is what its answer is kept under, `worst_cost` the most that it can cost;
-    `response_format` the form of the answer, None for plain text.
+    `response_format` is the form of the answer, None for plain text.
     """
 
     key: str
@@ -69,10 +68,10 @@ def read_key(params: EndpointSettings) -> str:
     if not key:
         raise ParamsError(
             f"no key: {place} is not set. Export it in the shell that runs Sugarbush, or set "
-            "key_variable: null for an endpoint that asks for none."
+            "key_variable: null for an endpoint that needs none."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise ParamsError(f"{place} holds characters that a key cannot have; set it again")
+        raise ParamsError(f"{place} contains characters that a key cannot have; set it again")
     return key
 
 
@@ -80,12 +79,12 @@ def read_key(params: EndpointSettings) -> str:
 async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpenAI]:
     """The official client, without its own retries.
 
-    A proxy that the environment names can read what goes to an http address. Nobody has declared
-    it trusted, so that private texts are not sent by way of it.
+    A proxy of the environment can read what is sent to an http address, and the settings do not
+    declare it trusted: private text is sent without it.
     """
-    reads_along = params.base_url.startswith("http:") and params.reads_private_text
+    proxy_reads = params.base_url.startswith("http:") and params.reads_private_text
     http_client = openai.DefaultAsyncHttpxClient(
-        follow_redirects=False, timeout=params.timeout_s, trust_env=not reads_along
+        follow_redirects=False, timeout=params.timeout_s, trust_env=not proxy_reads
     )
     async with openai.AsyncOpenAI(
         base_url=params.base_url,
@@ -98,7 +97,7 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
 
 
 def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
-    """The fields of one call. One choice a call: some servers quietly ignore n > 1."""
+    """The fields of one call. One choice a call: some servers ignore n > 1."""
     body: dict[str, Any] = {
         "model": params.model,
         "messages": [{"role": m.role, "content": m.content} for m in call.messages],
@@ -113,9 +112,9 @@ def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
 
 
 def read_completion(answer: object) -> Completion:
-    """What an endpoint sent back. Raises MalformedError when it is no chat completion.
+    """The completion in a response. Raises MalformedError when it is none.
 
-    The SDK constructs its types without validating them, so every field may be missing.
+    The SDK does not validate its types, so every field may be missing.
     """
     choices = getattr(answer, "choices", None)
     if not isinstance(answer, ChatCompletion) or not isinstance(choices, list) or not choices:
@@ -138,7 +137,7 @@ def read_completion(answer: object) -> Completion:
 
 @dataclass
 class _Clock:
-    """Time one call has spent on attempts, its waiting for the rate limits left out."""
+    """Seconds that one call has spent on attempts, without the wait for the rate limits."""
 
     attempts_s: float = 0.0
 
@@ -157,7 +156,7 @@ class Endpoint:
         self._closing = False
 
     def close(self) -> None:
-        """Let attempts that are under way end; whoever waits for the next one waits no longer."""
+        """Let attempts in flight end, and end every wait for a further one."""
         if not self._closing:
             self._closing = True
             for patience in self._patience:
@@ -181,7 +180,7 @@ class Endpoint:
         except _ClosingError:
             raise CallError("the run ended before this call was made") from None
         except FAULTS as error:
-            raise told(error, self._params) from None
+            raise call_error(error, self._params) from None
 
     async def _attempt(self, body: dict[str, Any], tokens: int, clock: _Clock) -> Completion:
         async with self._waiting():
@@ -201,7 +200,7 @@ class Endpoint:
             clock.attempts_s += time.monotonic() - started
 
     def _heed(self, error: openai.APIStatusError) -> None:
-        """After a 429 that names a time, nobody asks before it."""
+        """After a 429 that names a time, delay all calls until then."""
         asked = asked_wait_s(error)
         if error.status_code == 429 and asked is not None:
             latest = time.monotonic() + min(asked, self._params.deadline_s)
@@ -221,7 +220,7 @@ class Endpoint:
 
     @asynccontextmanager
     async def _waiting(self) -> AsyncIterator[None]:
-        """A time without an attempt under way. Raises _ClosingError as soon as the run ends."""
+        """A wait between attempts. Raises _ClosingError as soon as the run ends."""
         if self._closing:
             raise _ClosingError
         try:
@@ -239,6 +238,6 @@ def _count(value: object) -> int:
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """A leaky bucket that passes `per_minute` in a minute and holds at least `largest`."""
+    """A leaky bucket for `per_minute` in a minute, with a capacity of at least `largest`."""
     capacity = max(per_minute * _BURST_S / 60, largest)
     return AsyncLimiter(capacity, capacity * 60 / per_minute)

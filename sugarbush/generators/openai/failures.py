@@ -1,11 +1,11 @@
-"""What a failed attempt means: try again, do without this answer, or end the run; and what to say.
+"""What follows a failed attempt: a retry, no answer, or the end of the run; and its message.
 
-What is tried again: lost connections, timeouts, 408, 409, 429, 5xx, and an answer that is no
-completion; after Retry-After where the endpoint names one, else after exponential backoff with
-full jitter. What is not: any other 4xx, since the same request would meet the same answer. 401,
-402, 404 and a used-up quota end the run, as no later call could do better.
+Retried: lost connections, timeouts, 408, 409, 429, 5xx, and a response that is no completion. The
+wait is Retry-After where the endpoint sends it, else exponential backoff with full jitter. Any
+other 4xx is not retried, since the same request would fail again. 401, 402, 404 and an exhausted
+quota end the run, since every later call would fail too.
 
-No message holds a key, and none repeats what an endpoint said that is sent private text.
+No message contains a key. None repeats the words of an endpoint that receives private text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=60)
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _QUOTED_CHARACTERS = 300
-# How servers say that a prompt and its answer do not fit the model.
+# Servers' words for a prompt and answer that do not fit the model.
 _TOO_LONG = re.compile(
     r"context|too long|too many (?:input )?tokens|(?:sequence|input|prompt|maximum|max) length"
     r"|max_new_tokens|tokens? limit",
@@ -39,15 +39,15 @@ class CallError(GeneratorError):
 
 
 class StopError(GeneratorError):
-    """No later call could do better."""
+    """Every later call would fail too."""
 
 
 class MalformedError(Exception):
     """An answer with status 200 that is no chat completion."""
 
 
-# Everything that an attempt can end in; anything else is a fault of ours. The last two are what the
-# SDK meets in JSON that is none, or that nests or counts beyond all measure.
+# Every way an attempt can fail; anything else is a fault of ours. The SDK raises the last two for
+# invalid JSON and for JSON that is nested too deeply.
 FAULTS = (openai.APIError, TimeoutError, MalformedError, ValueError, RecursionError)
 
 
@@ -60,7 +60,7 @@ class Verdict(Enum):
 
 
 def verdict_on(error: BaseException) -> Verdict:
-    """Whether to try again, to do without this answer, or to end the run."""
+    """What to do after `error`."""
     match error:
         case openai.APIStatusError(status_code=401 | 402 | 404):
             return Verdict.STOP
@@ -74,7 +74,7 @@ def verdict_on(error: BaseException) -> Verdict:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Seconds that an endpoint asks to wait; None when it says nothing usable.
+    """Seconds that an endpoint asks to wait, None without a usable header.
 
     `retry-after-ms` in milliseconds, or `retry-after` in seconds or as a date (RFC 9110, 10.2.3).
     """
@@ -93,25 +93,25 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
 
 
 def worth_retrying(error: BaseException) -> bool:
-    """Whether the same request may meet a better answer."""
+    """Whether the same request may succeed."""
     return verdict_on(error) is Verdict.RETRY
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Seconds until the next attempt: what the endpoint asks for, else backoff with jitter."""
+    """Seconds until the next attempt: as the endpoint asks, else backoff with jitter."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)
 
 
-def told(error: Exception, params: EndpointSettings) -> CallError | StopError:
-    """The failure as one of ours."""
+def call_error(error: Exception, params: EndpointSettings) -> CallError | StopError:
+    """The failure as an error for the operator."""
     stop = verdict_on(error) is Verdict.STOP
     return (StopError if stop else CallError)(explain(error, params))
 
 
 def explain(error: BaseException, params: EndpointSettings) -> str:
-    """What went wrong and what to change. Quotes no header and no key."""
+    """What is wrong and what to change. Quotes no header and no key."""
     where = f"{params.base_url} ({params.setting}.base_url)"
     match error:
         case openai.APIStatusError():
@@ -119,22 +119,22 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
         case openai.APITimeoutError() | TimeoutError():
             return (
                 f"{where} gave no answer within {params.setting}.timeout_s={params.timeout_s:g} "
-                "seconds. Raise it, lower max_tokens or concurrency, or see whether the server is "
-                "overloaded."
+                "seconds. Raise it, lower max_tokens or concurrency, or check whether the server "
+                "is overloaded."
             )
         case openai.APIConnectionError():
             return (
-                f"{where} cannot be reached ({_reason(error.__cause__)}). See that the server runs "
-                "and that http or https, host and port are right."
+                f"{where} cannot be reached ({_reason(error.__cause__)}). Check that the server "
+                "runs and that http or https, host and port are right."
             )
     return (
         f"{where} answered with something that is no chat completion ({_reason(error)}). "
-        "See that base_url is the address of an OpenAI-compatible API; it usually ends in /v1."
+        "Check that base_url is the address of an OpenAI-compatible API; it usually ends in /v1."
     )
 
 
 def _reason(error: BaseException | None) -> str:
-    """Why, in the words of this side, shortened."""
+    """The local error's words, shortened."""
     words = " ".join(str(error or "").split())
     return words[:_QUOTED_CHARACTERS] or type(error).__name__
 
@@ -145,44 +145,44 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
     match error.status_code:
         case 301 | 302 | 303 | 307 | 308:
             place = error.response.headers.get("location", "elsewhere")[:_QUOTED_CHARACTERS]
-            told_what = (
+            problem = (
                 f"sends its callers on to {place}, which is not followed. If that is the endpoint, "
                 "set base_url to its address, without /chat/completions."
             )
         case 401 | 403:
-            told_what = (
-                f"refused the key. See that environment variable {params.key_variable} holds a key "
-                "for this endpoint and model."
+            problem = (
+                f"refused the key. Check that environment variable {params.key_variable} contains "
+                "a key for this endpoint and model."
             )
-            said = ""  # it quotes the key
+            said = ""  # the endpoint's words quote the key
         case 404 if "model" in words.lower() or error.code == "model_not_found":
-            told_what = f"does not know the model '{params.model}' ({params.setting}.model)."
+            problem = f"does not know the model '{params.model}' ({params.setting}.model)."
         case 404:
-            told_what = (
+            problem = (
                 "has no chat completions at this path. base_url is the part before "
                 "/chat/completions and usually ends in /v1."
             )
         case 402 | 429 if verdict_on(error) is Verdict.STOP:
-            told_what = "says that the account has no quota left."
+            problem = "says that the account has no quota left."
         case 429:
-            told_what = (
-                "is limiting the rate and went on doing so. Lower "
+            problem = (
+                "kept limiting the rate. Lower "
                 f"{params.setting}.requests_per_minute or tokens_per_minute."
             )
         case 400 | 413 | 422 if _TOO_LONG.search(f"{error.code} {words}"):
-            told_what = (
+            problem = (
                 f"has a smaller context than {params.setting}.context_tokens="
                 f"{params.context_tokens}. Lower it, or max_tokens."
             )
         case 400 | 422:
-            told_what = (
+            problem = (
                 "does not accept the request. Where it names a field: set temperature, top_p or "
                 "reasoning_effort to null, send_seed: false, or token_limit: "
                 "max_completion_tokens."
             )
         case _:
-            told_what = "could not answer."
-    return f"{where} {told_what} (status {error.status_code}){said}"
+            problem = "could not answer."
+    return f"{where} {problem} (status {error.status_code}){said}"
 
 
 def _words(error: openai.APIStatusError) -> str:
@@ -193,7 +193,7 @@ def _words(error: openai.APIStatusError) -> str:
 
 
 def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) -> str:
-    """The endpoint's words, shortened, without the key; of one that reads private texts, none."""
+    """The endpoint's words, shortened and without the key; none where it reads private text."""
     if params.reads_private_text or not words:
         return ""
     sent = error.request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -203,7 +203,7 @@ def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) ->
 
 
 def asked_wait_s(error: BaseException | None) -> float | None:
-    """Seconds that an endpoint asks to wait after this failure; None when it says nothing."""
+    """Seconds that an endpoint asks to wait after `error`, None where it does not ask."""
     if not isinstance(error, openai.APIStatusError):
         return None
     return retry_after_s(error.response.headers, now=datetime.now(UTC))

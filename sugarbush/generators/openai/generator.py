@@ -1,11 +1,10 @@
-"""Candidates from any OpenAI-compatible endpoint, paid for once.
+"""Texts from any OpenAI-compatible endpoint, each paid for once.
 
-One choice a call and one call a text, so that every answer stands alone in the cache. An answer is
-written to the cache the moment it arrives; whatever ends a run afterwards (a kill, a cap, a refused
-key), the next one asks only for what is missing. An answer that fails the checks is asked for once
-more with another seed, and then dropped.
+One call a text. An answer is written to the cache when it arrives: whatever ends a run (a kill, a
+cap, a refused key), the next run asks only for missing answers. An answer that fails the checks is
+requested once more with another seed, and then dropped.
 
-Guarantee: takes `Released` requests and nothing else; text that is still private cannot get here.
+Guarantee: accepts only `Released` requests, so private text cannot reach the endpoint.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from sugarbush.errors import SugarbushError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
-from sugarbush.generators.answers import Asked, answer_all, those_that_fit
+from sugarbush.generators.answers import Asked, answer_all, fitting_prompts
 from sugarbush.generators.interface import (
     NO_REQUESTS,
     Answer,
@@ -26,11 +25,12 @@ from sugarbush.generators.interface import (
     released_requests,
     usage_of,
 )
-from sugarbush.generators.openai.batch_api import ask_in_batches
+from sugarbush.generators.openai.batch_api import FOLDER as BATCHES
+from sugarbush.generators.openai.batch_api import BatchApi, Receive
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, Endpoint, open_client
 from sugarbush.generators.openai.failures import CallError, StopError
-from sugarbush.generators.openai.probe import Probed, longest_question, probe
+from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.generators.openai.settings import CallMode, OpenAI
 from sugarbush.generators.progress import progress
 from sugarbush.generators.prompts import Message, estimate_tokens, render, shown_texts
@@ -39,20 +39,18 @@ from sugarbush.randomness import seed_of
 
 PROVIDER = "openai"
 
-# So many calls failing one after the other, each after its own retries: the rest would too.
+# After so many failures in a row, each with its retries, the run stops.
 _FAILURES_IN_A_ROW = 20
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
 
 _CUT = (
-    "the endpoint has counted {} tokens in a question of more than twice as many words: it may cut "
-    "long prompts without saying so, as Ollama does beyond its num_ctx"
+    "the endpoint counted {} tokens in a question of more than twice as many words: it may cut "
+    "long prompts without an error, as Ollama does beyond its num_ctx"
 )
-
-Receive = Callable[[Call, Completion], None]
 
 
 class OpenAiGenerator:
-    """The `openai` provider. `usages` names each batch of requests and what it used, in order."""
+    """An open endpoint. `usages` lists each batch of requests with what it used, in order."""
 
     def __init__(
         self,
@@ -69,18 +67,14 @@ class OpenAiGenerator:
         self._meter = Meter(state, account=account, stage=stage, params=params)
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
-        """See that the endpoint answers with these settings, and that each of `planned` fits its
-        context; where it does not state that, at the price of the longest one.
+        """Check that the endpoint answers and that each of `planned` fits its context.
 
-        Raises ParamsError or GeneratorError saying what to change: no key, an unknown model, a
-        host that cannot be reached, a wrong path, a field that is refused, a cap that is reached.
+        Costs one call, as long as the longest of `planned` where the context is unknown.
+        Raises ParamsError or GeneratorError saying what to change.
         """
         contents = [m.content for r in released_requests(planned) for m in self._rendered(r)]
         tokens = max(map(estimate_tokens, contents), default=0)
-        worst_cost = self._meter.worst_cost([longest_question(tokens)])
-        self._meter.admit(worst_cost)
-        found = asyncio.run(self._probe(tokens))
-        self._paid(worst_cost, found.completion, what="check")
+        found = paid_probe(self._params, self._meter, tokens=tokens)
         if found.whole is False:
             self._say(_CUT.format(found.completion.prompt_tokens))
 
@@ -90,8 +84,8 @@ class OpenAiGenerator:
         """One answer a request, in order; an answer without a text says why.
 
         `what` names the batch in the journal of paid calls and beside the progress bar.
-        Raises PrivacyError for anything that is not released, and GeneratorError when the endpoint
-        refuses every call or a cap is reached; what was received by then is kept.
+        Raises PrivacyError for requests that are not released, GeneratorError when the endpoint
+        refuses every call or a cap is reached. Received answers stay in the cache.
         """
         wanted = released_requests(requests)
         with open_cache(self._state) as cache:
@@ -116,24 +110,24 @@ class OpenAiGenerator:
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
-        """Answers by key, from the cache or asked for now, and the keys that were paid for now."""
-        had = cache.kept(c.key for c in calls)
+        """Answers by key, from the cache or the endpoint, and the keys of the endpoint's ones."""
+        had = cache.find(c.key for c in calls)
         if len(had) == len({c.key for c in calls}):
             return had, set()
         with self._meter.alone(self._say):
-            had |= cache.kept(c.key for c in calls if c.key not in had)  # by whom we waited for
+            had |= cache.find(c.key for c in calls if c.key not in had)  # of the run we waited for
             missing = {c.key: c for c in calls if c.key not in had}
             fresh = self._asked_for(list(missing.values()), cache, what) if missing else {}
         return had | fresh, set(fresh)
 
     def _asked_for(self, calls: list[Call], cache: AnswerCache, what: str) -> dict[str, Completion]:
-        """Answers by key, each kept before it is anything else; calls that failed are left out."""
+        """Answers by key; failed calls have none. Each is cached before anything else is done."""
         received: dict[str, Completion] = {}
         with progress(len(calls), what=what) as advance:
 
             def receive(call: Call, completion: Completion) -> None:
-                cache.put(call.key, completion)  # first of all: now no kill can take it away
-                self._paid(call.worst_cost, completion, what=what)
+                cache.put(call.key, completion)
+                self._meter.settle(call.worst_cost, completion, what=what)
                 received[call.key] = completion
                 advance(1, self._meter.shown())
 
@@ -145,48 +139,36 @@ class OpenAiGenerator:
 
     async def _ask(self, calls: list[Call], receive: Receive, what: str) -> None:
         async with open_client(self._params) as client:
-            crew = _Crew(Endpoint(client, self._params), self._meter, receive)
+            workers = _Workers(Endpoint(client, self._params), self._meter, receive)
             try:
-                await crew.ask(calls, concurrency=self._params.concurrency)
+                await workers.ask(calls, concurrency=self._params.concurrency)
             finally:
-                if crew.failed:
-                    self._say(f"{what}: {crew.failed} calls failed, the last one so: {crew.why}")
+                if workers.failed:
+                    self._say(f"{what}: {workers.failed} calls failed. Last error: {workers.why}")
 
     async def _ask_in_batches(
         self, calls: list[Call], cache: AnswerCache, receive: Receive
     ) -> None:
         async with open_client(self._params) as client:
-            await ask_in_batches(
-                calls,
+            api = BatchApi(
                 client=client,
                 params=self._params,
                 meter=self._meter,
-                known=lambda key: cache.get(key) is not None,
+                is_cached=lambda key: cache.get(key) is not None,
                 receive=receive,
-                state=self._state,
+                folder=self._state / BATCHES,
                 say=self._say,
             )
-
-    async def _probe(self, tokens: int) -> Probed:
-        async with open_client(self._params) as client:
-            return await probe(client, self._params, tokens=tokens)
-
-    def _paid(self, worst_cost: float, completion: Completion, *, what: str) -> None:
-        self._meter.settle(
-            worst_cost,
-            what=what,
-            prompt_tokens=completion.prompt_tokens,
-            completion_tokens=completion.completion_tokens,
-        )
+            await api.ask(calls)
 
     def _messages(self, wanted: tuple[Request, ...], what: str) -> dict[int, tuple[Message, ...]]:
-        messages = those_that_fit(wanted, self._rendered, what=what, say=self._say)
+        messages = fitting_prompts(wanted, self._rendered, what=what, say=self._say)
         shown = [
             text in messages[i][0].content for i in messages for text in shown_texts(wanted[i])
         ]
         if not all(shown):
             self._say(
-                f"{what}: {shown.count(False)} of {len(shown)} texts to be shown were left out: "
+                f"{what}: {shown.count(False)} of {len(shown)} example texts were left out: "
                 f"{self._params.setting}.context_tokens={self._params.context_tokens} has no room"
             )
         return messages
@@ -200,12 +182,7 @@ class OpenAiGenerator:
         return Call(
             key=call_key(
                 provider=PROVIDER,
-                base_url=params.base_url,
-                model=params.model,
-                temperature=params.temperature,
-                top_p=params.top_p,
-                max_tokens=params.max_tokens,
-                reasoning_effort=params.reasoning_effort,
+                **params.key_fields,
                 messages=[(m.role, m.content) for m in messages],
                 seed=self._seed,
                 sample=sample,
@@ -217,10 +194,10 @@ class OpenAiGenerator:
         )
 
 
-class _Crew:
-    """Workers that make calls until none is waiting, a cap is reached or no call can succeed.
+class _Workers:
+    """Concurrent calls, until all are made, a cap is reached or no call can succeed.
 
-    Calls that are under way when the run ends are awaited: they will be billed.
+    Calls in flight at the end are awaited: they will be billed.
     """
 
     def __init__(self, endpoint: Endpoint, meter: Meter, receive: Receive) -> None:
@@ -231,7 +208,7 @@ class _Crew:
         self._end: Exception | None = None
 
     async def ask(self, calls: Iterable[Call], *, concurrency: int) -> None:
-        """Make all `calls`. A call that failed is left out; raises what ended the run early."""
+        """Make all `calls`; failed ones get no answer. Raises what ended the run early."""
         self._waiting.extend(calls)
         async with asyncio.TaskGroup() as group:
             for _ in range(min(concurrency, len(self._waiting))):
@@ -246,7 +223,7 @@ class _Crew:
                 self._meter.admit(call.worst_cost)
             except CapReachedError as error:
                 self._waiting.appendleft(call)
-                # While others are under way they may settle for less than was set aside.
+                # Calls in flight may settle for less than they reserved.
                 if not self._meter.in_flight:
                     self._stop(error)
                 return
@@ -264,7 +241,7 @@ class _Crew:
             self._meter.release(call.worst_cost)
             if self._end is None:
                 self._failed(str(error))
-        except Exception as error:  # a fault of ours too: answers under way are awaited first
+        except Exception as error:  # our own fault too: await the calls in flight first
             self._meter.release(call.worst_cost)
             self._stop(error)
 
@@ -274,8 +251,8 @@ class _Crew:
         if self._in_a_row >= _FAILURES_IN_A_ROW:
             self._stop(
                 StopError(
-                    f"{self._in_a_row} calls failed one after the other, the last one so: {why} "
-                    "Every answer received is kept; run again and only the rest is asked for."
+                    f"{self._in_a_row} calls failed in a row. Last error: {why} Every answer "
+                    "received is cached; run again, and only the rest is requested."
                 )
             )
 

@@ -1,12 +1,13 @@
-"""Before any budget or money is spent: does the endpoint answer, and is its context large enough?
+"""Before budget or money is spent: the endpoint answers, and its context is large enough.
 
-A list of models (free), then one call with the settings of the run: of a few tokens, or as long as
-the run's longest where the endpoint does not state its context. One that refuses either bills
-neither.
+Asks for the list of models (free), then makes one call with the settings of the run: a short one,
+or as long as the run's longest where the endpoint does not state its context. A refused call is not
+billed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
 from dataclasses import dataclass
@@ -17,27 +18,28 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
-from sugarbush.generators.openai.endpoint import Call, call_body, read_completion
+from sugarbush.generators.openai.cost import Meter
+from sugarbush.generators.openai.endpoint import Call, call_body, open_client, read_completion
 from sugarbush.generators.openai.failures import FAULTS, StopError, explain, wait_s, worth_retrying
 from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 from sugarbush.generators.prompts import Message
 
-# Enough that a model that thinks first is not refused, too few to matter.
+# Enough for a model that thinks first, too few to matter.
 _TOKENS = 16
-# A server that has just failed may close the connection that the next question comes by.
+# A server that has just failed may close the connection of the next call.
 _ATTEMPTS = 3
 _QUESTION = "Answer with the word ready."
-# One token a word in every vocabulary in use, and as many bytes a token as prompts are measured by.
+# Each word is one token in the vocabularies in use, of about as many bytes as prompts count.
 _FILLER = "it is on "
 _FILLER_TOKENS = 3
 _NO_SUCH_PATH = {404, 405, 501}
-# What servers call a model's context length in their list of models.
+# Names of a model's context length in servers' lists of models.
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Offer:
-    """The endpoint's list of models; empty where it keeps none."""
+    """The endpoint's list of models, empty where it has none."""
 
     names: tuple[str, ...] = ()
     context_tokens: int | None = None
@@ -45,24 +47,38 @@ class _Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """The endpoint's answer, and whether it has counted the whole question; None: it counts none.
+    """The endpoint's answer. `whole`: it counted the whole question; None: it counts no tokens.
 
-    Some servers cut a prompt that is longer than their context, and say nothing.
+    Some servers cut a prompt that is longer than their context, without an error.
     """
 
     completion: Completion
     whole: bool | None
 
 
+def paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed:
+    """`probe`, recorded in the journal of paid calls. Raises CapReachedError where a cap is."""
+    worst_cost = meter.worst_cost([longest_question(tokens)])
+    meter.admit(worst_cost)
+
+    async def ask() -> Probed:
+        async with open_client(params) as client:
+            return await probe(client, params, tokens=tokens)
+
+    found = asyncio.run(ask())
+    meter.settle(worst_cost, found.completion, what="check")
+    return found
+
+
 def longest_question(tokens: int) -> str:
-    """A question of about so many tokens, the most that `probe` sends."""
+    """A question of about `tokens` tokens, the most that `probe` sends."""
     return f"{_FILLER * -(-tokens // _FILLER_TOKENS)}\n\nThat was to take up room. {_QUESTION}"
 
 
 async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
-    """An answer to a short question, or to one of about `tokens` where nobody says that it fits.
+    """The answer to a short question, or to one of about `tokens` where the context is unknown.
 
-    Raises GeneratorError or ParamsError with what to change.
+    Raises GeneratorError or ParamsError saying what to change.
     """
     offer = await _offer(client, params)
     if offer.context_tokens is not None and offer.context_tokens < params.context_tokens:
@@ -71,28 +87,23 @@ async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens:
             f"the {offer.context_tokens} that '{params.model}' has; set it to that"
         )
     if params.mode is CallMode.BATCH:
-        await _see_batches(client, params)
+        await _require_batch_api(client, params)
     if offer.context_tokens is not None or not tokens:
         question, limit = _QUESTION, min(_TOKENS, params.max_tokens)
     else:
         question, limit = longest_question(tokens), params.max_tokens
-    completion = await _asked(client, params, question, limit=limit, offer=offer)
-    # Half as many tokens as words: no vocabulary is that short.
+    completion = await _ask(client, params, question, limit=limit, offer=offer)
+    # No vocabulary has fewer than one token for two words.
     counted = completion.prompt_tokens
     whole = 2 * counted >= len(question.split()) if counted else None
     return Probed(completion=completion, whole=whole)
 
 
-async def _asked(
-    client: openai.AsyncOpenAI,
-    params: EndpointSettings,
-    question: str,
-    *,
-    limit: int,
-    offer: _Offer,
+async def _ask(
+    client: openai.AsyncOpenAI, params: EndpointSettings, text: str, *, limit: int, offer: _Offer
 ) -> Completion:
     limited = params.model_copy(update={"max_tokens": limit})
-    message = Message(role="user", content=question)
+    message = Message(role="user", content=text)
     call = Call(key="", messages=(message,), seed=0, worst_cost=0.0)
 
     async def attempt() -> Completion:
@@ -112,8 +123,8 @@ async def _asked(
         raise StopError(explain(error, params)) from None
 
 
-async def _see_batches(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-    """Raises ParamsError where the endpoint has no Batch API; any other failure shows later."""
+async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
+    """Raises ParamsError where the endpoint has no Batch API; other failures show later."""
     try:
         await client.batches.list(limit=1)
     except openai.APIStatusError as error:
@@ -127,7 +138,7 @@ async def _see_batches(client: openai.AsyncOpenAI, params: EndpointSettings) -> 
 
 
 async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer:
-    """What the list of models says. A server without a usable list says nothing here."""
+    """The list of models, empty where the server has no usable one."""
     try:
         page = await client.models.list()
         models = [m for m in page.data or [] if isinstance(getattr(m, "id", None), str)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -101,6 +101,18 @@ class EndpointSettings(Section):
     def price(self) -> Price | None:
         """Price of the model's tokens, None where `prices` has none."""
         return self.prices.get(self.model)
+
+    @property
+    def key_fields(self) -> dict[str, Any]:
+        """What decides an answer besides the question. Part of cache keys."""
+        return {
+            "base_url": self.base_url,
+            "model": self.model,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "max_tokens": self.max_tokens,
+            "reasoning_effort": self.reasoning_effort,
+        }
 
     @field_validator("base_url")
     @classmethod

@@ -40,7 +40,6 @@ from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 
-METHOD_VERSION = 1  # raise it when equal settings and inputs give other weights
 _REPORTS = 20  # progress reports of a run, at most
 
 

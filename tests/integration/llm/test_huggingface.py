@@ -15,7 +15,7 @@ import torch
 
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError
 from sugarbush.generators import answers as llm_answers
-from sugarbush.generators import huggingface
+from sugarbush.generators.huggingface import generator as huggingface
 from sugarbush.generators.huggingface.batch import pack, pad_left
 from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
 from sugarbush.generators.huggingface.model import load_model
@@ -170,7 +170,7 @@ def test_a_prompt_that_is_too_long_costs_no_other_its_answer(
 ) -> None:
     for model in (plain, chat):
         first, long, last = answers_of(model, ASK, TOO_LONG, replace(ASK, sample=1))
-        assert "1 not asked for" in capsys.readouterr().out
+        assert "1 not requested" in capsys.readouterr().out
         assert (long.text, long.problem) == (None, Problem.FAILED)
         assert first.text
         assert last.text

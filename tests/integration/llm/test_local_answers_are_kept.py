@@ -18,8 +18,8 @@ import torch
 from transformers import GPT2LMHeadModel
 
 from sugarbush.errors import StorageError
-from sugarbush.generators import huggingface
 from sugarbush.generators.answer_cache import AnswerCache, open_cache
+from sugarbush.generators.huggingface import generator as huggingface
 from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import Answer, RandomRequest

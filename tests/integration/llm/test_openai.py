@@ -382,7 +382,7 @@ def test_an_endpoint_that_went_away_ends_the_run_and_nothing_received_is_lost(
         return always_good(number, body) if number < 30 else failure(500, "gone")
 
     run = bench(behave=goes_away)
-    with pytest.raises(GeneratorError, match=r"failed one after the other.*run again"):
+    with pytest.raises(GeneratorError, match=r"failed in a row.*run again"):
         run.generator(max_retries=0, concurrency=4).generate(wishes(300))
     assert len(run.server.asked) < 60
     run.server.behave = always_good
@@ -407,7 +407,7 @@ def test_a_prompt_that_is_too_long_for_the_settings_is_not_asked_for_and_costs_n
     answers = run.generator().generate(Released((*wishes(3).value, long))).value
     assert [a.problem for a in answers] == [None, None, None, Problem.FAILED]
     assert len(run.server.asked) == 3
-    assert "1 not asked for" in run.said[-1]
+    assert "1 not requested" in run.said[-1]
     with pytest.raises(GeneratorError, match="max_tokens"):
         run.generator().generate(Released((long,)))
 
@@ -457,7 +457,7 @@ def test_examples_that_the_context_has_no_room_for_are_told(bench: Start) -> Non
     request = RandomRequest(subject="tickets", examples=examples, sample=1)
     run.generator(context_tokens=1000).generate(Released((request,)), what="first texts")
     assert run.said == [
-        "first texts: 1 of 2 texts to be shown were left out: "
+        "first texts: 1 of 2 example texts were left out: "
         "generator.openai.context_tokens=1000 has no room"
     ]
     assert "chair" in str(run.server.asked[0]["messages"])

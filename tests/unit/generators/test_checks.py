@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sugarbush.generators.answer_checks import check, language, script, the_text, without_thoughts
+from sugarbush.generators.answer_checks import bare_text, check, language, script, without_thoughts
 from sugarbush.generators.interface import Problem, RandomRequest, Request, VariationRequest
 from sugarbush.generators.prompts import BLANK, instructions, with_blanks
 
@@ -203,13 +203,13 @@ def test_what_a_model_thinks_aloud_is_not_what_it_says(text: str, said: str) -> 
     ],
 )
 def test_quotation_marks_around_a_text_are_not_the_text(said: str, text: str) -> None:
-    assert the_text(said, RandomRequest(subject="letters")) == text
+    assert bare_text(said, RandomRequest(subject="letters")) == text
 
 
 def test_quotation_marks_stay_where_the_corpus_has_them() -> None:
     corpus = RandomRequest(subject="proverbs", examples=('"Still waters run deep."',))
     assert (
-        the_text('"Make hay while the sun shines."', corpus) == '"Make hay while the sun shines."'
+        bare_text('"Make hay while the sun shines."', corpus) == '"Make hay while the sun shines."'
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.interface import Price, cost_of
 from sugarbush.generators.openai.cost import (
     CapReachedError,
@@ -34,6 +35,13 @@ def params(**changes: Any) -> OpenAI:
     return OpenAI.model_validate(fields)
 
 
+def answered(prompt: int, completed: int) -> Completion:
+    return Completion(
+        text="", finish_reason="stop", refused=False, prompt_tokens=prompt,
+        completion_tokens=completed,
+    )  # fmt: skip
+
+
 def meter(state: Path, stage: str = "evolve", **changes: Any) -> Meter:
     return Meter(state, account="tickets", stage=stage, params=params(**changes))
 
@@ -41,7 +49,7 @@ def meter(state: Path, stage: str = "evolve", **changes: Any) -> Meter:
 def pay(one: Meter, *, what: str = "round 1", prompt: int = 10, completed: int = 5) -> None:
     worst = one.worst_cost(["x" * prompt])
     one.admit(worst)
-    one.settle(worst, what=what, prompt_tokens=prompt, completion_tokens=completed)
+    one.settle(worst, answered(prompt, completed), what=what)
 
 
 def test_cost_is_per_million_tokens_and_unknown_without_a_price() -> None:
@@ -124,9 +132,9 @@ def test_max_cost_holds_whatever_the_answers_lengths(
         under_way.append((worst, int(share_in * most_prompt_tokens([text])), int(share_out * 100)))
         if settles_now:
             held, prompt, completed = under_way.pop(0)
-            one.settle(held, what="x", prompt_tokens=prompt, completion_tokens=completed)
+            one.settle(held, answered(prompt, completed), what="x")
     for held, prompt, completed in under_way:
-        one.settle(held, what="x", prompt_tokens=prompt, completion_tokens=completed)
+        one.settle(held, answered(prompt, completed), what="x")
     assert one.spent.cost <= max_cost * (1 + 1e-9)
 
 
@@ -134,7 +142,7 @@ def test_an_answer_without_usage_is_charged_the_most_it_could_cost(tmp_path: Pat
     one = meter(tmp_path)
     worst = one.worst_cost(["x" * 100])
     one.admit(worst)
-    one.settle(worst, what="x", prompt_tokens=0, completion_tokens=0)
+    one.settle(worst, answered(0, 0), what="x")
     assert one.spent.cost == pytest.approx(worst)
     assert worst > 0
 

@@ -273,7 +273,7 @@ def test_a_row_that_is_nobodys_is_refused(tmp_path: Path, author: str | None) ->
     own = by_authors()
     own[7]["author"] = author
     said = message(tmp_path, corpus(tmp_path, jsonl(own), **PERSONS))
-    assert "row 8: column 'author' of prepare.user_column does not say whose it is" in said
+    assert "row 8: column 'author' of prepare.user_column has no value" in said
     assert "prepare.bad_rows" in said
 
 
