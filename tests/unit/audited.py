@@ -30,7 +30,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.methods.crt": "the trained model, and empty prompts",
     "sugarbush.training.dpsgd.generate": "texts of a released model",
     "sugarbush.training.fine_tune": "epsilon of the plan that the training followed",
-    "sugarbush.evolution.evolve": "votes restored from the store; requests made of released parents",
+    "sugarbush.evolution.evolve": "votes from the store; requests made of released parents",
     "sugarbush.generators.openai.generator": "answers to released requests",
     "sugarbush.generators.huggingface.generator": "answers to released requests",
     "sugarbush.api": "results of this process, with the entries that paid for them",

@@ -8,6 +8,8 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from zlib import crc32
@@ -15,6 +17,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from sugarbush import registry
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.population import NO_PARENT, Population
 from sugarbush.generators.interface import Price
@@ -24,12 +27,12 @@ from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.evolving import EvolvingMethod
 from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
 from sugarbush.methods.nonprivate import NonPrivatePE
-from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
+from sugarbush.privacy import budget
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan, Subsampling
 from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.privacy.settings import Purpose
@@ -89,20 +92,6 @@ def test_every_stage_has_one_thin_module_and_nothing_else_lies_beside_them() -> 
 # --- what a stage depends on
 
 
-class Plans:
-    """Plans by the settings that they depend on: to compute one takes a second."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, BudgetPlan] = {}
-
-    def of(self, settings: ProjectSettings) -> BudgetPlan:
-        requests = [method.share_requests() for method in settings.chosen]
-        key = repr((settings.privacy, requests))
-        if key not in self._known:
-            self._known[key] = plan_for(settings.privacy, settings.chosen)
-        return self._known[key]
-
-
 def with_subsampling(
     plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
@@ -119,16 +108,11 @@ def with_subsampling(
     return replace(plan, allocations=tuple(map(known, plan.allocations)))
 
 
-@pytest.fixture(scope="module")
-def plans() -> Plans:
-    return Plans()
-
-
 class World:
     """A project whose data stay the same while its settings change."""
 
-    def __init__(self, base: Path, plans: Plans) -> None:
-        self._base, self._plans = base, plans
+    def __init__(self, base: Path) -> None:
+        self._base = base
 
     def keys(self, settings: ProjectSettings) -> dict[str, str]:
         """The cache key of every draw, as JSON."""
@@ -153,7 +137,7 @@ class World:
 
     def _project(self, settings: ProjectSettings) -> Project:
         project = Project(self._base, settings=settings)
-        project.__dict__ |= {"schema": SCHEMA, "plan": self._plans.of(settings)}
+        project.__dict__["schema"] = SCHEMA
         return project
 
 
@@ -180,8 +164,13 @@ def _at(fields: Mapping[str, Any], key: str) -> Any:
     return value
 
 
+@cache
+def installed(**wanted: str) -> EntryPoints:
+    return entry_points(**wanted)
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: Plans) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     for name in ("train_texts", "train_codes"):
         path = tmp_path / "data/stamps" / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -192,11 +181,15 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: Plans) -> Worl
     encoder = types.SimpleNamespace(encode=lambda texts: np.zeros((len(texts), 1)))
     monkeypatch.setattr(Project, "encoder", lambda self, *, private: encoder)
     monkeypatch.setattr(Project, "donated", lambda self: None)
+    monkeypatch.setattr(registry, "entry_points", installed)  # it reads a file for each package
     monkeypatch.setattr(fingerprint, "code_digest", lambda modules: "code")
     monkeypatch.setattr(dpft, "with_subsampling", with_subsampling)
-    return World(tmp_path, plans)
+    # A plan is then mu-GDP as a whole: noise still follows from all that decides it, in no time.
+    monkeypatch.setattr(budget, "epsilon_of", lambda events, *, delta: 0.0)
+    return World(tmp_path)
 
 
+@cache
 def base_settings(**changes: Any) -> ProjectSettings:
     """Every method, on data that are declared public."""
     source = {"file": "pool.jsonl", "text_column": "text"}
@@ -294,6 +287,7 @@ def _of_type(kind: Any) -> Any:
 # Where another value of the same type would be refused by the code that reads it.
 OTHERS: dict[str, Any] = {
     "provider": "pool",
+    "label": "mood",
     "sources": (PoolSource(file="other.jsonl", text_column="text"),),
     "prices": {"my-model": Price(input=1.0, output=2.0, date="2026-11-01")},
     "methods": ("maple", "augpe", "public", "nonprivate", "dpft"),
