@@ -3,8 +3,9 @@
     python -m research.sweep research/settings/sweep.yaml --jobs 2    # methods x budgets x seeds
     python -m research.sweep research/settings/crt_figures.yaml    # what trained models give away
 
-Of the kind `pipelines` every point is a pipeline of its own, DVC underneath (docs/decisions/0510);
-of the kind `leakage` points are trained models, run in batches that share a corpus (0703).
+Of the kind `pipelines` every point is a pipeline of its own, DVC underneath
+(docs/decisions/sweeps.md);
+of the kind `leakage` points are trained models, run in batches that share a corpus.
 
 A killed sweep is started again by the same line and goes on where it was: what is finished is kept,
 and what others have drawn is restored and charged once. A point that fails stops no other. The

@@ -48,7 +48,12 @@ _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A
 
 
 class Attribute(BaseModel):
-    """One categorical attribute with its public domain and where its value comes from."""
+    """One categorical attribute with its public domain and where its value comes from.
+
+    >>> mood = Attribute(name="mood", values=["angry", "calm"], keywords={"angry": ["furious"]})
+    >>> mood.domain, mood.code("calm"), mood.code("bored")
+    (('angry', 'calm', 'other'), 1, 2)
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -155,7 +160,13 @@ class Attribute(BaseModel):
 
 
 class Schema(BaseModel):
-    """What is publicly known of the corpus: its subject and its attributes."""
+    """What is publicly known of the corpus: its subject and its attributes.
+
+    >>> stars = Attribute(name="stars", column="stars", bins=[2, 4])
+    >>> schema = Schema(subject="letters to a shop", attributes=[stars])
+    >>> schema.domain, schema.decode((1,))
+    ({'stars': 4}, (('stars', '2 to below 4'),))
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

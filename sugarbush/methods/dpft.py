@@ -56,7 +56,12 @@ _MODEL, _STEPS = "model", "steps.json"
 
 
 class DPFT(Method):
-    """`training` says how to train, `sampling` how to draw texts from the model."""
+    """`training` says how to train, `sampling` how to draw texts from the model.
+
+    >>> from sugarbush.training.dpsgd.settings import GenerateSettings
+    >>> DPFT(sampling=GenerateSettings(texts=500)).stages
+    ('finetune', 'generate')
+    """
 
     name: ClassVar[str] = "dpft"
     stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")

@@ -7,7 +7,9 @@ folder.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +72,7 @@ class InMemoryProject(Project):
     def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
         super().__init__(Path(), settings=settings)
         self._corpus = corpus
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: Path | None = None
         self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
 
     @property
@@ -96,8 +98,9 @@ class InMemoryProject(Project):
     def scratch(self, name: str) -> Path:
         """A folder for checkpoints that only its owner may enter, gone with this object."""
         if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="sugarbush-")
-        folder = Path(self._scratch.name) / name
+            self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))
+            weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
+        folder = self._scratch / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-import statistics
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +25,11 @@ from sugarbush.pipeline.stages.report import public_data
 from sugarbush.report.card import release_card
 from tests.integration.project import as_lines, letters
 from tests.settings import ROOT
-from tests.unit.audited import IMPORTS_NOISE
+from tests.stand_ins import without_chance, write_key
 from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
 
 GOLDEN = json.loads((ROOT / "tests/fixtures/golden_0_1.json").read_text())
 MADE_WITH = GOLDEN.pop("_made_with")
-KEY = bytes(range(32))
 # Folders of 0.1, and where the same results lie now.
 MOVED = {
     "released/finetuned/": "released/finetune/dpft/",
@@ -61,59 +57,12 @@ LABELLED = [
 ]
 
 
-# --- noise without chance
-
-
-def discrete_gaussian(counts: Any, *, stddev: float, sensitivity: float = 1.0) -> Any:
-    """Every call with the same stddev adds the same numbers."""
-    assert np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1
-    noise = [_pattern(i, stddev) for i in range(len(counts))]
-    return np.asarray(counts, dtype=np.int64) + np.asarray(noise, dtype=np.int64)
-
-
-def _pattern(i: int, stddev: float) -> int:
-    h = int.from_bytes(hashlib.sha256(f"{i}|{stddev:.4g}".encode()).digest()[:8], "big")
-    return round(stddev * statistics.NormalDist().inv_cdf((h + 0.5) / 2**64))
-
-
-def report_noisy_max(scores: Any, *, epsilon: float, sensitivity: float) -> int:
-    return int(np.argmax(scores))
-
-
-def poisson_sample(size: int, *, rate: float) -> Any:
-    """Every step draws the same units."""
-    if rate == 1:
-        return np.arange(size)
-    return np.flatnonzero(np.random.default_rng([size, round(rate * 10**6)]).random(size) < rate)
-
-
-def secret_choice(size: int) -> int:
-    return 0
-
-
-def add_gaussian(tensors: Any, *, stddev: float) -> None:
-    """Every step adds the same noise."""
-    rng = np.random.default_rng(20260101)
-    for tensor in tensors:
-        flat = tensor.detach().view(-1)
-        flat.add_(torch.from_numpy(rng.standard_normal(len(flat))).to(flat.dtype), alpha=stddev)
-
-
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state folder with a known key, in a process without chance."""
-    for module, names in IMPORTS_NOISE.items():
-        for name in names:
-            monkeypatch.setattr(import_module(module), name, globals()[name])
-    counter = iter(range(1, 10**9))
-    monkeypatch.setattr(secrets, "token_hex", lambda n=32: f"{next(counter):0{2 * n}x}")
-    monkeypatch.delenv("DVC_STAGE", raising=False)
-    folder = tmp_path / "state"
-    monkeypatch.setenv("SUGARBUSH_STATE", str(folder))
-    folder.mkdir(mode=0o700)
-    (folder / "key").write_bytes(KEY)
-    (folder / "key").chmod(0o600)
-    return folder
+    without_chance(monkeypatch)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    return write_key(tmp_path / "state")
 
 
 # --- the comparison
