@@ -65,7 +65,9 @@ class Pool(GeneratorSettings):
     """How many texts near a parent may become its variations."""
 
     def open(self, context: GeneratorContext) -> PoolGenerator:
-        texts = load_pool(self.sources, base=context.base)
+        opened = (self.name, self.sources, context.base)
+        texts = context.memory.get(opened) or load_pool(self.sources, base=context.base)
+        context.memory[opened] = texts
         return PoolGenerator(
             texts,
             context.embed(texts),

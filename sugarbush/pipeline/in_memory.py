@@ -7,9 +7,11 @@ folder.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +24,21 @@ from sugarbush.data.donated import donated_records, wanted_columns
 from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
-    USER,
     CorpusInMemory,
     PrivateCorpus,
+    RealTexts,
     Records,
     codes_frame,
-    keyed_digest,
     records_of,
 )
 from sugarbush.data.reading import rows_of_frame
 from sugarbush.data.records import frame_of, usable
 from sugarbush.data.schema import Schema
 from sugarbush.data.split import ContributionBounder, private_frame, split
-from sugarbush.embedding.cache import EmbeddingsInMemory
+from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.initialisation import Donated
+from sugarbush.generators.interface import GeneratorContext
 from sugarbush.paths import state_root
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
@@ -62,15 +64,26 @@ class Corpus:
     state: Path
     private_embeddings: EmbeddingsInMemory = field(repr=False)
     public_embeddings: EmbeddingsInMemory = field(repr=False)
+    base: Path = Path()
+    generators: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def real_texts(self, part: str) -> RealTexts:
+        """The records of part `train` or `heldout`, opened. What is computed on them is not DP."""
+        return self.private.real_texts(self.schema.names, part=part)
+
+    def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
+        """Unit vectors (n, d) of the texts. `private` says where they are kept."""
+        cache = self.private_embeddings if private else self.public_embeddings
+        return Encoder(self.settings.embedding, cache=cache).encode(texts)
 
 
 class InMemoryProject(Project):
     """A project whose corpus is in memory. Relative public files are those of this folder."""
 
     def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
-        super().__init__(Path(), settings=settings)
+        super().__init__(corpus.base, settings=settings)
         self._corpus = corpus
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: Path | None = None
         self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
 
     @property
@@ -89,6 +102,9 @@ class InMemoryProject(Project):
         cache = corpus.private_embeddings if private else corpus.public_embeddings
         return Encoder(self.settings.embedding.model_copy(update={"model": name}), cache=cache)
 
+    def generator_context(self, stage: str) -> GeneratorContext:
+        return replace(super().generator_context(stage), memory=self._corpus.generators)
+
     @property
     def pretrained(self) -> Path:
         return self.scratch("pretrained")
@@ -96,8 +112,9 @@ class InMemoryProject(Project):
     def scratch(self, name: str) -> Path:
         """A folder for checkpoints that only its owner may enter, gone with this object."""
         if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="sugarbush-")
-        folder = Path(self._scratch.name) / name
+            self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))
+            weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
+        folder = self._scratch / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
@@ -156,21 +173,51 @@ def prepare_corpus(
     codes = {
         part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
     }
-    columns = ["text", USER] if by_user else ["text"]
+    own = CorpusInMemory(
+        prepared, codes, fingerprint=make_dataset_fingerprint(parts.known_by, key=key)
+    )
     return Corpus(
-        private=CorpusInMemory(
-            prepared, codes, fingerprint=make_dataset_fingerprint(parts.known_by, key=key)
-        ),
+        private=own,
         donated=examples,
         schema=schema,
         settings=settings,
-        digests={
-            "texts": keyed_digest([prepared[TRAIN]], key=key, columns=columns),
-            "codes": keyed_digest([codes[TRAIN]], key=key),
-        },
+        digests=own.digests(key=key, by_user=by_user),
         state=state,
         private_embeddings=private,
         public_embeddings=public,
+    )
+
+
+def corpus_of_project(
+    project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
+) -> Corpus:
+    """The corpus that a project's stages prepared, in memory; at most `limit` records of a part.
+
+    Its embeddings come from the project's caches. Raises MissingInputError that names the stage
+    to run first: prepare or extract_metadata.
+    """
+    own = project.private.in_memory(limit=limit, seed=seed)
+    donated = project.donated()
+    no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)
+    caches = {
+        private: EmbeddingsInMemory(EmbeddingCache(project.embedding_folder(private=private)))
+        for private in (True, False)
+    }
+    return Corpus(
+        private=own,
+        donated=DonatedCodes(
+            texts=donated.texts if donated else (),
+            codes=donated.codes if donated else no_codes,
+            readers={},
+            agreements=(),
+        ),
+        schema=project.schema,
+        settings=project.settings,
+        digests=own.digests(key=project.key, by_user=project.settings.privacy.unit is Unit.USER),
+        state=state or project.state,
+        private_embeddings=caches[True],
+        public_embeddings=caches[False],
+        base=project.base,
     )
 
 

@@ -12,6 +12,7 @@ number.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import hmac
 import json
@@ -28,7 +29,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError
+from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
 from sugarbush.paths import make_owner_only
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import Event, event_from_dict
@@ -131,10 +132,17 @@ class Ledger:
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
+        self._known: tuple[Entry, ...] | None = None
 
     def entries(self) -> tuple[Entry, ...]:
         """Every charge so far, oldest first."""
-        return _read(self.path)
+        return _read(self.path) if self._known is None else self._known
+
+    def snapshot(self) -> Ledger:
+        """This ledger as it is now, to read: it refuses charges and does not see later ones."""
+        found = copy.copy(self)
+        found._known = self.entries()
+        return found
 
     def total(self, *more: Event) -> float:
         """Epsilon at the ledger's delta of everything charged so far, and of `more`."""
@@ -153,6 +161,8 @@ class Ledger:
         Raises BudgetExceededError, or LedgerError when the ledger knows the corpus under another
         dataset name. Both leave the ledger unchanged.
         """
+        if self._known is not None:
+            raise InvariantError("a snapshot of a ledger cannot be charged")
         with self._locked():
             self._admit(self.entries(), (event,), f"stage '{stage}'", dataset_fingerprint)
             entry = Entry(
