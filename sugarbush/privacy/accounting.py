@@ -23,7 +23,6 @@ from sugarbush.privacy.events import (
     NonPrivate,
     PoissonGaussian,
 )
-
 # Distributions compose only at one interval. At 2e-5 the published settings of AugPE come out
 # within 1e-4 of the exact Gaussian value; thousands of DP-SGD steps need a coarser grid.
 _FINE_INTERVAL = 2e-5
@@ -72,6 +71,28 @@ def epsilon(
         part = _distribution(event, count, interval, relation)
         total = part if total is None else total.compose(part)
     return 0.0 if total is None else max(0.0, float(total.get_epsilon_for_delta(delta)))
+
+
+def gaussian_mu(events: Iterable[Event]) -> float:
+    """A mu at which the composition of `events` is mu-Gaussian DP; infinite where none is known.
+
+    >>> from sugarbush.privacy.events import DiscreteGaussian
+    >>> round(gaussian_mu([DiscreteGaussian(stddev=10.0)] * 4), 3)
+    0.2
+    """
+    from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
+
+    squares = 0.0
+    for event in events:
+        match event:
+            case DiscreteGaussian():
+                mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
+                squares += event.count * mu**2
+            case GaussianDp():
+                squares += event.mu**2
+            case _:
+                return math.inf
+    return math.sqrt(squares)
 
 
 def _one(event: Event) -> Event:

@@ -31,7 +31,8 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
 from sugarbush.paths import make_owner_only
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import epsilon, gaussian_mu
+from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event, event_from_dict
 from sugarbush.privacy.unit import Unit
 
@@ -217,8 +218,8 @@ class Ledger:
         if dataset_fingerprint:
             self._refuse_other_names(dataset_fingerprint)
         self._refuse_other_units(entries)
-        if self.cap == math.inf:
-            return  # nothing can exceed it, and the total takes seconds to compute
+        if self.cap == math.inf or self._clearly_below_cap(entries, events):
+            return  # the total takes seconds to compute
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
@@ -227,6 +228,12 @@ class Ledger:
                 f"cap {self.cap:g}.\n"
                 "  Lower privacy.epsilon, or raise privacy.cap if you may."
             )
+
+    def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:
+        """Whether Gaussian DP, an upper bound that is quick to compute, stays below the cap."""
+        delta = min([self.delta, *(entry.delta for entry in entries)])
+        mu = gaussian_mu([*(entry.event for entry in entries), *events])
+        return mu == 0 or (mu < math.inf and mu <= mu_of(epsilon=self.cap, delta=delta))
 
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
         """One corpus has one name and one purpose, and so one budget."""
