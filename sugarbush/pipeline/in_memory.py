@@ -103,7 +103,8 @@ class InMemoryProject(Project):
         return Encoder(self.settings.embedding.model_copy(update={"model": name}), cache=cache)
 
     def generator_context(self, stage: str) -> GeneratorContext:
-        return replace(super().generator_context(stage), memory=self._corpus.generators)
+        memory = self._corpus.generators.setdefault(self.settings.embedding, {})
+        return replace(super().generator_context(stage), memory=memory)
 
     @property
     def pretrained(self) -> Path:
