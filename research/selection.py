@@ -64,9 +64,7 @@ VARIANTS: Mapping[str, Variant] = {
     "final by density": maple(final="density"),
     "final by density, 1 round": maple(final="density", rounds=1),
     "distinct, by density": maple(distinct=True, final="density"),
-    "distinct, by density, metadata 0.3": maple(
-        distinct=True, final="density", metadata_share=0.3
-    ),
+    "distinct, by density, metadata 0.3": maple(distinct=True, final="density", metadata_share=0.3),
     "distinct, metadata 0.3": maple(distinct=True, metadata_share=0.3),
     "distinct, 1 round": maple(distinct=True, rounds=1),
     "distinct, 3 rounds": maple(distinct=True, rounds=3),
@@ -86,9 +84,7 @@ def table(results: pd.DataFrame, *, base: str) -> str:
         means = [f"{rows[m].mean():.3f}" for m in METRICS]
         differences = [_interval(rows[m] - base_rows[m]) if name != base else "" for m in METRICS]
         lines.append(
-            f"| {name} | {rows.texts.mean():.0f} | "
-            + " | ".join([*means, *differences])
-            + " |"
+            f"| {name} | {rows.texts.mean():.0f} | " + " | ".join([*means, *differences]) + " |"
         )
     return "\n".join(lines)
 

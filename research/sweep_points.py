@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
+from sugarbush.methods import method_class
 from sugarbush.pipeline import ProjectSettings, parse_params
 from sugarbush.privacy import Purpose
 from sugarbush.settings import Section
@@ -28,6 +29,17 @@ from sugarbush.settings import Section
 _SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata", "pretrain", "generate")
 _Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
 _Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
+
+
+def _installed(name: str) -> str:
+    """The name of an installed method. Raises ValueError."""
+    try:
+        return method_class(name).name
+    except ParamsError as error:
+        raise ValueError(str(error)) from None
+
+
+MethodName = Annotated[str, AfterValidator(_installed)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
@@ -37,7 +49,7 @@ class Arm(Section):
     `sets` limits it to some of the sets, `epsilons` and `seeds` stand for the sweep's own.
     """
 
-    method: str
+    method: MethodName
     settings: dict[str, Any] = Field(default_factory=dict)
     sets: tuple[str, ...] | None = None
     epsilons: _Epsilons | None = None

@@ -158,7 +158,10 @@ def _runs(
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of every arm and run that is not done, run by run."""
     (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
-    column, seed = dataset.schema.names.index(asked.attribute), dataset.corpus.settings.evaluate.seed
+    column, seed = (
+        dataset.schema.names.index(asked.attribute),
+        dataset.corpus.settings.evaluate.seed,
+    )
     train, heldout = (
         _labelled(dataset.corpus.real_texts(part), column) for part in ("train", "heldout")
     )
