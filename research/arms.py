@@ -1,12 +1,13 @@
-"""The grid of arms and epsilons, replayed in memory: many seeds, intervals over whole runs.
+"""The grid of methods and epsilons: many runs of the product, with intervals over whole runs.
 
     python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
     python -m research.arms research/settings/sweep.yaml --seeds 10
 
 Writes reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, as a sweep
-does, and runs.csv, every run by itself. A figure is the mean over seeds, its interval 95% by
-Student's t over seeds: noise, table, prompts and selection are all drawn anew. The same texts are
-held out at all seeds.
+does, and runs.csv, every run by itself. A run is `sugarbush.synthesize` on a set that is prepared
+once, with a ledger of its own. A value is the mean over seeds, its interval 95% by Student's t over
+seeds. The noise is the product's and has no seed: a second grid differs within these intervals.
+The same texts are held out at all seeds.
 """
 
 from __future__ import annotations
@@ -23,23 +24,18 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from research.benchmark_dataset import METRICS, BenchmarkDataset, grounds
+import sugarbush as sb
+from research.benchmark_dataset import METRICS, BenchmarkDataset, Variant, datasets, snapshots
 from research.page import write_page
-from research.replay import Measured, Variant, replay
-from sugarbush.evaluation.interface import FINAL
-from sugarbush.evolution.settings import PromptContent
+from sugarbush.evaluation import FINAL
 from sugarbush.paths import atomic_file
 
-AUGPE: Mapping[str, Any] = {
-    "start": "labels", "prompt": PromptContent.INDEPENDENT, "by_label": True
-}  # fmt: skip
-ONCE: Mapping[str, Any] = {"rounds": 0, "variations": 1}
-PUBLIC: Mapping[str, Any] = {"start": "nothing", "prompt": PromptContent.INDEPENDENT}
+WEAK = {"synthesize_metadata": {"attributes": ["product_group", "region"]}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How large every arm is: candidates of a vote, of which one in `variations` survives.
+    """How large every run is: candidates of a vote, of which one in `variations` survives.
 
     `texts` of every final set are measured.
     """
@@ -50,57 +46,74 @@ class Scale:
 
 
 def arms_of(scale: Scale) -> dict[str, Variant]:
-    """Arms at equal rounds, candidates, variations and calls; `augpe-10` has its own rounds."""
-    size = {"candidates": scale.candidates, "variations": scale.variations}
+    """Methods at equal rounds, candidates, variations and calls; `augpe-10` has its own rounds."""
+    size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
-    once = size | {"candidates": survivors} | ONCE
+    once = {"candidates": survivors, "rounds": 0, "variations": 1}
+    herding = {"selection": "kernel_herding", "score_width": 0.2}
+    ten = {"rounds": 10, "variations": 7, "candidates": 7 * survivors}
     return {
-        "public": Variant(**(once | PUBLIC)),
-        "nonprivate": Variant(**size),
-        "maple": Variant(**size),
-        "augpe": Variant(**size, **AUGPE),
-        "maple-zero": Variant(**once),
-        "maple-M": Variant(**size, prompt=PromptContent.METADATA),
-        "maple-E": Variant(**size, prompt=PromptContent.EXAMPLES),
-        "maple-weak": Variant(**size, attributes=("product_group", "region")),
-        "sugarbush": Variant(**size, score_width=0.2, select="herded"),
-        "augpe-10": Variant(**AUGPE, rounds=10, variations=7, candidates=7 * survivors),
+        "public": Variant(method="public", evolution=once),
+        "nonprivate": Variant(method="nonprivate", evolution=size),
+        "maple": Variant(evolution=size),
+        "augpe": Variant(method="augpe", evolution=size),
+        "maple-zero": Variant(evolution=once),
+        "maple-M": Variant(evolution={**size, "prompt": "metadata"}),
+        "maple-E": Variant(evolution={**size, "prompt": "examples"}),
+        "maple-weak": Variant(evolution=size, settings=WEAK),
+        "sugarbush": Variant(evolution={**size, **herding}),
+        "augpe-10": Variant(method="augpe", evolution=ten),
     }
 
 
-# The one epsilon of arms that draw no noise.
+# The one epsilon of methods that draw no noise.
 FIXED = {"public": 0.0, "nonprivate": math.inf}
-WHERE = {"mauve": ("mauve", "encoder"), "mauve_tfidf": ("mauve", "tf-idf"),
-         "mean_jsd": ("mean", "attribute")}  # fmt: skip
+WHERE = {
+    "mauve": ("mauve", "encoder"),
+    "mauve_tfidf": ("mauve", "tf-idf"),
+    "mean_jsd": ("mean", "attribute"),
+}
 
 
 def runs(
-    ground: BenchmarkDataset, arms: Mapping[str, Variant], *, epsilons: Sequence[float],
-    slow: Sequence[float], seeds: int,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """A row a figure of every run; arms of ten rounds at the epsilons `slow` alone.
+    dataset: BenchmarkDataset,
+    arms: Mapping[str, Variant],
+    *,
+    epsilons: Sequence[float],
+    slow: Sequence[float],
+    seeds: int,
+) -> Iterator[dict[str, Any]]:
+    """A row a value of every run; methods of ten rounds at the epsilons `slow` alone.
 
     Seed by seed, so that a run that is stopped has whole seeds.
     """
     for seed in range(seeds):
         for arm, variant in arms.items():
-            if not set(variant.attributes or ()) <= set(ground.schema.names):
+            if not set(variant.attributes) <= set(dataset.schema.names):
                 continue
             for epsilon in (FIXED[arm],) if arm in FIXED else epsilons:
-                if variant.rounds >= 10 and epsilon not in slow:
+                if variant.evolution["rounds"] >= 10 and epsilon not in slow:
                     continue
-                point = {"set": ground.name, "arm": arm, "method": arm, "epsilon": epsilon,
-                         "run": seed}  # fmt: skip
-                for found in replay(ground, variant, epsilon=epsilon, seed=seed, by_round=True):
-                    yield from (point | row for row in _rows(found, texts=ground.texts))
+                point = {
+                    "set": dataset.name,
+                    "arm": arm,
+                    "method": arm,
+                    "epsilon": epsilon,
+                    "run": seed,
+                }
+                release = dataset.run(variant, epsilon=epsilon, seed=seed)
+                yield from (point | row for row in _rows(release, dataset, seed=seed))
 
 
-def _rows(found: Measured, *, texts: int) -> Iterator[dict[str, Any]]:
-    own = {"round": FINAL if found.round is None else found.round, "calls": found.calls}
-    for name in METRICS:
-        metric, space = WHERE[name]
-        yield own | {"metric": metric, "space": space, "value": found.figures[name]}
-    yield own | {"metric": "texts", "space": "text", "value": min(found.texts, texts)}
+def _rows(release: sb.Release, dataset: BenchmarkDataset, *, seed: int) -> Iterator[dict[str, Any]]:
+    for found in snapshots(release):
+        own = {"round": FINAL if found.round is None else found.round, "calls": found.calls}
+        values = dataset.measured(found.texts, seed=seed)
+        for name in METRICS:
+            metric, space = WHERE[name]
+            yield own | {"metric": metric, "space": space, "value": values[name]}
+        count = min(len(found.texts), dataset.texts)
+        yield own | {"metric": "texts", "space": "text", "value": count}
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
@@ -129,15 +142,17 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=400, help="of a vote")
     parser.add_argument("--variations", type=int, default=4)
     parser.add_argument("--texts", type=int, default=100, help="of a final set are measured")
-    parser.add_argument("--keep", action="store_true", help="go on where a stopped run was")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep draws and answers for a later run"
+    )
     asked = parser.parse_args()
     scale = Scale(candidates=asked.candidates, variations=asked.variations, texts=asked.texts)
     arms = {k: v for k, v in arms_of(scale).items() if asked.arms is None or k in asked.arms}
     begun, rows = time.process_time(), list[dict[str, Any]]()
-    for ground in grounds(
+    for dataset in datasets(
         asked.sweep, sets=asked.sets, records=asked.records, texts=scale.texts, keep=asked.keep
     ):
-        rows += runs(ground, arms, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds)
+        rows += runs(dataset, arms, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds)
     figures = averaged(pd.DataFrame(rows))
     name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
     intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"

@@ -1,149 +1,180 @@
-"""A prepared public set in memory: the private records as voters, the generator, the yardstick."""
+"""A prepared public set in memory: runs of the product's methods on it, and what is measured."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sugarbush.pipeline.encoders import open_encoder
-from sugarbush.pipeline.generators import open_generator
 
-from research.cached_results import Kept, open_kept
+import sugarbush as sb
 from research.sweep_layout import GROUND, points_of, sweep_folder
-from sugarbush.data.private_store import load_real_texts
-from sugarbush.data.schema import load_schema
-from sugarbush.evaluation.attributes import AttributeClassifier, train_classifier
-from sugarbush.evaluation.features import LatentSpace, latent_space
-from sugarbush.evaluation.jensen_shannon import distance_by_attribute
-from sugarbush.evaluation.mauve import mauve
-from sugarbush.generators.interface import Answer, Generator, Request
-from sugarbush.paths import Roots
-from sugarbush.pipeline.settings import ProjectSettings, parse_params
-from sugarbush.pipeline.stages.initialise import load_donated
-from sugarbush.privacy.data_types import Released
-from sugarbush.randomness import public_rng, seed_of
+from sugarbush.evaluation import (
+    AttributeClassifier,
+    LatentSpace,
+    distance_by_attribute,
+    latent_space,
+    mauve_score,
+    train_classifier,
+)
+from sugarbush.pipeline import Project, corpus_of_project, parse_params
+from sugarbush.randomness import public_rng
 
+# Where a ledger of one run lies: waiting for a disk would take as long as the run.
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 METRICS = ("mauve", "mauve_tfidf", "mean_jsd")
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A method of the product with settings: `evolution` of the method, `settings` of sections."""
+
+    method: str = "maple"
+    evolution: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def attributes(self) -> Sequence[str]:
+        """The attributes that its DP table names; empty for all."""
+        return self.settings.get("synthesize_metadata", {}).get("attributes", ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundSnapshot:
+    """The texts after `round` votes with codes (n, d); None for the final set. Calls until then."""
+
+    round: int | None
+    calls: int
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class View:
-    """Texts as votes and metrics see them: unit vectors (n, d), TF-IDF's (n, e), codes (n, a)."""
+class TextFeatures:
+    """Texts as metrics see them: unit vectors (n, d), TF-IDF's (n, e), codes (n, a)."""
 
     vectors: NDArray[np.float32]
     latent: NDArray[np.float32]
     codes: NDArray[np.int64]
 
 
-class Viewer:
-    """Looks at every text once, however often it is asked about."""
+class FeatureReader:
+    """Reads the features of each text once."""
 
     def __init__(
-        self, embed: Embed, latent: LatentSpace, classifiers: Sequence[AttributeClassifier]
+        self, embed: Any, latent: LatentSpace, classifiers: Sequence[AttributeClassifier]
     ) -> None:
         self._embed, self._latent, self._classifiers = embed, latent, classifiers
         self._place: dict[str, int] = {}
-        self._known: View | None = None
+        self._known: TextFeatures | None = None
 
-    def of(self, texts: Sequence[str]) -> View:
+    def of(self, texts: Sequence[str]) -> TextFeatures:
         new = [text for text in dict.fromkeys(texts) if text not in self._place]
         if new:
             self._learn(new)
         known, places = self._known, [self._place[text] for text in texts]
         assert known is not None
-        return View(known.vectors[places], known.latent[places], known.codes[places])
+        return TextFeatures(known.vectors[places], known.latent[places], known.codes[places])
 
     def _learn(self, new: Sequence[str]) -> None:
         vectors = self._embed(new)
         codes = np.stack([classifier.predict(vectors) for classifier in self._classifiers], axis=1)
-        found = View(vectors, self._latent.encode(new), codes)
+        found = (vectors, self._latent.encode(new), codes)
         self._place |= {text: len(self._place) + i for i, text in enumerate(new)}
         if self._known is not None:
-            columns = zip(_columns(self._known), _columns(found), strict=True)
-            found = View(*(np.concatenate(pair) for pair in columns))
-        self._known = found
-
-
-def _columns(view: View) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
-    return view.vectors, view.latent, view.codes
+            known = (self._known.vectors, self._known.latent, self._known.codes)
+            found = tuple(np.concatenate(pair) for pair in zip(known, found, strict=True))
+        self._known = TextFeatures(*found)
 
 
 class BenchmarkDataset:
     """What all runs on a set have in common.
 
-    `texts` of every round and final set are measured, in `texts` / 10 clusters; `calls` counts what
-    the generator was asked for. `kept` is a folder where answers and drawn tables are kept, with
-    which a run that was stopped goes on; None draws everything anew.
+    `texts` of every round and final set are measured, in `texts` / 10 clusters. With `state` runs
+    keep their draws and answers there, and a repeated run restores them; without it every run
+    draws anew.
     """
 
-    def __init__(
-        self, folder: Path, *, params: ProjectSettings, records: int, texts: int, kept: Kept | None
-    ) -> None:
-        self.name, self.params, self.texts, self.calls = folder.parent.name, params, texts, 0
-        self._kept = kept
-        self.schema = load_schema(Path(params.prepare.schema_))
-        roots = Roots(folder)
-        self.donated = load_donated(folder, self.schema)
-        names, seed = self.schema.names, params.evaluate.seed
-        train, heldout = (
-            load_real_texts(roots.private, part, names, records, seed)
-            for part in ("train", "heldout")
-        )
-        self.codes = train.codes
-        self.label = params.synthesize_metadata.label or names[0]
-        self.labels = self.codes[:, names.index(self.label)]
-        with open_encoder(params, roots, private=True) as private:
-            self.voters = private.encode(train.texts)
-            readers = [
-                train_classifier(self.voters, self.codes[:, j], seed=seed)
-                for j in range(len(names))
-            ]
-            latent = latent_space(train.texts, seed=seed)
-            self.heldout = Viewer(private.encode, latent, readers).of(heldout.texts)
-        with open_encoder(params, roots, private=False) as encoder:
-            self.generator: Generator = open_generator(params, folder, encoder, stage="replay")
-            self._viewer = Viewer(encoder.encode, latent, readers)
-        if kept is not None:
-            self.generator = kept.generator(self.generator, identity=params.generator.identity())
+    def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
+        self.corpus, self.name, self.texts, self._state = corpus, name, texts, state
+        self.schema, seed = corpus.schema, corpus.settings.evaluate.seed
+        train, heldout = (corpus.real_texts(part) for part in ("train", "heldout"))
+        vectors = corpus.encode(train.texts, private=True)
+        classifiers = [
+            train_classifier(vectors, train.codes[:, place], seed=seed)
+            for place in range(len(self.schema.names))
+        ]
+        latent = latent_space(train.texts, seed=seed)
 
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._viewer.of(texts).vectors
+        def reader(*, private: bool) -> FeatureReader:
+            return FeatureReader(
+                lambda new: corpus.encode(new, private=private), latent, classifiers
+            )
+
+        self.heldout = reader(private=True).of(heldout.texts)
+        self._reader = reader(private=False)
+
+    def run(self, variant: Variant, *, epsilon: float, seed: int) -> sb.Release:
+        """One run of the product, with its noise. Methods without a budget ignore `epsilon`."""
+        own = self.corpus.settings
+        method = own.method(variant.method)
+        method = type(method)(**{**method.model_dump(), **variant.evolution})
+        privacy = own.privacy
+        if 0 < epsilon < np.inf:
+            privacy = privacy.model_copy(update={"epsilon": epsilon})
+        with tempfile.TemporaryDirectory(prefix="sugarbush-benchmark-", dir=_MEMORY) as scratch:
+            state = Path(scratch) if self._state is None else self._state
+            return sb.synthesize(
+                dataclasses.replace(self.corpus, state=state),
+                method=method,
+                privacy=privacy,
+                seed=seed,
+                settings=variant.settings,
+            )
 
     def measured(self, texts: Sequence[str], *, seed: int) -> dict[str, float]:
         """Every metric of at most `texts` of them, drawn without replacement."""
         count = min(self.texts, len(texts))
         shown = public_rng(seed, "measured").choice(len(texts), size=count, replace=False)
-        own = self._viewer.of([texts[i] for i in shown])
+        own = self._reader.of([texts[i] for i in shown])
         real, clusters = self.heldout, max(2, self.texts // 10)
         jsd = distance_by_attribute(real.codes, own.codes, domain=self.schema.domain)
         return {
-            "mauve": mauve(real.vectors, own.vectors, clusters=clusters, seed=seed),
-            "mauve_tfidf": mauve(real.latent, own.latent, clusters=clusters, seed=seed),
+            "mauve": mauve_score(real.vectors, own.vectors, clusters=clusters, seed=seed),
+            "mauve_tfidf": mauve_score(real.latent, own.latent, clusters=clusters, seed=seed),
             "mean_jsd": float(np.mean(list(jsd.values()))),
         }
 
-    def write(self, requests: tuple[Request, ...], seed: int) -> tuple[Answer, ...]:
-        self.calls += len(requests)
-        requests = tuple(
-            dataclasses.replace(r, sample=seed_of(r.sample, "replay", seed) >> 1) for r in requests
+
+def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
+    """One run at its start, after every vote and at its end."""
+    evolution = release.evolution
+    first = evolution.rounds[0].population if evolution.rounds else evolution.final
+    first = first.take(np.flatnonzero(first.rounds == 0))
+    calls = len(first)
+
+    def at(number: int | None, population: Any) -> RoundSnapshot:
+        return RoundSnapshot(
+            round=number, calls=calls, texts=population.texts, codes=population.codes
         )
-        return self.generator.generate(Released(requests)).value
 
-    def once(self, name: str, make: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
-        """What `make` draws or, where things are kept, drew for this set under that name."""
-        return make() if self._kept is None else self._kept.array(f"{self.name}-{name}", make)
+    yield at(0, first)
+    for own in evolution.rounds:
+        calls += own.usage.calls + own.usage.cached_calls
+        yield at(own.number, own.population.take(own.survivors))
+    calls += evolution.usage.calls + evolution.usage.cached_calls
+    yield at(None, evolution.final)
 
 
-def grounds(
+def datasets(
     sweep: Path, *, sets: Sequence[str] | None, records: int, texts: int, keep: bool = False
 ) -> Iterator[BenchmarkDataset]:
-    """The prepared sets of a sweep, all of them unless named.
+    """The prepared sets of a sweep, all of them unless named; at most `records` of each part.
 
     `keep` draws and asks nothing a second time, in this run or a later one.
     """
@@ -151,7 +182,9 @@ def grounds(
     settings = {point.set_name: parse_params(point.fields) for point in points}
     for name in sets or settings:
         folder = sweep_folder(Path(), sweep) / name / GROUND
-        with open_kept(folder / "replayed") if keep else nullcontext() as kept:
-            yield BenchmarkDataset(
-                folder, params=settings[name], records=records, texts=texts, kept=kept
-            )
+        own = settings[name]
+        corpus = corpus_of_project(
+            Project(folder, settings=own), limit=records, seed=own.evaluate.seed
+        )
+        state = folder / "runs" if keep else None
+        yield BenchmarkDataset(corpus, name=name, texts=texts, state=state)

@@ -33,24 +33,38 @@ import pandas as pd
 import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from sugarbush.data.schema import Schema, load_schema
-from sugarbush.evaluation.downstream import majority, predictions
-from sugarbush.pipeline.settings import load_params
-from sugarbush.pipeline.stages.pretrain import simulated
-from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
-from sugarbush.privacy.data_types import Private, Released
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.unit import Unit
+import sugarbush as sb
+from sugarbush.evaluation import majority, predictions
+from sugarbush.pipeline import ProjectSettings, simulated
+from sugarbush.privacy import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.randomness import public_rng
-from sugarbush.training.dpsgd import models
-from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.data import control_codes, examples_of, plain_examples, probe_examples
-from sugarbush.training.dpsgd.generate import Decoding, generate
-from sugarbush.training.dpsgd.language_modelling import Example, perplexity
-from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
-from sugarbush.training.dpsgd.sampling import make_schedule
-from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Mechanism, Performance, train
+from sugarbush.training import (
+    Checkpoints,
+    Clipping,
+    Decay,
+    Decoding,
+    Example,
+    Learning,
+    Mechanism,
+    ModelShape,
+    Performance,
+    control_codes,
+    examples_of,
+    generate_texts,
+    load_model,
+    make_schedule,
+    merged,
+    new_model,
+    perplexity,
+    plain_examples,
+    probe_examples,
+    save_model,
+    train_dpsgd,
+    train_on_public,
+    train_tokenizer,
+    train_without_privacy,
+    with_lora,
+)
 
 SHARED = Path("../shared/data")
 SETS = ("customersim", "cfpb_complaints", "yelp")
@@ -127,7 +141,7 @@ def main() -> None:
             tell_taught(name, own, test_part, schema)
 
 
-def load(name: str, part: str, schema: Schema, count: int) -> Texts:
+def load(name: str, part: str, schema: sb.Schema, count: int) -> Texts:
     """`count` texts of a part, drawn by a public seed."""
     frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
     frame = frame[frame["split"] == part].drop_duplicates("text")
@@ -141,24 +155,24 @@ def head(part: Texts, count: int) -> Texts:
     return Texts(texts=part.texts[:count], codes=part.codes[:count])
 
 
-def encoded(part: Texts, schema: Schema, tokenizer: Any, length: int) -> list[tuple[Example]]:
+def encoded(part: Texts, schema: sb.Schema, tokenizer: Any, length: int) -> list[tuple[Example]]:
     return examples_of(
         part.texts, part.codes, schema=schema, tokenizer=tokenizer, max_length=length
     )
 
 
-def schema_of(name: str) -> Schema:
-    return load_schema(Path("research/settings") / f"{name}.schema.yaml")
+def schema_of(name: str) -> sb.Schema:
+    return sb.open_schema(Path("research/settings") / f"{name}.schema.yaml")
 
 
 def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
     """The model in `--start`, or a new one, which is left there."""
     device = torch.device("cpu")
     if options.start is not None and options.start.is_dir():
-        return models.load(str(options.start), device=device)
+        return load_model(str(options.start), device=device)
     model, tokenizer = pretrained(options)
     if options.start is not None:
-        models.save(model, tokenizer, options.start)
+        save_model(model, tokenizer, options.start)
     return model, tokenizer
 
 
@@ -166,19 +180,19 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
     """A model and a tokenizer that have read the other sets and the simulator alone."""
     began = time.process_time()
     texts = other_texts(options.public)
-    settings = load_params().pretrain.model_copy(update={"texts": options.simulated // len(SETS)})
+    settings = ProjectSettings().pretrain.model_copy(
+        update={"texts": options.simulated // len(SETS)}
+    )
     written = [(schema, *simulated(schema, settings)) for schema in map(schema_of, SETS)]
-    tokenizer = models.train_tokenizer(
+    tokenizer = train_tokenizer(
         [*texts, *(text for _, own, _ in written for text in own)],
         vocabulary=options.vocabulary,
     )
     examples = plain_examples(texts, tokenizer=tokenizer, max_length=options.length)
     for schema, own, codes in written:
         examples += encoded(Texts(texts=own, codes=codes), schema, tokenizer, options.length)
-    shape = models.ModelShape(
-        layers=options.layers, width=options.width, heads=4, context=options.length
-    )
-    model = models.new_model(tokenizer, shape, seed=1)
+    shape = ModelShape(layers=options.layers, width=options.width, heads=4, context=options.length)
+    model = new_model(tokenizer, shape, seed=1)
     train_on_public(
         model,
         [example for (example,) in examples],
@@ -223,16 +237,15 @@ def fine_tuned(
     options: argparse.Namespace,
 ) -> tuple[Any, str]:
     """A copy of `start` that was trained at `epsilon`, and what was done in words."""
-    model, units = copy.deepcopy(start), Private(list(examples))
+    model, units = copy.deepcopy(start), sb.Private(list(examples))
     if options.lora is not None:
-        model = models.with_lora(model, rank=options.lora)
+        model = with_lora(model, rank=options.lora)
     delta = 1 / (len(examples) * math.log(len(examples)))
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(
-            Path(folder), dataset=options.set, purpose="benchmark", unit=Unit.RECORD,
-            cap=math.inf, delta=delta,
-        )  # fmt: skip
-        session = PrivacySession(ledger=ledger, stage="benchmark", run="1")
+        ledger = sb.open_ledger(
+            options.set, purpose="benchmark", cap=math.inf, delta=delta, state=Path(folder)
+        )
+        session = sb.PrivacySession(ledger=ledger, stage="benchmark", run="1")
         if math.isinf(epsilon):
             train_without_privacy(
                 model,
@@ -245,9 +258,9 @@ def fine_tuned(
                 seed=1,
                 session=session,
             )
-            return models.merged(model), "batch 32, no noise"
+            return merged(model), "batch 32, no noise"
         mechanism = mechanism_at(epsilon, delta, len(examples), options)
-        train(
+        train_dpsgd(
             model,
             units,
             mechanism=mechanism,
@@ -262,7 +275,7 @@ def fine_tuned(
             checkpoints=Checkpoints(Path(folder) / "private"),
             session=session,
         )
-    return models.merged(model), (
+    return merged(model), (
         f"delta {delta:.2g}, sigma {mechanism.noise_multiplier:.3f}, rate {mechanism.rate:.4f}, "
         f"{mechanism.steps} steps"
     )
@@ -300,16 +313,16 @@ def held_out_perplexity(
 
 
 def written(
-    model: Any, tokenizer: Any, part: Texts, schema: Schema, options: argparse.Namespace
+    model: Any, tokenizer: Any, part: Texts, schema: sb.Schema, options: argparse.Namespace
 ) -> Texts:
     """Texts of the model, by the codes of `part`."""
     if options.bfloat16:
         model = copy.deepcopy(model).to(torch.bfloat16)
     asked = head(part, options.texts)
     prompts = [control_codes(schema.decode(tuple(row))) for row in asked.codes.tolist()]
-    generated = generate(
-        Released(model),
-        Released(prompts),
+    generated = generate_texts(
+        sb.Released(model),
+        sb.Released(prompts),
         tokenizer=tokenizer,
         decoding=Decoding(
             top_k=50, top_p=0.9, temperature=1.0, max_length=options.length, batch_size=128,
@@ -320,7 +333,7 @@ def written(
     return Texts(texts=generated.value.texts, codes=asked.codes)
 
 
-def tell_taught(name: str, part: Texts, test: Texts, schema: Schema) -> None:
+def tell_taught(name: str, part: Texts, test: Texts, schema: sb.Schema) -> None:
     """Accuracy on the test part of a classifier that was trained on `part`."""
     features = TfidfVectorizer(min_df=2, sublinear_tf=True).fit(part.texts)
     read, asked = (features.transform(p.texts).toarray() for p in (part, test))
@@ -333,7 +346,7 @@ def tell_taught(name: str, part: Texts, test: Texts, schema: Schema) -> None:
     tell_accuracy(name, found, schema)
 
 
-def tell_majority(part: Texts, test: Texts, schema: Schema) -> None:
+def tell_majority(part: Texts, test: Texts, schema: sb.Schema) -> None:
     """Accuracy on the test part of the commonest value in `part`."""
     found = [
         majority(part.codes[:, place], heldout_codes=test.codes[:, place]).accuracy()
@@ -342,7 +355,7 @@ def tell_majority(part: Texts, test: Texts, schema: Schema) -> None:
     tell_accuracy("(majority)", found, schema)
 
 
-def tell_accuracy(name: str, found: Sequence[float], schema: Schema) -> None:
+def tell_accuracy(name: str, found: Sequence[float], schema: sb.Schema) -> None:
     told = (f"{own} {value:.3f}" for own, value in zip(schema.names, found, strict=True))
     print(f"{name:>14}  accuracy of " + ", ".join(told), flush=True)
 

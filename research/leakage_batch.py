@@ -1,10 +1,10 @@
-"""A batch of a leakage grid: plant canaries, train by each arm, attack, and keep the figures.
+"""A batch of a leakage grid: plant canaries, train by each method, attack, and store the values.
 
     python -m research.leakage_batch research/settings/crt_figures.yaml customersim/gpt2/0
 
 Reads    the grid file, the set's file
 Writes   data/private/leakage/           first models, and what policies miss
-         data/private/leakage/<grid>/    one file a finished point (tasks/leakage_points.py)
+         data/private/leakage/<grid>/    one file a finished point (research/leakage_points.py)
 Spends   nothing of a release: the sets are declared public. Trainings are noted in a ledger of
          their own, and a corpus that the ledgers know as a release is refused
 """
@@ -24,30 +24,30 @@ from typing import Any
 
 import torch
 
-from research.leakage.arms import Trial, smallest_gamma, train_arm
+import sugarbush as sb
 from research.leakage.corpus import Corpus, divided, plant
-from research.leakage.grid import VERSION, Grid, Model, Point, Sizes
+from research.leakage.first_model import FirstModel, train_first_model, untrained
+from research.leakage.grid import VERSION, Grid, LeakagePoint, ModelKind, Sizes
 from research.leakage.measure import Candidates, Losses, attacks, losses_of
-from research.leakage.start import Start, train_start, untrained
+from research.leakage.training import Trial, smallest_gamma, train_point
 from research.leakage_points import NAME, Points, file_of
-from sugarbush.audits.canaries import PREFIX
-from sugarbush.audits.exposure import candidate_tokens
-from sugarbush.data.reading import is_missing, read_rows
+from sugarbush.audits import PREFIX, candidate_tokens
+from sugarbush.data import is_missing, read_rows
 from sugarbush.errors import InputError
 from sugarbush.paths import Roots, atomic_file, find_input, make_private, state_root
-from sugarbush.pipeline import entry_point as stage
-from sugarbush.privacy.key import state_key
-from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
-from sugarbush.privacy.results import digest_of
-from sugarbush.privacy.settings import Purpose
-from sugarbush.privacy.unit import Unit
-from sugarbush.training.crt.confidentiality import agreed_gamma
-from sugarbush.training.crt.labelled import load_labelled
-from sugarbush.training.crt.patterns import RegexDetector, described
-from sugarbush.training.crt.policies import make_public_policy
-from sugarbush.training.crt.recall import LabelledText, measure
-from sugarbush.training.crt.redact import Policy
-from sugarbush.training.dpsgd import models
+from sugarbush.pipeline import run_with_error_report
+from sugarbush.privacy import Purpose, digest_of, make_dataset_fingerprint, state_key
+from sugarbush.training import (
+    END,
+    LabelledText,
+    Policy,
+    RegexDetector,
+    agreed_gamma,
+    describe_patterns,
+    load_labelled,
+    make_public_policy,
+    measure_recall,
+)
 
 TEXT = "text"
 _PLANTED = "is_canary"  # a set's own canaries are left out
@@ -66,7 +66,7 @@ class Laboratory:
         self.before = cache(self._measure_start)
         self.delta_2 = cache(self._measure_policy)
 
-    def measured(self, point: Point, *, key: str) -> dict[str, Any]:
+    def measured(self, point: LeakagePoint, *, key: str) -> dict[str, Any]:
         """Train at `point`, which is called `key`; what the model can do and gives away."""
         began = time.process_time()
         corpus = self.corpus(point.set_name, point.seed)
@@ -85,7 +85,7 @@ class Laboratory:
                 ledger=self._ledger(point.set_name, NAME),
                 scratch=Path(scratch),
             )
-            trained = train_arm(trial)
+            trained = train_point(trial)
         return {
             "noise": trained.noise,
             "promised": trained.epsilon,
@@ -117,17 +117,12 @@ class Laboratory:
         )
         return corpus
 
-    def _ledger(self, set_name: str, purpose: str) -> Ledger:
-        return Ledger(
-            self._state,
-            dataset=set_name,
-            purpose=purpose,
-            unit=Unit.RECORD,
-            cap=math.inf,
-            delta=self._grid.delta,
+    def _ledger(self, set_name: str, purpose: str) -> sb.Ledger:
+        return sb.open_ledger(
+            set_name, purpose=purpose, cap=math.inf, delta=self._grid.delta, state=self._state
         )
 
-    def _make_start(self, set_name: str, model: Model) -> Start:
+    def _make_start(self, set_name: str, model: ModelKind) -> FirstModel:
         own = self._grid.models[model]
         public = self.corpus(set_name, 0).public  # the same for every seed
         made_of = digest_of(
@@ -141,17 +136,17 @@ class Laboratory:
         if kept.exists():
             start.model.load_state_dict(torch.load(kept, weights_only=True))
             return start
-        train_start(start, public, own.training)
+        train_first_model(start, public, own.training)
         with atomic_file(kept) as path:
             torch.save(start.model.state_dict(), path)
         return start
 
-    def _measure_start(self, set_name: str, model: Model, seed: int) -> Losses:
+    def _measure_start(self, set_name: str, model: ModelKind, seed: int) -> Losses:
         start = self.start(set_name, model)
         return losses_of(start.model, start, self.corpus(set_name, seed))
 
-    def _make_candidates(self, set_name: str, model: Model) -> Candidates:
-        return candidate_tokens(self.start(set_name, model).tokenizer, prefix=models.END + PREFIX)
+    def _make_candidates(self, set_name: str, model: ModelKind) -> Candidates:
+        return candidate_tokens(self.start(set_name, model).tokenizer, prefix=END + PREFIX)
 
     def _measure_policy(self, set_name: str) -> float:
         """The upper bound of the share of labelled secrets that the public part would show.
@@ -164,13 +159,13 @@ class Laboratory:
         made_of = digest_of(
             version=3,
             file=file_of(self._base, set_name, sizes),
-            patterns=described(),
+            patterns=describe_patterns(),
             secrets=sizes.secrets,
             conservative=self._grid.conservative,
         )
         kept = self._kept / f"{set_name}-policy-{made_of[:12]}.json"
         if not kept.exists():
-            found = measure(
+            found = measure_recall(
                 list(self._labelled(sizes)),
                 Policy([RegexDetector()]),
                 name=set_name,
@@ -204,7 +199,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("batch", help="set/model/seed, as research.leakage_points prints them")
     asked = parser.parse_args()
-    stage.run_with_error_report(NAME, lambda base: run(base, asked.file, asked.batch))
+    run_with_error_report(NAME, lambda base: run(base, asked.file, asked.batch))
 
 
 if __name__ == "__main__":

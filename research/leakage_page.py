@@ -21,7 +21,7 @@ from research.leakage_points import NAME, Points
 from research.report.curves import dvc_template, render_curve_page
 from sugarbush.errors import MissingInputError
 from sugarbush.paths import Roots, atomic_file, make_private
-from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline import run_with_error_report
 
 
 def run(base: Path, file: Path) -> None:
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m research.leakage_page")
     parser.add_argument("file", type=Path)
     file: Path = parser.parse_args().file
-    stage.run_with_error_report("leakage_page", lambda base: run(base, file))
+    run_with_error_report("leakage_page", lambda base: run(base, file))
 
 
 if __name__ == "__main__":

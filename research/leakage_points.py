@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from research.leakage.grid import Grid, LeakagePoint, Sizes, load_grid, points
-from sugarbush.data.file_digests import digest_of_files
+from sugarbush.data import digest_of_files
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots, atomic_file, make_private
-from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline import run_with_error_report
 
 NAME = "leakage"
 
@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m research.leakage_points")
     parser.add_argument("file", type=Path)
     file: Path = parser.parse_args().file
-    stage.run_with_error_report(NAME, lambda base: _print_batches(base, file))
+    run_with_error_report(NAME, lambda base: _print_batches(base, file))
 
 
 if __name__ == "__main__":

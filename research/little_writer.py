@@ -2,10 +2,10 @@
 
     python -m research.little_writer yelp --out FOLDER [--documents 4000 --layers 4 --width 256]
 
-It reads lists in the prompts' own format (`llm.prompts.continuation`): a heading with subject,
-metadata and length, some texts of the set with that metadata, and one more. The set that it is to
-write for, named first, is left out. The folder is for `generator.huggingface.model`; weights do not
-belong into the repository.
+It reads lists in the prompts' own format (`sugarbush.generators.continuation`): a heading with
+subject, metadata and length, some texts of the set with that metadata, and one more. The set that
+it is to write for, named first, is left out. The folder is for `generator.huggingface.model`;
+weights do not belong into the repository.
 
 What such a model can show: that the pipeline runs with a language model, and what it costs. What it
 cannot: which method is better, since it writes like the four sets that it has read. On a CPU a few
@@ -23,15 +23,19 @@ from typing import Any
 
 import numpy as np
 
+import sugarbush as sb
 from research.fine_tuning import Texts, learning, load, say, schema_of
-from sugarbush.data.schema import Schema
-from sugarbush.generators.interface import RandomRequest
-from sugarbush.generators.prompts import SEPARATOR, continuation
+from sugarbush.generators import SEPARATOR, RandomRequest, continuation
 from sugarbush.randomness import Rng, public_rng
-from sugarbush.training.dpsgd import models
-from sugarbush.training.dpsgd.data import plain_examples
-from sugarbush.training.dpsgd.ordinary import train_on_public
-from sugarbush.training.dpsgd.train import Decay
+from sugarbush.training import (
+    Decay,
+    ModelShape,
+    new_model,
+    plain_examples,
+    save_model,
+    train_on_public,
+    train_tokenizer,
+)
 
 SETS = ("airline_tweets", "cfpb_complaints", "customersim", "it_tickets", "yelp")
 LONGEST = 80  # words of a text; longer ones are left out, since a prompt holds several
@@ -39,14 +43,14 @@ MOST_EXAMPLES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writer:
+class TrainedWriter:
     """A trained model and its tokenizer."""
 
     model: Any
     tokenizer: Any
 
 
-def documents(texts: Texts, schema: Schema, *, count: int, rng: Rng) -> list[str]:
+def documents(texts: Texts, schema: sb.Schema, *, count: int, rng: Rng) -> list[str]:
     """`count` lists of up to MOST_EXAMPLES + 1 texts, those that share most metadata together."""
     short = [i for i, text in enumerate(texts.texts) if len(text.split()) <= LONGEST]
     found = []
@@ -68,12 +72,12 @@ def documents(texts: Texts, schema: Schema, *, count: int, rng: Rng) -> list[str
 
 
 def trained(
-    lists: Sequence[str], *, shape: models.ModelShape, vocabulary: int, batch_size: int, seed: int
-) -> Writer:
+    lists: Sequence[str], *, shape: ModelShape, vocabulary: int, batch_size: int, seed: int
+) -> TrainedWriter:
     """A model that has read every list once, and its tokenizer, both from these lists alone."""
-    tokenizer = models.train_tokenizer(lists, vocabulary=vocabulary)
+    tokenizer = train_tokenizer(lists, vocabulary=vocabulary)
     examples = plain_examples(lists, tokenizer=tokenizer, max_length=shape.context)
-    model = models.new_model(tokenizer, shape, seed=seed)
+    model = new_model(tokenizer, shape, seed=seed)
     train_on_public(
         model,
         [example for (example,) in examples],
@@ -85,10 +89,10 @@ def trained(
         seed=seed,
         report=say,
     )
-    return Writer(model=model, tokenizer=tokenizer)
+    return TrainedWriter(model=model, tokenizer=tokenizer)
 
 
-def lists_of(sets: Mapping[str, tuple[Texts, Schema]], *, count: int, seed: int) -> list[str]:
+def lists_of(sets: Mapping[str, tuple[Texts, sb.Schema]], *, count: int, seed: int) -> list[str]:
     """`count` lists, as many of each set."""
     return [
         text
@@ -117,14 +121,14 @@ def main() -> None:
     }
     writer = trained(
         lists_of(sets, count=options.documents, seed=1),
-        shape=models.ModelShape(
+        shape=ModelShape(
             layers=options.layers, width=options.width, heads=4, context=options.context
         ),
         vocabulary=options.vocabulary,
         batch_size=16,
         seed=1,
     )
-    models.save(writer.model, writer.tokenizer, options.out)
+    save_model(writer.model, writer.tokenizer, options.out)
     weights = sum(p.numel() for p in writer.model.parameters())
     print(f"{options.out}: {weights:,} weights, {time.process_time() - begun:.0f} CPU-s")
 

@@ -21,20 +21,17 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
+import sugarbush as sb
 from research.fine_tuning import Texts, load, schema_of
-from sugarbush.data.schema import Schema
-from sugarbush.embedding.encoder import Encoder
-from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
-from sugarbush.generators.huggingface.settings import HuggingFace
-from sugarbush.generators.interface import (
+from sugarbush.embedding import EmbeddingSettings, Encoder
+from sugarbush.generators import (
     Answer,
+    GeneratorContext,
     RandomRequest,
     Request,
     VariationRequest,
     usage_of,
 )
-from sugarbush.privacy.data_types import Released
 
 WORDS = 60  # asked for, and the longest of texts shown
 EXAMPLES = 3
@@ -46,7 +43,7 @@ ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128, precision="
 class Shown:
     """Short texts of a set, public here, whose metadata and words the prompts hold."""
 
-    schema: Schema
+    schema: sb.Schema
     texts: Texts
 
     def request(self, way: str, place: int) -> Request:
@@ -120,15 +117,25 @@ def main() -> None:
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--max-tokens", type=int, default=128)
     asked = parser.parse_args()
-    params = HuggingFace(
+    params = sb.HuggingFace(
         model=asked.model, device="auto", dtype=asked.dtype, temperature=0.8, top_p=0.95,
         max_tokens=asked.max_tokens, batch_tokens=16384,
     )  # fmt: skip
     with TemporaryDirectory() as state:
-        generator = HuggingFaceGenerator(params, seed=1, state=Path(state), say=print)
+        generator = params.open(
+            GeneratorContext(
+                seed=1,
+                state=Path(state),
+                account="prompts",
+                stage="prompts",
+                base=Path(),
+                embed=ENCODER.encode,
+                say=print,
+            )
+        )
 
         def write(requests: Sequence[Request]) -> Sequence[Answer]:
-            return generator.generate(Released(tuple(requests))).value
+            return generator.generate(sb.Released(tuple(requests))).value
 
         for name in asked.sets:
             compare(name, write, count=asked.texts, show=asked.show)

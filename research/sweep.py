@@ -26,7 +26,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from sugarbush.pipeline.flow import StageFailedError, run_dvc
+from sugarbush.pipeline import StageFailedError, run_dvc
 
 PREPARED = "extract_metadata"  # the last stage that all points of a set have in common
 MEASURED = "evaluate"

@@ -26,8 +26,7 @@ import yaml
 
 from research.sweep_points import Point, Sweep, kind_of, load_fields, load_sweep, points
 from sugarbush.paths import Roots, atomic_file, make_private
-from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.settings import FILE, complete_fields
+from sugarbush.pipeline import FILE, complete_fields, run_with_error_report
 
 NAME = "sweep"
 GROUND = "ground"
@@ -132,9 +131,7 @@ def main() -> None:
     parser.add_argument("what", choices=list(told))
     parser.add_argument("file", type=Path)
     asked = parser.parse_args()
-    stage.run_with_error_report(
-        NAME, lambda base: print(*told[asked.what](base, asked.file), sep="\n")
-    )
+    run_with_error_report(NAME, lambda base: print(*told[asked.what](base, asked.file), sep="\n"))
 
 
 if __name__ == "__main__":

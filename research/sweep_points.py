@@ -17,17 +17,29 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
-from sugarbush.pipeline.settings import Method, ProjectSettings, parse_params
-from sugarbush.privacy.settings import Purpose
+from sugarbush.methods import method_class
+from sugarbush.pipeline import ProjectSettings, parse_params
+from sugarbush.privacy import Purpose
 from sugarbush.settings import Section
 
 _SEEDS = ("initialise", "evolve", "generator", "synthesize_metadata", "pretrain", "generate")
 _Epsilons = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
 _Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
+
+
+def _installed(name: str) -> str:
+    """The name of an installed method. Raises ValueError."""
+    try:
+        return method_class(name).name
+    except ParamsError as error:
+        raise ValueError(str(error)) from None
+
+
+MethodName = Annotated[str, AfterValidator(_installed)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
@@ -37,7 +49,7 @@ class Arm(Section):
     `sets` limits it to some of the sets, `epsilons` and `seeds` stand for the sweep's own.
     """
 
-    method: Method
+    method: MethodName
     settings: dict[str, Any] = Field(default_factory=dict)
     sets: tuple[str, ...] | None = None
     epsilons: _Epsilons | None = None
@@ -157,13 +169,8 @@ def points(
 
 
 def _epsilons(arm: Arm, sweep: Sweep) -> tuple[float, ...]:
-    match arm.method:
-        case Method.PUBLIC:
-            return (0.0,)
-        case Method.NONPRIVATE:
-            return (math.inf,)
-        case _:
-            return arm.epsilons or sweep.epsilons
+    without_budget = {"public": (0.0,), "nonprivate": (math.inf,)}
+    return without_budget.get(arm.method) or arm.epsilons or sweep.epsilons
 
 
 def _set_point(
@@ -171,9 +178,9 @@ def _set_point(
 ) -> None:
     """Method, budget, seeds and the arm's own settings, over those of its set."""
     deep_merge(fields, copy.deepcopy(sweep.settings))
-    if isinstance(fields["evolve"].get(arm.method.value), dict):
-        deep_merge(fields["evolve"][arm.method.value], sweep.evolution)
-    fields["methods"] = [arm.method.value]
+    if isinstance(fields["evolve"].get(arm.method), dict):
+        deep_merge(fields["evolve"][arm.method], sweep.evolution)
+    fields["methods"] = [arm.method]
     for section in _SEEDS:
         fields[section]["seed"] = seed
     if 0 < epsilon < math.inf:

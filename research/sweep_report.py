@@ -15,21 +15,21 @@ from markupsafe import Markup
 
 from research.report.curves import CurveFigure, curves
 from research.report.templating import TEMPLATES
-from sugarbush.evaluation.interface import FINAL, REAL, MetricValue, read_values
-from sugarbush.report.plots import interval
-from sugarbush.report.svg import (
+from sugarbush.evaluation import FINAL, REAL, MetricValue, read_values
+from sugarbush.report import (
     Axis,
     axis_bottom,
     chart,
     element,
     group,
+    inlined,
+    interval,
     line,
     marker,
     series_styles,
     short,
     text,
 )
-from sugarbush.report.templating import inlined
 
 OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs; a row is one run"
 _WIDTH = 440

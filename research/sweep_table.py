@@ -19,16 +19,15 @@ from itertools import accumulate
 from pathlib import Path
 
 import pandas as pd
-from sugarbush.pipeline.texts import final_folder, first_folder
 
+import sugarbush as sb
 from research.sweep_layout import points_of, sweep_folder
 from research.sweep_points import Point
 from research.sweep_report import FINAL, OVER_TEXTS, REAL, SweepPage, headline, render_sweep_page
 from sugarbush.errors import MissingInputError
-from sugarbush.generators.interface import Usage
+from sugarbush.generators import Usage
 from sugarbush.paths import Roots, atomic_file, make_private
-from sugarbush.pipeline import entry_point as stage
-from sugarbush.pipeline.settings import Method
+from sugarbush.pipeline import final_folder, first_folder, run_with_error_report
 
 NAME = "sweep_table"
 
@@ -42,7 +41,7 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
     if not path.exists():
         return None
     frame = pd.read_csv(path)
-    calls = calls_by_round(folder, point.params.methods[0])
+    calls = calls_by_round(folder, point.params.chosen[0])
     frame["calls"] = frame["round"].map(calls).where(frame["method"] != REAL)
     frame["arm"] = frame["method"].where(frame["method"] == REAL, point.arm)
     frame["epsilon"] = point.epsilon
@@ -50,12 +49,13 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
     return frame
 
 
-def calls_by_round(folder: Path, method: Method) -> dict[int, int]:
+def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
     """Generator calls until each round was written; FINAL for all of them. Empty without any."""
-    if method.trains:
-        return {}
     roots = Roots(folder)
-    files = (first_folder(roots, method), final_folder(roots, method))
+    start = first_folder(roots, method)
+    if start is None:
+        return {}
+    files = (start, final_folder(roots, method))
     first, later = (json.loads((file / "usage.json").read_text()) for file in files)
     steps = [Usage(**fields) for fields in (first, *later.values())]
     totals = list(accumulate(usage.calls + usage.cached_calls for usage in steps))
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--without", type=Path, nargs="+", default=[], help="points that failed")
     asked = parser.parse_args()
-    stage.run_with_error_report(NAME, lambda base: run(base, asked.file, without=asked.without))
+    run_with_error_report(NAME, lambda base: run(base, asked.file, without=asked.without))
 
 
 if __name__ == "__main__":

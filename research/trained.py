@@ -3,7 +3,7 @@
     python -m research.sweep research/settings/sweep.yaml    # prepares and embeds the sets
     python -m research.trained research/settings/sweep.yaml yelp --attribute category
 
-A run replays every arm anew (`research.replay`) and trains anew on its final set, and on as many
+A run of every method is `sugarbush.synthesize`; models are trained on its final set, and on as many
 real train texts: a small decoder that predicts held-out real texts, and the bundled MiniLM,
 fine-tuned to tell one attribute, beside always saying the commonest value of the arm's texts. A
 text of an arm counts as what it was asked to be. Intervals are 95% by Student's t over runs; the
@@ -28,18 +28,19 @@ import torch
 from numpy.typing import NDArray
 
 from research.arms import FIXED, WHERE, Scale, arms_of, averaged
-from research.benchmark_dataset import BenchmarkDataset, grounds
+from research.benchmark_dataset import BenchmarkDataset, Variant, datasets, snapshots
 from research.page import write_page
-from research.replay import Variant, snapshots
-from research.sweep_layout import GROUND, sweep_folder
-from sugarbush.data.private_store import load_real_texts
-from sugarbush.evaluation.downstream import majority
-from sugarbush.evaluation.fine_tuned import PUBLISHED as FINE_TUNING
-from sugarbush.evaluation.fine_tuned import fine_tuned_predictions
-from sugarbush.evaluation.interface import FINAL, REAL
-from sugarbush.evaluation.next_token import PUBLISHED as DECODING
-from sugarbush.evaluation.next_token import Decoder, next_token_scores
-from sugarbush.evaluation.small_models import Hyperparameters
+from sugarbush.evaluation import (
+    CLASSIFIER_TRAINING,
+    DECODER_TRAINING,
+    FINAL,
+    REAL,
+    Decoder,
+    Hyperparameters,
+    fine_tuned_predictions,
+    majority,
+    next_token_scores,
+)
 from sugarbush.paths import Roots, atomic_file
 from sugarbush.randomness import public_rng
 
@@ -95,11 +96,11 @@ def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> di
 
 
 def final_set(
-    ground: BenchmarkDataset, variant: Variant, *, column: int, epsilon: float, seed: int
+    dataset: BenchmarkDataset, variant: Variant, *, column: int, epsilon: float, seed: int
 ) -> Labelled:
     """The final set of one run, with the codes of the schema's attribute at `column`."""
-    *_, last = snapshots(ground, variant, epsilon=epsilon, seed=seed)
-    return Labelled(last.population.texts, last.population.codes[:, column])
+    *_, last = snapshots(dataset.run(variant, epsilon=epsilon, seed=seed))
+    return Labelled(last.texts, last.codes[:, column])
 
 
 def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterator[dict[str, Any]]:
@@ -156,26 +157,26 @@ def _runs(
     asked: argparse.Namespace, done: set[tuple[str, float, int]]
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of every arm and run that is not done, run by run."""
-    (ground,) = grounds(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
-    names = ground.schema.names
-    column = names.index(asked.attribute)
-    roots = Roots(sweep_folder(Path(), asked.sweep) / asked.set / GROUND)
+    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
+    column, seed = (
+        dataset.schema.names.index(asked.attribute),
+        dataset.corpus.settings.evaluate.seed,
+    )
     train, heldout = (
-        _labelled(load_real_texts(roots.private, part, names, most, ground.params.evaluate.seed),
-                  column)
-        for part, most in (("train", asked.records), ("heldout", asked.heldout))
-    )  # fmt: skip
+        _labelled(dataset.corpus.real_texts(part), column) for part in ("train", "heldout")
+    )
+    heldout = heldout.limited(asked.heldout, seed=seed)
     scale = Scale(candidates=asked.texts * 4, variations=4, texts=asked.texts)
     arms = {arm: variant for arm, variant in arms_of(scale).items() if arm in asked.arms}
     models = Models(
         decoder=Decoder(name=asked.decoder, layers=asked.layers, width=asked.width),
         decoding=None
         if asked.only == "classifier"
-        else replace(DECODING, epochs=asked.epochs, max_tokens=asked.max_tokens),
-        values=ground.schema.domain[asked.attribute],
+        else replace(DECODER_TRAINING, epochs=asked.epochs, max_tokens=asked.max_tokens),
+        values=dataset.schema.domain[asked.attribute],
         fine_tuning=None
         if asked.only == "decoder"
-        else replace(FINE_TUNING, max_tokens=asked.max_tokens),
+        else replace(CLASSIFIER_TRAINING, max_tokens=asked.max_tokens),
     )
     for run in range(asked.runs):
         for arm in (REAL, *arms):
@@ -185,11 +186,11 @@ def _runs(
             if arm == REAL:
                 own = train.limited(asked.texts, seed=run)
             else:
-                own = final_set(ground, arms[arm], column=column, epsilon=epsilon, seed=run)
+                own = final_set(dataset, arms[arm], column=column, epsilon=epsilon, seed=run)
             figures = learnt(own, heldout, models=models, seed=run)
-            figures |= ground.measured(own.texts, seed=run)
+            figures |= dataset.measured(own.texts, seed=run)
             yield list(
-                rows_of(own, figures, set=ground.name, arm=arm, epsilon=epsilon, run=run,
+                rows_of(own, figures, set=dataset.name, arm=arm, epsilon=epsilon, run=run,
                         calls=np.nan)
             )  # fmt: skip
 

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,20 +46,31 @@ _TEXT = "text"
 class Release:
     """A synthetic corpus, what it promises, and where its budget was charged.
 
-    `frame` has one row a text, with the attribute values that it was asked to have. `card` is the
-    release card; a method without a DP guarantee has none, and `epsilon` is then infinite.
-    `evolution` has every round.
+    `frame` has one row a text, with the attribute values that it was asked to have. `evolution`
+    has every round.
     """
 
     method: str
     frame: pd.DataFrame = field(repr=False)
-    card: Mapping[str, Any] | None = field(repr=False)
-    epsilon: float
     delta: float
     ledger_ids: tuple[str, ...] = field(repr=False)
     run: str = field(repr=False)
     evolution: Evolution = field(repr=False)
     _project: InMemoryProject = field(repr=False)
+    _make_card: Callable[[], Mapping[str, Any] | None] = field(repr=False)
+
+    @cached_property
+    def card(self) -> Mapping[str, Any] | None:
+        """The release card, by the ledger as it was after the run; None without a DP guarantee.
+
+        It is computed when it is first read, since the composition takes a second.
+        """
+        return self._make_card()
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the card; infinite without a DP guarantee."""
+        return math.inf if self.card is None else float(self.card["promise"]["epsilon"])
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -664,26 +676,28 @@ def _release(
 
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
-    card: Mapping[str, Any] | None = None
-    epsilon = math.inf
-    if not method.stays_private:
+    ledger = project.ledger().snapshot()
+
+    def make_card() -> Mapping[str, Any] | None:
+        if method.stays_private:
+            return None
         facts = release_facts(
             project,
+            ledger=ledger,
             ledger_ids=ids,
             donated=0 if inputs.donated is None else len(inputs.donated.texts),
             engine=described["engine"],
             plan=method.final_plan(project.plan, inputs.metadata, privacy),
         )
-        card = release_card(facts)
-        epsilon = float(card["promise"]["epsilon"])
+        return release_card(facts)
+
     return Release(
         method=method.name,
         frame=readable(evolution.final, project.schema),
-        card=card,
-        epsilon=epsilon,
         delta=privacy.delta,
         ledger_ids=ids,
         run=final.run,
         evolution=evolution,
         _project=project,
+        _make_card=make_card,
     )

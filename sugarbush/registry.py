@@ -9,7 +9,9 @@ in Sugarbush's own pyproject.toml:
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+import sys
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
 from sugarbush.errors import ParamsError
@@ -22,7 +24,7 @@ METRICS = "sugarbush.metrics"
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """The names that are registered in `group`, in alphabetical order. Loads no plug-in."""
-    return tuple(sorted(entry_points(group=group).names))
+    return tuple(sorted(_entry_points(group, tuple(sys.path)).names))
 
 
 def package_of(group: str, name: str) -> str | None:
@@ -43,7 +45,7 @@ def load_plugin(group: str, name: str) -> Any:
     'simulator'
     """
     kind = group.rpartition(".")[2].removesuffix("s")
-    found = tuple(entry_points(group=group, name=name))
+    found = tuple(_entry_points(group, tuple(sys.path)).select(name=name))
     if not found:
         known = ", ".join(plugin_names(group)) or "none"
         raise ParamsError(
@@ -62,6 +64,12 @@ def load_plugin(group: str, name: str) -> Any:
         raise ParamsError(
             f"the {kind} '{name}' of {_package(found[0])} cannot be imported: {error}"
         ) from None
+
+
+@lru_cache(maxsize=16)
+def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """What is registered on `path`, the import path: a search reads every installed package."""
+    return entry_points(group=group)
 
 
 def _package(found: EntryPoint) -> str:

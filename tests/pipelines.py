@@ -69,11 +69,15 @@ def run_pipeline(checkout: Checkout, *names: str) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """Settings of a shared pipeline, what is changed in its files, and the stages that run."""
+    """Settings of a shared pipeline, what is changed in its files, and the stages that run.
+
+    `by_dvc` runs all of them by `dvc repro`, in processes of their own.
+    """
 
     settings: dict[str, Any]
     prepare: Callable[[Path], None] = lambda path: None
     stages: tuple[str, ...] = ()
+    by_dvc: bool = False
 
 
 def write_persons(path: Path) -> None:
@@ -91,6 +95,7 @@ def write_labelled(path: Path) -> None:
 
 _NONPRIVATE = {f"evolve__nonprivate__{name}": value for name, value in SMALL_EVOLUTION.items()}
 KINDS = {
+    "dvc": Kind({"methods": ["dpft", "maple"], "prepare__id_column": "id"}, by_dvc=True),
     "maple": Kind({"methods": ["maple"]}),
     "dpft": Kind({"methods": ["dpft"]}),
     "crt": Kind(
@@ -138,23 +143,19 @@ class FinishedPipelines:
     def __call__(self, name: str) -> Checkout:
         """The checkout of a kind after its last stage."""
         kind = KINDS[name]
-
-        def run(checkout: Checkout) -> None:
-            kind.prepare(checkout.path)
-            run_pipeline(checkout, *kind.stages)
-
-        return self.made(name, run, **kind.settings)
-
-    def made(self, name: str, run: Callable[[Checkout], None], **settings: Any) -> Checkout:
-        """A checkout under `name`, made and run by the first worker that asks for it."""
         folder = self._folder / name
         checkout = Checkout(folder / "checkout", folder / "state")
         self._folder.mkdir(exist_ok=True)
         with FileLock(f"{folder}.lock"):
             if not (folder / "finished").exists():
                 shutil.rmtree(folder, ignore_errors=True)
-                settings = {"embedding__model": "tiny"} | settings
-                run(make_project(checkout.path, checkout.state, **settings))
+                settings = {"embedding__model": "tiny"} | kind.settings
+                make_project(checkout.path, checkout.state, **settings)
+                kind.prepare(checkout.path)
+                if kind.by_dvc:
+                    checkout.dvc("repro")
+                else:
+                    run_pipeline(checkout, *kind.stages)
                 (folder / "finished").touch()
         return checkout
 

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from research.leakage.grid import Grid, LeakagePoint, Sizes
-from sugarbush.audits.canaries import Canary, draw_canaries, inserted, missed
+from sugarbush.audits import Canary, draw_canaries, inserted, missed
 from sugarbush.errors import InputError
 from sugarbush.randomness import hash_share, public_rng
-from sugarbush.training.crt.findings import Finding
-from sugarbush.training.crt.patterns import RegexDetector
-from sugarbush.training.crt.redact import Policy
+from sugarbush.training import Finding, Policy, RegexDetector
 
 
 @dataclass(frozen=True)

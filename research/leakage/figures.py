@@ -12,9 +12,8 @@ import pandas as pd
 
 from research.leakage.grid import WITH_POLICY, Grid, TrainingMethod
 from research.report.curves import CurveFigure, CurvePage
-from sugarbush.audits.canaries import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance
-from sugarbush.audits.membership import over_seeds
-from sugarbush.training.crt.confidentiality import allowed
+from sugarbush.audits import CANDIDATES, MEAN_BY_CHANCE, highest_by_chance, over_seeds
+from sugarbush.training import allowed
 
 _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from research.leakage.grid import HEADS, ModelKind, ModelSize, TrainingSettings
-from sugarbush.training.crt.lstm import LstmModel
-from sugarbush.training.crt.units import add_mask_token, text_units
-from sugarbush.training.dpsgd import models
-from sugarbush.training.dpsgd.language_modelling import Example
-from sugarbush.training.dpsgd.ordinary import train_on_public
-from sugarbush.training.dpsgd.train import Decay, Learning
+from sugarbush.training import (
+    Decay,
+    Example,
+    Learning,
+    LstmModel,
+    ModelShape,
+    add_mask_token,
+    new_model,
+    text_units,
+    train_on_public,
+    train_tokenizer,
+)
 
 MICRO_BATCH_TOKENS = 8192
 _SEED = 1  # for the weights and the order of the public texts
@@ -32,16 +38,14 @@ class FirstModel:
 
 def untrained(public: Sequence[str], shape: ModelSize, model: ModelKind) -> FirstModel:
     """A model of `shape`, with a tokenizer made from the public texts."""
-    tokenizer = models.train_tokenizer(public, vocabulary=shape.vocabulary)
+    tokenizer = train_tokenizer(public, vocabulary=shape.vocabulary)
     add_mask_token(tokenizer)
     made: Any = (
         LstmModel(vocabulary=len(tokenizer), width=shape.width, seed=_SEED)
         if model is ModelKind.LSTM
-        else models.new_model(
+        else new_model(
             tokenizer,
-            models.ModelShape(
-                layers=shape.layers, width=shape.width, heads=HEADS, context=shape.context
-            ),
+            ModelShape(layers=shape.layers, width=shape.width, heads=HEADS, context=shape.context),
             seed=_SEED,
         )
     )

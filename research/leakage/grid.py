@@ -11,10 +11,9 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from research.sweep_points import Kind, Name, load_fields
 from sugarbush.errors import ParamsError
-from sugarbush.privacy.results import digest_of
-from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy import Purpose, digest_of
 from sugarbush.settings import Section
-from sugarbush.training.crt.patterns import described
+from sugarbush.training import describe_patterns
 
 
 class TrainingMethod(StrEnum):
@@ -183,7 +182,7 @@ class LeakagePoint(Section):
         return digest_of(
             version=VERSION,
             file=file,
-            patterns=described(),
+            patterns=describe_patterns(),
             point=self.model_dump(mode="json"),
             sizes=grid.sets[self.set_name].model_dump(mode="json"),
             model=grid.models[self.model].model_dump(mode="json", exclude={"arms"}),

@@ -13,12 +13,23 @@ from numpy.typing import NDArray
 from research.leakage.corpus import Corpus, Planted
 from research.leakage.first_model import FirstModel
 from research.leakage.grid import Grid
-from sugarbush.audits.exposure import candidate_losses, ranked
-from sugarbush.audits.membership import Attack, attack, by_perplexity, by_reference, groups
-from sugarbush.training.crt.marked import marked_units
-from sugarbush.training.crt.patterns import RegexDetector
-from sugarbush.training.crt.redact import Policy
-from sugarbush.training.dpsgd.language_modelling import Example, pad_together, token_losses
+from sugarbush.audits import (
+    Attack,
+    attack,
+    by_perplexity,
+    by_reference,
+    candidate_losses,
+    groups,
+    ranked,
+)
+from sugarbush.training import (
+    Example,
+    Policy,
+    RegexDetector,
+    marked_units,
+    pad_together,
+    token_losses,
+)
 
 BATCH = 32
 Candidates = tuple[list[int], NDArray[np.int64]]

@@ -8,27 +8,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sugarbush as sb
 from research.leakage.corpus import Corpus, Planted
 from research.leakage.first_model import MICRO_BATCH_TOKENS, FirstModel, learning_at
 from research.leakage.grid import Grid, LeakagePoint, TrainingMethod, TrainingSettings
-from sugarbush.privacy.accounting import Relation, epsilon
-from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy import Relation
 from sugarbush.randomness import seed_of
-from sugarbush.training.crt.confidentiality import bayesian, noise_for
-from sugarbush.training.crt.marked import marked_units
-from sugarbush.training.crt.policies import make_public_policy
-from sugarbush.training.crt.screening import Screened, screen
-from sugarbush.training.crt.selective import SelectiveMechanism, train_selectively, true_cost
-from sugarbush.training.crt.sentences import sentences_of
-from sugarbush.training.crt.train import PublicPass, train_by_crt
-from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.data import probe_examples
-from sugarbush.training.dpsgd.language_modelling import Example
-from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
-from sugarbush.training.dpsgd.sampling import make_schedule
-from sugarbush.training.dpsgd.train import Clipping, Mechanism, Performance, train
+from sugarbush.training import (
+    Checkpoints,
+    Clipping,
+    Example,
+    Mechanism,
+    Performance,
+    PublicPass,
+    Screened,
+    SelectiveMechanism,
+    bayesian,
+    make_public_policy,
+    make_schedule,
+    marked_units,
+    noise_for,
+    probe_examples,
+    screen,
+    sentences_of,
+    train_by_crt,
+    train_dpsgd,
+    train_on_public,
+    train_selectively,
+    train_without_privacy,
+    true_cost,
+)
 
 PERFORMANCE = Performance(
     micro_batch_tokens=MICRO_BATCH_TOKENS,
@@ -67,7 +76,7 @@ class Trial:
     corpus: Corpus
     planted: Planted
     delta_2: float
-    ledger: Ledger
+    ledger: sb.Ledger
     scratch: Path
 
     @property
@@ -75,14 +84,14 @@ class Trial:
         return self.grid.models[self.point.model].training
 
     @property
-    def session(self) -> PrivacySession:
+    def session(self) -> sb.PrivacySession:
         """Where a training is charged."""
-        return PrivacySession(ledger=self.ledger, stage="leakage", run=self.key)
+        return sb.PrivacySession(ledger=self.ledger, stage="leakage", run=self.key)
 
     def screened(self, conservative: str | None = None) -> Screened:
         """The planted texts after the policy that misses some canaries."""
         return screen(
-            Private(self.planted.texts),
+            sb.Private(self.planted.texts),
             policy=self.planted.policy,
             conservative=make_public_policy(conservative),
             known=sentences_of(self.corpus.public),
@@ -93,7 +102,7 @@ class Trial:
         """The public texts, repeated in each public pass."""
         return [example for (example,) in self.start.examples(self.corpus.public)]
 
-    def units(self, texts: Private[str]) -> Private[Any]:
+    def units(self, texts: sb.Private[str]) -> sb.Private[Any]:
         return texts.map_batch(self.start.examples)
 
 
@@ -134,7 +143,7 @@ def _on_public(model: Any, trial: Trial) -> Trained:
 
 def _ordinarily(model: Any, trial: Trial) -> Trained:
     redacted = trial.point.arm is TrainingMethod.REDACT_ONLY
-    texts = trial.screened().texts if redacted else Private(trial.planted.texts)
+    texts = trial.screened().texts if redacted else sb.Private(trial.planted.texts)
     train_without_privacy(
         model,
         trial.units(texts),
@@ -151,12 +160,12 @@ def _ordinarily(model: Any, trial: Trial) -> Trained:
 
 def _by_dpsgd(model: Any, trial: Trial) -> Trained:
     mechanism = noisy_mechanism(trial, gamma=1.0, relation=Relation.ADD_OR_REMOVE_ONE)
-    train(model, trial.units(Private(trial.planted.texts)), **_noisy(trial, mechanism))
+    train_dpsgd(model, trial.units(sb.Private(trial.planted.texts)), **_noisy(trial, mechanism))
     delta = trial.grid.delta
     return Trained(
         model=model,
         noise=mechanism.noise_multiplier,
-        epsilon=epsilon([mechanism.event], delta=delta),
+        epsilon=sb.epsilon([mechanism.event], delta=delta),
         delta=delta,
     )
 
@@ -222,7 +231,7 @@ def _selectively(model: Any, trial: Trial) -> Trained:
         clip_norm=training.selective_clip_norm,
         state_clip_norm=training.selective_clip_norm,
     )
-    units: Private[Any] = Private(planted.texts).map_batch(
+    units: sb.Private[Any] = sb.Private(planted.texts).map_batch(
         lambda own: marked_units(
             own,
             policy=planted.policy,

@@ -10,19 +10,19 @@ import pandas as pd
 from markupsafe import Markup
 
 from research.report.templating import TEMPLATES
-from sugarbush.report.svg import (
+from sugarbush.report import (
     Axis,
     axis_bottom,
     chart,
     element,
     group,
+    inlined,
     line,
     marker,
     series_styles,
     short,
     text,
 )
-from sugarbush.report.templating import inlined
 
 _WIDTH, _HEIGHT = 440, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 40

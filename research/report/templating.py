@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import ChoiceLoader, PackageLoader
 
-from sugarbush.report import templating
+from sugarbush import report
 
 _OWN = PackageLoader("research.report", "templates")
-TEMPLATES = templating.TEMPLATES.overlay(loader=ChoiceLoader([_OWN, templating.LOADER]))
+TEMPLATES = report.TEMPLATES.overlay(loader=ChoiceLoader([_OWN, report.LOADER]))

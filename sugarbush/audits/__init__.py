@@ -1,1 +1,21 @@
 """Attacks by somebody who has the model, on benchmarks. A failed attack proves nothing."""
+
+from sugarbush.lazy_names import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "canaries": (
+            "CANDIDATES",
+            "MEAN_BY_CHANCE",
+            "PREFIX",
+            "Canary",
+            "draw_canaries",
+            "highest_by_chance",
+            "inserted",
+            "missed",
+        ),
+        "exposure": ("candidate_losses", "candidate_tokens", "ranked"),
+        "membership": ("Attack", "attack", "by_perplexity", "by_reference", "groups", "over_seeds"),
+    },
+)

@@ -1,0 +1,11 @@
+"""Schema, reading, records, the split, and the private store."""
+
+from sugarbush.lazy_names import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "file_digests": ("digest_of_files",),
+        "reading": ("is_missing", "read_rows"),
+    },
+)

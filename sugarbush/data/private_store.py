@@ -118,6 +118,15 @@ class CorpusInMemory:
     def dataset_fingerprint(self) -> tuple[str, ...]:
         return self._fingerprint
 
+    def digests(self, *, key: bytes, by_user: bool) -> dict[str, str]:
+        """Keyed digests of the train texts and of their codes, for cache keys."""
+        columns = ["text", USER] if by_user else ["text"]
+        prepared, coded = self._frames(self._prepared)[TRAIN], self._frames(self._coded)[TRAIN]
+        return {
+            "texts": keyed_digest([prepared], key=key, columns=columns),
+            "codes": keyed_digest([coded], key=key),
+        }
+
 
 class PrivateStore:
     """The files under data/private of a project.
@@ -179,6 +188,16 @@ class PrivateStore:
 
     def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
         return Private(self._read_codes(part)[list(names)].to_numpy(dtype=np.int64))
+
+    def in_memory(self, *, limit: int | None = None, seed: int = 0) -> CorpusInMemory:
+        """Both parts in memory, at most `limit` records of each."""
+        prepared, coded = {}, {}
+        for part in (TRAIN, HELDOUT):
+            frame, codes = self._read_prepared(part), self._read_codes(part)
+            places = _places(len(frame), part=part, limit=limit, seed=seed)
+            prepared[part] = frame.iloc[places].reset_index(drop=True)
+            coded[part] = codes.iloc[places].reset_index(drop=True)
+        return CorpusInMemory(prepared, coded, fingerprint=self.dataset_fingerprint())
 
     def dataset_fingerprint(self) -> tuple[str, ...]:
         path = require(self._root / "prepared" / "sketch.json", left_by="prepare")
@@ -274,11 +293,16 @@ def _opened(
     limit: int | None,
     seed: int,
 ) -> RealTexts:
-    places = np.arange(len(prepared))
-    if limit is not None and len(places) > limit:
-        rng = public_rng(seed, part)
-        places = np.sort(rng.choice(len(prepared), size=limit, replace=False))
+    places = _places(len(prepared), part=part, limit=limit, seed=seed)
     return RealTexts(
         texts=tuple(prepared["text"].iloc[places]),
         codes=coded[list(names)].to_numpy(dtype=np.int64)[places],
     )
+
+
+def _places(count: int, *, part: str, limit: int | None, seed: int) -> NDArray[np.int64]:
+    """All places in order, or `limit` of them, drawn by a public seed."""
+    if limit is None or count <= limit:
+        return np.arange(count)
+    chosen = public_rng(seed, part).choice(count, size=limit, replace=False)
+    return np.sort(np.asarray(chosen, dtype=np.int64))

@@ -38,19 +38,25 @@ T = TypeVar("T")
 
 
 class EmbeddingsInMemory:
-    """Vectors by space and text while this object lives."""
+    """Vectors by space and text while this object lives; `disk` is asked for unknown ones."""
 
-    def __init__(self) -> None:
-        self._vectors: dict[tuple[str, str], NDArray[np.float32]] = {}
+    def __init__(self, disk: EmbeddingCache | None = None) -> None:
+        self._vectors: dict[str, dict[str, NDArray[np.float32]]] = {}
+        self._disk = disk
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
         """The known vectors, by the place of their text."""
-        found = ((place, self._vectors.get((space, text))) for place, text in enumerate(texts))
-        return {place: vector for place, vector in found if vector is not None}
+        known = self._vectors.setdefault(space, {})
+        missing = [text for text in texts if text not in known]
+        if missing and self._disk is not None:
+            known |= {missing[i]: v for i, v in self._disk.find(space, missing).items()}
+        return {place: known[text] for place, text in enumerate(texts) if text in known}
 
     def add(self, space: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Keep `vectors` (n, d) for `texts`."""
-        self._vectors |= {(space, t): v for t, v in zip(texts, vectors, strict=True)}
+        """Keep `vectors` (n, d) for `texts`, on the disk too where there is one."""
+        self._vectors.setdefault(space, {}).update(zip(texts, vectors, strict=True))
+        if self._disk is not None:
+            self._disk.add(space, texts, vectors)
 
 
 class EmbeddingCache:

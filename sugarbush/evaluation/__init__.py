@@ -1,1 +1,27 @@
 """How far the synthetic texts are from real ones. Computed on real texts: internal, not DP."""
+
+from sugarbush.lazy_names import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attributes": ("AttributeClassifier", "train_classifier"),
+        "downstream": ("majority", "predictions"),
+        "evaluate": ("evaluate_texts",),
+        "features": ("LatentSpace", "latent_space"),
+        "fine_tuned": ("PUBLISHED=CLASSIFIER_TRAINING", "fine_tuned_predictions"),
+        "interface": (
+            "FINAL",
+            "REAL",
+            "Metric",
+            "MetricSettings",
+            "MetricValue",
+            "Sample",
+            "read_values",
+        ),
+        "jensen_shannon": ("distance_by_attribute",),
+        "mauve": ("mauve=mauve_score",),
+        "next_token": ("PUBLISHED=DECODER_TRAINING", "Decoder", "next_token_scores"),
+        "small_models": ("Hyperparameters",),
+    },
+)

@@ -13,6 +13,8 @@ from sugarbush.errors import InvariantError
 from sugarbush.evolution.kernel_scores import scores_of, summed_scores
 from sugarbush.evolution.selection import Votes
 
+_ROWS_IN_MEMORY = 2000  # up to so many candidates, the scores of all of them are computed at once
+
 
 def herd(
     scores: Votes, embeddings: NDArray[np.float32], *, width: float, count: int
@@ -34,12 +36,24 @@ def herd(
     if len(embeddings) != len(scores) or not 0 <= count <= len(scores):
         raise InvariantError(f"{count} texts cannot be chosen from {len(scores)} candidates")
     total = float(np.sum(scores))
-    one = summed_scores(embeddings, embeddings, width=width).sum() / max(len(scores), 1)
+    own: NDArray[np.int64] | None = None
+    if 0 < len(scores) <= _ROWS_IN_MEMORY:
+        own = scores_of(embeddings, embeddings, width=width)
+        whole = own.sum()
+    else:
+        whole = summed_scores(embeddings, embeddings, width=width).sum()
+    one = whole / max(len(scores), 1)
     target = np.asarray(scores, dtype=np.float64) * (one / total if total > 0 else 0.0)
     missing, free, places = target.copy(), np.ones(len(scores), dtype=bool), []
     for _ in range(count):
         place = int(np.argmax(np.where(free, missing, -np.inf)))
         places.append(place)
         free[place] = False
-        missing += target - scores_of(embeddings[[place]], embeddings, width=width)[0]
+        row = own[place] if own is not None else _row(place, embeddings, width=width)
+        missing += target - row
     return np.array(places, dtype=np.int64)
+
+
+def _row(place: int, embeddings: NDArray[np.float32], *, width: float) -> NDArray[np.int64]:
+    row: NDArray[np.int64] = scores_of(embeddings[[place]], embeddings, width=width)[0]
+    return row

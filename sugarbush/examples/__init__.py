@@ -5,3 +5,12 @@ shop/         how the shop's records look: attributes, vocabulary, sentences
 simulator/    the generator: writes customer-service texts by request, and knows nothing of the shop
 grammar.py, people.py, seeded_random.py, data_files.py   used by both
 """
+
+from sugarbush.lazy_names import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "corpus": ("example_records", "example_schema"),
+    },
+)

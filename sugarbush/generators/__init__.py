@@ -6,3 +6,23 @@ prompts, answer_checks, answers what a language model is asked, and which answer
 answer_cache, progress          answers by question, a progress bar
 openai/, huggingface/, pool     the built-in generators; the simulator is in sugarbush.examples
 """
+
+from sugarbush.lazy_names import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "interface": (
+            "Answer",
+            "Generator",
+            "GeneratorContext",
+            "GeneratorSettings",
+            "RandomRequest",
+            "Request",
+            "Usage",
+            "VariationRequest",
+            "usage_of",
+        ),
+        "prompts": ("SEPARATOR", "continuation"),
+    },
+)

@@ -156,6 +156,7 @@ class GeneratorContext:
     `seed` is public. `state` is a folder for answers and a journal of paid calls. `account` is the
     `privacy.dataset` that caps apply to, `stage` the pipeline stage that asks. Relative paths in
     settings start at `base`. `embed` is for public text. `say` prints a line for the operator.
+    `memory` keeps what is slow to open, such as public files, for later contexts of one corpus.
     """
 
     seed: int
@@ -165,6 +166,7 @@ class GeneratorContext:
     base: Path
     embed: Embed
     say: Callable[[str], None]
+    memory: dict[Any, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

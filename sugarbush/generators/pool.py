@@ -10,6 +10,7 @@ data set is public, a hash of the text separates the two (`randomness.hash_share
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,14 +71,14 @@ class Pool(GeneratorSettings):
     """How many texts near a parent may become its variations."""
 
     def open(self, context: GeneratorContext) -> PoolGenerator:
-        texts = load_pool(self.sources, base=context.base)
-        return PoolGenerator(
-            texts,
-            context.embed(texts),
-            params=self,
-            seed=context.seed,
-            embed=context.embed,
-        )
+        key = (self.name, self.sources, context.base)
+        opened = context.memory.get(key)
+        if opened is None:
+            texts = load_pool(self.sources, base=context.base)
+            opened = context.memory[key] = PoolGenerator(
+                texts, context.embed(texts), params=self, seed=context.seed, embed=context.embed
+            )
+        return opened.again(self, seed=context.seed, embed=context.embed)
 
     def facts(self) -> GeneratorFacts:
         return GeneratorFacts(
@@ -130,6 +131,12 @@ class PoolGenerator:
             raise GeneratorError(
                 "the pool has fewer than two different texts: add files to generator.pool.sources"
             )
+
+    def again(self, params: Pool, *, seed: int, embed: Embed) -> PoolGenerator:
+        """A generator with the same texts and another seed."""
+        other = copy.copy(self)
+        vars(other).update(_params=params, _seed=seed, _embed=embed)
+        return other
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"

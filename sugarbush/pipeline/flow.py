@@ -83,8 +83,9 @@ def read_stages(folder: Path = Path()) -> PipelineStages:
 
     graph = nx.DiGraph()
     with Repo(str(folder)) as repo:
-        graph.add_nodes_from(node.addressing for node in repo.index.graph.nodes)
-        graph.add_edges_from((a.addressing, b.addressing) for a, b in repo.index.graph.edges)
+        edges = repo.index.graph.edges
+        graph.add_nodes_from(_name(node.addressing) for node in repo.index.graph.nodes)
+        graph.add_edges_from((_name(a.addressing), _name(b.addressing)) for a, b in edges)
     settings = load_params(folder / FILE)
     needed = tuple(name for name in in_order(graph) if is_needed(name, settings))
     return PipelineStages(graph=graph, needed=needed)
@@ -109,9 +110,14 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
     from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:
-        changed = (set(repo.status()) - {FIRST}) & set(stages.graph)
+        changed = (set(map(_name, repo.status())) - {FIRST}) & set(stages.graph)
     found = changed.union(*(nx.ancestors(stages.graph, name) for name in changed))
     return found & set(stages.others)
+
+
+def _name(address: str) -> str:
+    """A stage's name. DVC puts the path of dvc.yaml before it when it is in another folder."""
+    return address.rpartition(":")[2]
 
 
 def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +24,21 @@ from sugarbush.data.donated import donated_records, wanted_columns
 from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
-    USER,
     CorpusInMemory,
     PrivateCorpus,
+    RealTexts,
     Records,
     codes_frame,
-    keyed_digest,
     records_of,
 )
 from sugarbush.data.reading import rows_of_frame
 from sugarbush.data.records import frame_of, usable
 from sugarbush.data.schema import Schema
 from sugarbush.data.split import ContributionBounder, private_frame, split
-from sugarbush.embedding.cache import EmbeddingsInMemory
+from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.initialisation import Donated
+from sugarbush.generators.interface import GeneratorContext
 from sugarbush.paths import state_root
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
@@ -64,13 +64,24 @@ class Corpus:
     state: Path
     private_embeddings: EmbeddingsInMemory = field(repr=False)
     public_embeddings: EmbeddingsInMemory = field(repr=False)
+    base: Path = Path()
+    generators: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def real_texts(self, part: str) -> RealTexts:
+        """The records of part `train` or `heldout`, opened. What is computed on them is not DP."""
+        return self.private.real_texts(self.schema.names, part=part)
+
+    def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
+        """Unit vectors (n, d) of the texts. `private` says where they are kept."""
+        cache = self.private_embeddings if private else self.public_embeddings
+        return Encoder(self.settings.embedding, cache=cache).encode(texts)
 
 
 class InMemoryProject(Project):
     """A project whose corpus is in memory. Relative public files are those of this folder."""
 
     def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
-        super().__init__(Path(), settings=settings)
+        super().__init__(corpus.base, settings=settings)
         self._corpus = corpus
         self._scratch: Path | None = None
         self.__dict__ |= {"schema": corpus.schema, "state": corpus.state}
@@ -90,6 +101,10 @@ class InMemoryProject(Project):
         corpus = self._corpus
         cache = corpus.private_embeddings if private else corpus.public_embeddings
         return Encoder(self.settings.embedding.model_copy(update={"model": name}), cache=cache)
+
+    def generator_context(self, stage: str) -> GeneratorContext:
+        memory = self._corpus.generators.setdefault(self.settings.embedding, {})
+        return replace(super().generator_context(stage), memory=memory)
 
     @property
     def pretrained(self) -> Path:
@@ -159,21 +174,51 @@ def prepare_corpus(
     codes = {
         part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
     }
-    columns = ["text", USER] if by_user else ["text"]
+    own = CorpusInMemory(
+        prepared, codes, fingerprint=make_dataset_fingerprint(parts.known_by, key=key)
+    )
     return Corpus(
-        private=CorpusInMemory(
-            prepared, codes, fingerprint=make_dataset_fingerprint(parts.known_by, key=key)
-        ),
+        private=own,
         donated=examples,
         schema=schema,
         settings=settings,
-        digests={
-            "texts": keyed_digest([prepared[TRAIN]], key=key, columns=columns),
-            "codes": keyed_digest([codes[TRAIN]], key=key),
-        },
+        digests=own.digests(key=key, by_user=by_user),
         state=state,
         private_embeddings=private,
         public_embeddings=public,
+    )
+
+
+def corpus_of_project(
+    project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
+) -> Corpus:
+    """The corpus that a project's stages prepared, in memory; at most `limit` records of a part.
+
+    Its embeddings come from the project's caches. Raises MissingInputError that names the stage
+    to run first: prepare or extract_metadata.
+    """
+    own = project.private.in_memory(limit=limit, seed=seed)
+    donated = project.donated()
+    no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)
+    caches = {
+        private: EmbeddingsInMemory(EmbeddingCache(project.embedding_folder(private=private)))
+        for private in (True, False)
+    }
+    return Corpus(
+        private=own,
+        donated=DonatedCodes(
+            texts=donated.texts if donated else (),
+            codes=donated.codes if donated else no_codes,
+            readers={},
+            agreements=(),
+        ),
+        schema=project.schema,
+        settings=project.settings,
+        digests=own.digests(key=project.key, by_user=project.settings.privacy.unit is Unit.USER),
+        state=state or project.state,
+        private_embeddings=caches[True],
+        public_embeddings=caches[False],
+        base=project.base,
     )
 
 

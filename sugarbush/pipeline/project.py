@@ -201,11 +201,14 @@ class Project:
         from sugarbush.embedding.cache import EmbeddingCache
         from sugarbush.embedding.encoder import Encoder
 
-        folder = self.base / ".cache" / "embeddings"
-        if private:
-            folder = self.private.folder("embeddings")
         settings = self.settings.embedding.model_copy(update={"model": name})
-        return Encoder(settings, cache=EmbeddingCache(folder))
+        return Encoder(settings, cache=EmbeddingCache(self.embedding_folder(private=private)))
+
+    def embedding_folder(self, *, private: bool) -> Path:
+        """Where embeddings of private or of public texts are cached."""
+        if private:
+            return self.private.folder("embeddings")
+        return self.base / ".cache" / "embeddings"
 
     def generator_context(self, stage: str) -> GeneratorContext:
         """What the generator may use; `stage` is named in the journal of paid calls."""

@@ -9,6 +9,7 @@ from typing import Any
 from sugarbush.deep_merge import deep_merge
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.budget import BudgetPlan
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import Release
 
@@ -18,14 +19,15 @@ _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 def release_facts(
     project: Project,
     *,
+    ledger: Ledger | None = None,
     ledger_ids: Sequence[str],
     donated: int,
     engine: str | None,
     plan: BudgetPlan,
 ) -> Release:
-    """The promise, from the ledger entries that the released results name."""
+    """The promise, from the entries that the released results name, in the project's ledger."""
     settings, schema, privacy = project.settings, project.schema, project.settings.privacy
-    ledger, released = project.ledger(), settings.released
+    ledger, released = ledger or project.ledger(), settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
     encoder = settings.embedding.model

@@ -1,1 +1,15 @@
 """Units, kinds of data, events, accounting, the ledger and the one source of noise."""
+
+from sugarbush.lazy_names import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "accounting": ("Relation",),
+        "budget": ("BudgetRequest", "Subsampling", "make_plan", "with_subsampling"),
+        "key": ("state_key",),
+        "ledger": ("make_dataset_fingerprint",),
+        "results": ("digest_of",),
+        "settings": ("Purpose",),
+    },
+)

@@ -74,6 +74,28 @@ def epsilon(
     return 0.0 if total is None else max(0.0, float(total.get_epsilon_for_delta(delta)))
 
 
+def gaussian_mu(events: Iterable[Event]) -> float:
+    """A mu at which the composition of `events` is mu-Gaussian DP; infinite where none is known.
+
+    >>> from sugarbush.privacy.events import DiscreteGaussian
+    >>> round(gaussian_mu([DiscreteGaussian(stddev=10.0)] * 4), 3)
+    0.2
+    """
+    from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
+
+    squares = 0.0
+    for event in events:
+        match event:
+            case DiscreteGaussian():
+                mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
+                squares += event.count * mu**2
+            case GaussianDp():
+                squares += event.mu**2
+            case _:
+                return math.inf
+    return math.sqrt(squares)
+
+
 def _one(event: Event) -> Event:
     match event:
         case DiscreteGaussian():

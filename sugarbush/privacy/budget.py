@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.privacy.accounting import epsilon as epsilon_of
@@ -110,6 +111,13 @@ def make_plan(
 
     Raises ParamsError when the shares of a non-empty plan don't add up to 1.
     """
+    return _plan(tuple(parts), epsilon, delta, records_per_unit)
+
+
+@lru_cache(maxsize=64)  # the composition takes a part of a second
+def _plan(
+    parts: tuple[BudgetRequest, ...], epsilon: float, delta: float, records_per_unit: int
+) -> BudgetPlan:
     if not parts:
         return BudgetPlan(epsilon=0.0, delta=delta, allocations=())
     total = sum(part.share for part in parts)
@@ -130,6 +138,7 @@ def make_plan(
     )
 
 
+@lru_cache(maxsize=256)
 def mu_of(*, epsilon: float, delta: float) -> float:
     """The mu at which mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
     from dp_accounting import get_sigma_gaussian

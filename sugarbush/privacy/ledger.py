@@ -12,6 +12,7 @@ number.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import hmac
 import json
@@ -28,9 +29,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError
+from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
 from sugarbush.paths import make_owner_only
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import epsilon, gaussian_mu
+from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event, event_from_dict
 from sugarbush.privacy.unit import Unit
 
@@ -131,10 +133,17 @@ class Ledger:
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
+        self._known: tuple[Entry, ...] | None = None
 
     def entries(self) -> tuple[Entry, ...]:
         """Every charge so far, oldest first."""
-        return _read(self.path)
+        return _read(self.path) if self._known is None else self._known
+
+    def snapshot(self) -> Ledger:
+        """This ledger as it is now, to read: it refuses charges and does not see later ones."""
+        found = copy.copy(self)
+        vars(found)["_known"] = self.entries()
+        return found
 
     def total(self, *more: Event) -> float:
         """Epsilon at the ledger's delta of everything charged so far, and of `more`."""
@@ -153,6 +162,8 @@ class Ledger:
         Raises BudgetExceededError, or LedgerError when the ledger knows the corpus under another
         dataset name. Both leave the ledger unchanged.
         """
+        if self._known is not None:
+            raise InvariantError("a snapshot of a ledger cannot be charged")
         with self._locked():
             self._admit(self.entries(), (event,), f"stage '{stage}'", dataset_fingerprint)
             entry = Entry(
@@ -207,8 +218,8 @@ class Ledger:
         if dataset_fingerprint:
             self._refuse_other_names(dataset_fingerprint)
         self._refuse_other_units(entries)
-        if self.cap == math.inf:
-            return  # nothing can exceed it, and the total takes seconds to compute
+        if self.cap == math.inf or self._clearly_below_cap(entries, events):
+            return  # the total takes seconds to compute
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
@@ -217,6 +228,12 @@ class Ledger:
                 f"cap {self.cap:g}.\n"
                 "  Lower privacy.epsilon, or raise privacy.cap if you may."
             )
+
+    def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:
+        """Whether Gaussian DP, an upper bound that is quick to compute, stays below the cap."""
+        delta = min([self.delta, *(entry.delta for entry in entries)])
+        mu = gaussian_mu([*(entry.event for entry in entries), *events])
+        return mu == 0 or (mu < math.inf and mu <= mu_of(epsilon=self.cap, delta=delta))
 
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
         """One corpus has one name and one purpose, and so one budget."""

@@ -1,4 +1,4 @@
-"""The pipeline under DVC: what runs again, what is charged again, and what DVC's files contain."""
+"""The pipeline under DVC: what runs again, what is charged again, what DVC's files contain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
-from tests.pipelines import FinishedPipelines, copied
+from tests.pipelines import FinishedPipelines, copied, run_pipeline
 
 pytestmark = [pytest.mark.xdist_group("dvc"), pytest.mark.slow]
 ALWAYS = {"make_example", "fingerprint"}  # the first one reads params.yaml
@@ -18,8 +18,8 @@ ALWAYS = {"make_example", "fingerprint"}  # the first one reads params.yaml
 
 @pytest.fixture
 def finished_by_dvc(finished: FinishedPipelines) -> Checkout:
-    """A small corpus after `dvc repro`, with ids of its own. Tests only read it."""
-    return finished.made("dvc", lambda checkout: checkout.dvc("repro"), prepare__id_column="id")
+    """A small corpus with ids of its own and two methods, after `dvc repro`. Tests only read it."""
+    return finished("dvc")
 
 
 @pytest.fixture
@@ -28,17 +28,28 @@ def project(finished_by_dvc: Checkout, tmp_path: Path) -> Checkout:
     return copied(finished_by_dvc, tmp_path)
 
 
-def test_a_second_run_does_nothing_and_charges_nothing(project: Checkout) -> None:
+def test_two_methods_together_run_their_own_stages_and_share_one_budget(
+    finished_by_dvc: Checkout,
+) -> None:
+    """A stage that a method does not need leaves a marker."""
+    project = finished_by_dvc
+    charged = [entry.stage for entry in project.charges()]
+    assert sorted(charged) == ["evolve@maple", "finetune", "synthesize_metadata"]
+    assert project.ledger.total() <= 1.0
+    released = project.path / "data/released"
+    for stage in ("initial/dpft", "evolve/dpft", "finetune/maple", "generate/maple"):
+        assert [path.name for path in (released / stage).iterdir()] == ["not_needed.txt"]
+    figures = pd.read_csv(project.path / "reports/internal/figures.csv")
+    assert {"maple", "dpft", "real"} <= set(figures["method"])
+
+
+def test_a_second_run_with_settings_that_affect_no_output_does_and_charges_nothing(
+    project: Checkout,
+) -> None:
     before = project.charges()
-    assert [e.stage for e in before] == ["synthesize_metadata", "evolve@maple"]
-    assert project.stages_run(project.dvc("repro")) == ["fingerprint"]
+    project.change("finetune", checkpoint_every=7, micro_batch_tokens=512)
+    assert set(project.stages_run(project.dvc("repro"))) == ALWAYS
     assert project.charges() == before
-
-
-def test_a_setting_that_affects_no_output_reruns_nothing(project: Checkout) -> None:
-    project.change("finetune", checkpoint_every=7)
-    project.change("generator", max_dropped_share=0.7)
-    assert set(project.stages_run(project.dvc("repro"))) <= ALWAYS
 
 
 def test_the_seed_of_evaluate_reruns_evaluate_and_report_and_its_old_value_both_again(
@@ -101,8 +112,8 @@ def test_a_stage_spends_again_on_what_it_reads_and_on_nothing_else(project: Chec
         for r in rows
     ]
     path.write_text(as_lines(changed))
-    ran = set(project.stages_run(project.dvc("repro")))
-    assert ran == {"fingerprint", "prepare", "extract_metadata", "evaluate", "report"}
+    ran = set(project.stages_run(project.dvc("repro", "evolve@maple")))
+    assert ran == {"fingerprint", "prepare", "extract_metadata"}
     assert project.charges() == before
     path.write_text(as_lines([r | {"text": r["text"].replace("Dear", "Hello")} for r in rows]))
     ran = set(project.stages_run(project.dvc("repro", "evolve@maple")))
@@ -110,33 +121,13 @@ def test_a_stage_spends_again_on_what_it_reads_and_on_nothing_else(project: Chec
     assert [e.stage for e in project.charges()[len(before) :]] == ["evolve@maple"]
 
 
-def test_two_methods_together_run_their_own_stages_and_share_one_budget(
-    finished_by_dvc: Checkout, tmp_path: Path
-) -> None:
-    """A stage that one of them does not need leaves a marker."""
-    made = make_project(
-        tmp_path / "checkout",
-        tmp_path / "state",
-        methods=["dpft", "maple"],
-        embedding__model="tiny",
-    )
-    made.dvc("repro", "evaluate")
-    charged = [entry.stage for entry in made.charges()]
-    assert sorted(charged) == ["evolve@maple", "finetune", "synthesize_metadata"]
-    assert made.ledger.total() <= 1.0
-    released = made.path / "data/released"
-    for stage in ("initial/dpft", "evolve/dpft", "finetune/maple", "generate/maple"):
-        assert [path.name for path in (released / stage).iterdir()] == ["not_needed.txt"]
-    figures = pd.read_csv(made.path / "reports/internal/figures.csv")
-    assert {"maple", "dpft", "real"} <= set(figures["method"])
-
-
 def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
-    """The methods and the files alone: everything else has a default."""
+    """The methods, the files and a small encoder: everything else has a default."""
     made = make_project(tmp_path / "checkout", tmp_path / "state")
     files = {"file": "letters.jsonl", "donated": "donated.jsonl", "schema": "letters.schema.yaml"}
-    short = {"methods": ["maple"], "prepare": files}
+    short = {"methods": ["maple"], "prepare": files, "embedding": {"model": "tiny"}}
     (made.path / "params.yaml").write_text(yaml.safe_dump(short))
-    made.dvc("repro", "initialise@maple")
-    assert made.stages_run(made.dvc("repro", "initialise@maple")) == ["fingerprint"]
-    assert [entry.stage for entry in made.charges()] == ["synthesize_metadata"]
+    made.dvc("repro", "prepare")
+    run_pipeline(made)
+    assert made.charges()[0].stage == "synthesize_metadata"
+    assert (made.path / "reports/public/index.html").exists()

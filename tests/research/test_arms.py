@@ -9,23 +9,25 @@ import pandas as pd
 import pytest
 
 from research.arms import Scale, arms_of, averaged
-from research.benchmark_dataset import Viewer
+from research.benchmark_dataset import FeatureReader
 from research.trained import Labelled, rows_of, table
-from sugarbush.evaluation.attributes import train_classifier
-from sugarbush.evaluation.features import latent_space
+from sugarbush.evaluation import latent_space, train_classifier
 
 SCALE = Scale(candidates=120, variations=3, texts=40)
 
 
 def test_arms_that_vote_have_equal_rounds_candidates_and_variations() -> None:
     arms = arms_of(SCALE)
-    voting = {name: arm for name, arm in arms.items() if arm.rounds and name != "augpe-10"}
+    settings = {name: arm.evolution for name, arm in arms.items()}
+    voting = {n: own for n, own in settings.items() if own["rounds"] and n != "augpe-10"}
     assert set(voting) == {
         "nonprivate", "maple", "augpe", "maple-M", "maple-E", "maple-weak", "sugarbush"
     }  # fmt: skip
-    assert {(a.candidates, a.rounds, a.variations) for a in voting.values()} == {(120, 2, 3)}
-    assert {arm.survivors for arm in arms.values()} == {40}
-    assert arms["sugarbush"].score_width == 0.2
+    sizes = {(own["candidates"], own["rounds"], own["variations"]) for own in voting.values()}
+    assert sizes == {(120, 2, 3)}
+    assert {own["candidates"] // own["variations"] for own in settings.values()} == {40}
+    assert settings["sugarbush"]["score_width"] == 0.2
+    assert arms["maple-weak"].attributes == ["product_group", "region"]
 
 
 def test_every_text_is_embedded_once() -> None:
@@ -38,9 +40,9 @@ def test_every_text_is_embedded_once() -> None:
         return vectors[[texts.index(text) for text in new]]
 
     classifier = train_classifier(vectors, np.arange(18) % 2, seed=1)
-    viewer = Viewer(embed, latent_space(texts, seed=1), [classifier])
-    viewer.of([texts[3], texts[5], texts[3]])
-    found = viewer.of([texts[5], texts[7], texts[3]])
+    reader = FeatureReader(embed, latent_space(texts, seed=1), [classifier])
+    reader.of([texts[3], texts[5], texts[3]])
+    found = reader.of([texts[5], texts[7], texts[3]])
     assert seen == [texts[3], texts[5], texts[7]]
     np.testing.assert_array_equal(found.vectors, vectors[[5, 7, 3]])
     assert found.codes.shape == (3, 1) and len(found.latent) == 3

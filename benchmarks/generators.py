@@ -1,6 +1,6 @@
 """Speed of the offline generators, and similarity of the simulator's texts to the example corpus.
 
-    python -m research.generators [--near]
+    python -m benchmarks.generators [--near]
 
 Times of the pool are ratios to the bare float32 matrix product of its similarities in the same
 process. `--near` embeds 200 texts for each kind of request with the bundled model, which takes
@@ -25,14 +25,14 @@ from sklearn.model_selection import cross_val_score
 
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.embedding.settings import EmbeddingSettings
-from sugarbush.examples.settings import MakeExampleSettings
+from sugarbush.examples.corpus import Record, example_records, example_schema
 from sugarbush.examples.simulator.writer import Simulator
 from sugarbush.generators.interface import RandomRequest, Request, VariationRequest
 from sugarbush.generators.pool import Pool, PoolGenerator
-from sugarbush.pipeline.stages.make_example import SUBJECT, Record, write_records
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
 
+SUBJECT = example_schema()["subject"]
 TEXTS = 200
 POOL, DIMENSION, PARENTS, VARIATIONS = 15_000, 384, 500, 4
 ATTRIBUTES = ("product", "issue", "channel", "sentiment", "resolution", "region", "priority")
@@ -142,9 +142,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--near", action="store_true", help="embed and compare with the corpus")
     wanted = parser.parse_args()
-    params = MakeExampleSettings(records=3 * TEXTS, donated=50, seed=1)
-    records = write_records(params)
-    donated, corpus = list(islice(records, params.donated)), list(islice(records, params.records))
+    records = example_records(seed=1)
+    donated, corpus = list(islice(records, 50)), list(islice(records, 3 * TEXTS))
     arms = requests_by_arm(corpus, donated)
     console = Console()
     console.print(simulator_table(arms))

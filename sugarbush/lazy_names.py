@@ -1,0 +1,32 @@
+"""Public names of a package, imported when they are first used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """A module's `__getattr__`: `modules` maps a submodule to the names that come from it.
+
+    `name=other` is the submodule's `name` under the public name `other`.
+    """
+    sources: dict[str, tuple[str, str]] = {}
+    for module, names in modules.items():
+        for entry in names:
+            name, _, public = entry.partition("=")
+            sources[public or name] = (f"{package}.{module}", name)
+
+    def find(name: str) -> Any:
+        if name == "__all__":
+            return sorted(sources)
+        if name not in sources:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, own = sources[name]
+        value = getattr(import_module(module), own)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
