@@ -9,6 +9,7 @@ from typing import Any
 from sugarbush.deep_merge import deep_merge
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.budget import BudgetPlan
+from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import Release
@@ -48,7 +49,7 @@ def release_facts(
         starts_from=starts[0] if starts else None,
         encoder=_ENCODERS.get(encoder, encoder),
         methods=tuple(method.name for method in released),
-        software=software_versions(),
+        software=software_versions() | _plugin_versions(project),
         created=datetime.now(UTC).date().isoformat(),
         engine=engine,
         labels_endpoint=settings.extract_metadata.label_endpoint.base_url
@@ -56,6 +57,16 @@ def release_facts(
         else None,
         settings=_shown_settings(project),
     )
+
+
+def _plugin_versions(project: Project) -> dict[str, str]:
+    """The packages that add the methods, the generator and the encoder, with their versions."""
+    settings = project.settings
+    used = [(METHODS, method.name) for method in settings.released]
+    used += [(GENERATORS, settings.generator.provider), (ENCODERS, settings.embedding.model)]
+    packages = (package_of(group, name) for group, name in used)
+    found = (package.rpartition(" ") for package in packages if package is not None)
+    return {name: version for name, _, version in found}
 
 
 def _shown_settings(project: Project) -> dict[str, Any]:

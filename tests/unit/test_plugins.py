@@ -214,6 +214,7 @@ class TestAProject:
         assert made_by["methods"] == ["toy"]
         assert made_by["generator"] == {"provider": "toy"}
         assert made_by["encoder"] == "toy"
+        assert made_by["software"]["toy-package"] == "1.0"
         assert made_by["settings"]["evolve"] == {"toy": {"texts": 12}}
         assert "toy" in ran["page"]
 
