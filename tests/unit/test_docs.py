@@ -106,9 +106,9 @@ def test_the_package_of_a_page_passes_its_own_tests(name: str, tmp_path: Path) -
         if block.title:
             (package / block.title).write_text(block.text)
     project = tomllib.loads((package / "pyproject.toml").read_text())
-    assert {f"{module}.py" for module in project["tool"]["setuptools"]["py-modules"]} <= set(
-        os.listdir(package)
-    )
+    assert {f"{module}.py" for module in project["tool"]["setuptools"]["py-modules"]} <= {
+        path.name for path in package.iterdir()
+    }
     info = package / f"{project['project']['name'].replace('-', '_')}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
