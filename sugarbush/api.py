@@ -195,9 +195,9 @@ def synthesize(
     draws and costs nothing, unless `new_draw`.
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
-    `Corpus`, which then has schema, donated examples, unit and state. `method` is Maple() unless given,
-    `generator` the simulator, which only writes customer-service texts. `donated` are examples
-    that their authors gave away; they are not protected. `settings` are further sections as in
+    `Corpus`, which then has schema, donated examples, unit and state. `method` is Maple() unless
+    given, `generator` the simulator, which only writes customer-service texts. `donated` are
+    examples that their authors gave away; they are not protected. `settings` are further sections as in
     params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap refuses,
     InputError, ParamsError and GeneratorError.
 
@@ -451,8 +451,8 @@ def train_dpsgd(
     Guarantee: (epsilon, delta)-DP per text, add/remove one, by the Poisson-subsampled Gaussian
     mechanism, charged to the ledger of `dataset` before the first step. `records` is a public
     estimate of the number of texts: rate and steps follow from it, never from the true number.
-    `output` is a new folder for weights, tokenizer and model_card.json. A call that is repeated with
-    equal texts and arguments continues from its last checkpoint, or restores its finished weights,
+    `output` is a new folder for weights, tokenizer and model_card.json. A call that is repeated
+    with equal texts and arguments continues from its last checkpoint, or restores its finished weights,
     without a second charge. Any other text or argument is another run.
     Raises PrivacyError on a model that cannot be clipped exactly, BudgetExceededError.
     Source: Abadi et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
@@ -654,8 +654,8 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
     same_unit = (was.unit, was.records_per_user) == (now.unit, now.records_per_user)
     if not same_unit or prepared.prepare != wanted.prepare:
         raise ParamsError(
-            "the corpus was prepared with another privacy.unit, privacy.records_per_user or section "
-            "prepare. Prepare it again with these settings"
+            "the corpus was prepared with another privacy.unit, privacy.records_per_user or "
+            "section prepare. Prepare it again with these settings"
         )
 
 
