@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
-from sugarbush.paths import Roots, checkout_root
 from sugarbush.pipeline.project import Project
 
 ANSWERS, LABELS = "generator", "labels"
@@ -40,5 +39,5 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 def _folders(base: Path) -> dict[str, Path]:
     """The folder of the generator's answers, which are released text, and of private labels."""
-    labels = Roots(checkout_root(base)).private / "labels"  # Project.label_answers would create it
-    return {ANSWERS: Project(base).state, LABELS: labels}
+    project = Project(base)
+    return {ANSWERS: project.state, LABELS: project.label_answers}

@@ -117,7 +117,7 @@ class Project:
 
     @property
     def label_answers(self) -> Path:
-        """The private folder of an endpoint's answers about private texts.
+        """The private folder of an endpoint's answers about private texts. It may be missing.
 
         The temporary copy of a DVC experiment uses the checkout's: the answers are paid for.
         """
