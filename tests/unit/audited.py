@@ -30,7 +30,8 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.methods.crt": "the trained model, and empty prompts",
     "sugarbush.training.dpsgd.generate": "texts of a released model",
     "sugarbush.training.fine_tune": "epsilon of the plan that the training followed",
-    "sugarbush.evolution.evolve": "votes from the store; requests made of released parents",
+    "sugarbush.privacy.results": "a finished draw, restored with its entries",
+    "sugarbush.evolution.evolve": "requests made of released parents",
     "sugarbush.generators.openai.generator": "answers to released requests",
     "sugarbush.generators.huggingface.generator": "answers to released requests",
     "sugarbush.api": "results of this process, with the entries that paid for them",
@@ -64,6 +65,7 @@ OPENS_REAL_TEXTS: dict[str, str] = {
     "sugarbush.pipeline.stages.evaluate": "metrics: reports/internal",
     "sugarbush.pipeline.stages.report": "the internal page",
     "sugarbush.methods.nonprivate": "charged as not private; stays in the private root",
+    "sugarbush.pipeline.in_memory": "metrics of the API, which says that they are not DP",
 }
 
 # Modules that ask for the path of private records or codes.

@@ -269,12 +269,16 @@ def test_a_wrong_setting_of_the_endpoint_for_labels_is_named(
     assert said in str(refusal.value)
 
 
-def test_the_settings_that_the_readme_shows_for_real_models_are_known() -> None:
+def test_the_settings_that_the_guide_shows_for_real_models_are_known() -> None:
     """And plain: DVC reads numbers, texts, lists and mappings, and stops at a date."""
-    section = (ROOT / "README.md").read_text().partition("## Real models")[2]
-    shown = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
-    params = parse_params(shown)
-    assert params.generator.openai.model in params.generator.openai.prices
+    guide = (ROOT / "docs/how-to/real-models.md").read_text()
+    shown = [yaml.safe_load(part.partition("```")[0]) for part in guide.split("```yaml\n")[1:]]
+    params = [parse_params(fields) for fields in shown]
+    providers = [own.generator.provider for own in params if "generator" in own.model_fields_set]
+    assert {"openai", "huggingface", "pool"} <= set(providers)
+    (paid,) = [own for own in params if own.generator.provider == "openai"]
+    assert paid.generator.chosen.price is not None
+    assert any(own.extract_metadata.llm is not None for own in params)
     json.dumps(shown)
 
 
