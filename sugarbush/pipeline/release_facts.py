@@ -9,8 +9,8 @@ from typing import Any
 from sugarbush.deep_merge import deep_merge
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.budget import BudgetPlan
-from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import Release
 
