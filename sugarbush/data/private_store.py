@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,8 +34,8 @@ TRAIN, HELDOUT = "train", "heldout"
 class Records:
     """Texts with the raw values of the schema's columns, one record a place."""
 
-    texts: tuple[str, ...]
-    columns: dict[str, tuple[Any, ...]]
+    texts: tuple[str, ...] = field(repr=False)
+    columns: dict[str, tuple[Any, ...]] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -45,8 +45,8 @@ class Records:
 class RealTexts:
     """Real texts (n,) with their codes (n, d), opened: internal."""
 
-    texts: tuple[str, ...]
-    codes: NDArray[np.int64]
+    texts: tuple[str, ...] = field(repr=False)
+    codes: NDArray[np.int64] = field(repr=False)
 
 
 class PrivateCorpus(Protocol):
