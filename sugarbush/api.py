@@ -197,9 +197,9 @@ def synthesize(
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
     `Corpus`, which then has schema, donated examples, unit and state. `method` is Maple() unless
     given, `generator` the simulator, which only writes customer-service texts. `donated` are
-    examples that their authors gave away; they are not protected. `settings` are further sections as in
-    params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap refuses,
-    InputError, ParamsError and GeneratorError.
+    examples that their authors gave away; they are not protected. `settings` are further sections
+    as in params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap
+    refuses, InputError, ParamsError and GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -452,10 +452,10 @@ def train_dpsgd(
     mechanism, charged to the ledger of `dataset` before the first step. `records` is a public
     estimate of the number of texts: rate and steps follow from it, never from the true number.
     `output` is a new folder for weights, tokenizer and model_card.json. A call that is repeated
-    with equal texts and arguments continues from its last checkpoint, or restores its finished weights,
-    without a second charge. Any other text or argument is another run.
-    Raises PrivacyError on a model that cannot be clipped exactly, BudgetExceededError.
-    Source: Abadi et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
+    with equal texts and arguments continues from its last checkpoint, or restores its finished
+    weights, without a second charge. Any other text or argument is another run. Raises PrivacyError
+    on a model that cannot be clipped exactly, BudgetExceededError. Source: Abadi et al. 2016,
+    Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
     """
     from sugarbush.privacy.key import state_key
     from sugarbush.privacy.results import open_result_store
