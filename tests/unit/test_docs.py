@@ -140,5 +140,6 @@ def test_the_mechanism_of_the_page_passes_its_own_tests(
     monkeypatch.setattr(mechanisms, name, None, raising=False)
     exec(compile(mechanism, "<documentation>", "exec"), vars(mechanisms))
     found = run(tests)
-    found["test_one_more_record_moves_the_sum_by_at_most_the_bound"]()
+    with monkeypatch.context() as patch:
+        found["test_one_more_record_moves_the_sum_by_at_most_the_bound"](tmp_path, patch, 500)
     found["test_a_refused_charge_leaves_the_ledger_unchanged"](tmp_path / "refused")
