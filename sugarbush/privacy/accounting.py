@@ -23,6 +23,7 @@ from sugarbush.privacy.events import (
     NonPrivate,
     PoissonGaussian,
 )
+
 # Distributions compose only at one interval. At 2e-5 the published settings of AugPE come out
 # within 1e-4 of the exact Gaussian value; thousands of DP-SGD steps need a coarser grid.
 _FINE_INTERVAL = 2e-5

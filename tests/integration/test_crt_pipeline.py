@@ -15,13 +15,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from sugarbush.pipeline.stages.crt import known_sentences, measured_recall, mechanism_of
 
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import skipping as where_needed
 from sugarbush.pipeline.budget import open_uncapped_ledger
 from sugarbush.pipeline.settings import Method, ProjectSettings, load_params
-from sugarbush.pipeline.stages.crt import known_sentences, measured_recall, mechanism_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.training.crt.labelled import load_labelled

@@ -3,8 +3,9 @@
 from dataclasses import fields
 from pathlib import Path
 
-from sugarbush.pipeline.artifacts import ReleaseNote
 from sugarbush.pipeline.release import read_release, write_release
+
+from sugarbush.pipeline.artifacts import ReleaseNote
 from tests.settings import params
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sugarbush.pipeline.labeller import answers_folder, open_labeller
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
-from sugarbush.pipeline.labeller import answers_folder, open_labeller
 from tests.settings import params
 
 GIVEN = Attribute(name="item", values=("lamp",), column="item")

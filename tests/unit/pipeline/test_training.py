@@ -5,11 +5,11 @@ import math
 from pathlib import Path
 
 import pytest
+from sugarbush.pipeline.training import full_plan, schedule_of
 
 from sugarbush.errors import MissingInputError
 from sugarbush.paths import Roots
 from sugarbush.pipeline.budget import TRAINING, plan_for
-from sugarbush.pipeline.training import full_plan, schedule_of
 from sugarbush.privacy.accounting import epsilon
 from tests.settings import params
 
