@@ -17,7 +17,7 @@ SIZE = {"candidates": 24, "rounds": 2, "variations": 3}
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkDataset:
-    records = pd.DataFrame(islice(example_records(1), 220))
+    records = pd.DataFrame(islice(example_records(1), 120))
     state = tmp_path_factory.mktemp("state")
     privacy = sb.Privacy(dataset="letters", purpose="benchmark", cap=1000)
     corpus = sb.prepare(
@@ -57,7 +57,11 @@ def test_a_run_with_a_state_is_restored(dataset: BenchmarkDataset, tmp_path: Pat
 
 
 def test_sections_of_a_variant_reach_the_budget(dataset: BenchmarkDataset) -> None:
-    shares = {"privacy": {"shares": {"metadata": 0.5, "synthesis": 0.5}}}
-    release = dataset.run(Variant(evolution=SIZE, settings=shares), epsilon=2.0, seed=1)
-    assert release.card is not None
-    assert release.card["settings"]["shares"] == {"metadata": 0.5, "synthesis": 0.5}
+    def stddev(metadata: float) -> float:
+        shares = {"metadata": metadata, "synthesis": 1 - metadata}
+        variant = Variant(evolution=SIZE, settings={"privacy": {"shares": shares}})
+        card = dataset.run(variant, epsilon=2.0, seed=1).card
+        assert card is not None
+        return float(card["budget"]["events"][-1]["stddev"])
+
+    assert stddev(0.5) == pytest.approx(stddev(0.1) * (0.9 / 0.5) ** 0.5, rel=1e-3)

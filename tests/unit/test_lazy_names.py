@@ -23,11 +23,12 @@ def test_every_public_name_can_be_imported(package: str) -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="'sugarbush.audits' has no attribute 'exposures'"):
+    with pytest.raises(AttributeError, match="has no attribute 'exposures'"):
         _ = import_module("sugarbush.audits").exposures
 
 
 def test_packages_import_nothing_heavy() -> None:
-    code = f"import sys, {', '.join(f'sugarbush.{p}' for p in PACKAGES)}; print('torch' in sys.modules)"
+    names = ", ".join(f"sugarbush.{package}" for package in PACKAGES)
+    code = f"import sys, {names}; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
