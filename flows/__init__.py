@@ -1,4 +1,4 @@
-"""Prefect flows over DVC's stages. What Prefect reads when it is imported is set here, first."""
+"""Prefect flows over DVC's stages. This file sets what Prefect reads when it is imported."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""Serve the pipeline every week from this checkout: `python -m flows.weekly`.
+"""Serve the pipeline every week from this folder: `python -m flows.weekly`.
 
-One run at a time; needs a server (`prefect server start --background` and PREFECT_API_URL).
+One run at a time. It needs a server: `prefect server start --background` and PREFECT_API_URL.
 """
 
 from flows.pipeline import pipeline

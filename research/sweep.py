@@ -3,8 +3,9 @@
     python -m research.sweep research/settings/sweep.yaml --jobs 2    # methods x budgets x seeds
     python -m research.sweep research/settings/crt_figures.yaml    # what trained models give away
 
-Of the kind `pipelines` every point is a pipeline of its own, DVC underneath (docs/decisions/0510);
-of the kind `leakage` points are trained models, run in batches that share a corpus (0703).
+Of the kind `pipelines` every point is a pipeline of its own, DVC underneath
+(docs/decisions/sweeps.md);
+of the kind `leakage` points are trained models, run in batches that share a corpus.
 
 A killed sweep is started again by the same line and goes on where it was: what is finished is kept,
 and what others have drawn is restored and charged once. A point that fails stops no other. The
@@ -25,7 +26,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.pipeline import StageFailedError, run_dvc
+from sugarbush.pipeline import StageFailedError, run_dvc
 
 PREPARED = "extract_metadata"  # the last stage that all points of a set have in common
 MEASURED = "evaluate"
@@ -42,7 +43,7 @@ def sweep(file: str) -> None:
 def pipelines(file: str) -> None:
     """Points that are pipelines: what a set's points have in common first, then all of them."""
     for ground in folders("grounds", file):
-        run_dvc("repro", PREPARED, folder=ground)
+        run_dvc("repro", PREPARED, folder=ground, say=get_run_logger().info)
     # The first of a set runs alone: the others find its texts embedded.
     failed = run_all(folders("points", file), point.submit)
     # What lies in a failed point's folder is of settings that it had before.
@@ -62,7 +63,7 @@ def leakage(file: str) -> None:
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{folder.parent.name}/{folder.name}")
 def point(folder: Path) -> None:
     """Run what DVC finds out of date at one point, up to its figures."""
-    run_dvc("repro", MEASURED, folder=folder)
+    run_dvc("repro", MEASURED, folder=folder, say=get_run_logger().info)
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{own}")

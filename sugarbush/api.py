@@ -6,7 +6,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sugarbush import versions
+from sugarbush.data.private_store import keyed_digest
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import ParamsError, PrivacyError
 from sugarbush.evolution.evolve import Evolution
 from sugarbush.examples.generator import Simulator
 from sugarbush.generators.interface import GeneratorSettings
-from sugarbush.methods.interface import LABELS, METADATA, FinalSet, Method, MethodInputs
+from sugarbush.methods.interface import (
+    LABELS,
+    METADATA,
+    FinalSet,
+    MetadataRelease,
+    Method,
+    MethodInputs,
+)
 from sugarbush.methods.maple import Maple
 from sugarbush.paths import atomic_directory, state_root
 from sugarbush.pipeline.in_memory import (
@@ -29,7 +38,8 @@ from sugarbush.pipeline.in_memory import (
     prepare_corpus,
     project_settings,
 )
-from sugarbush.privacy.budget import BudgetRequest, make_plan
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
 from sugarbush.privacy.mechanisms import noisy_histogram
@@ -47,7 +57,7 @@ class Release:
     """A synthetic corpus, what it promises, and where its budget was charged.
 
     `frame` has one row a text, with the attribute values that it was asked to have. `evolution`
-    has every round.
+    has every round. Nothing in it is private, except where `epsilon` is infinite.
     """
 
     method: str
@@ -56,7 +66,8 @@ class Release:
     ledger_ids: tuple[str, ...] = field(repr=False)
     run: str = field(repr=False)
     evolution: Evolution = field(repr=False)
-    _project: InMemoryProject = field(repr=False)
+    _schema: Schema = field(repr=False)
+    _privacy: PrivacySettings = field(repr=False)
     _make_card: Callable[[], Mapping[str, Any] | None] = field(repr=False)
 
     @cached_property
@@ -95,14 +106,14 @@ class Release:
         if target.exists() and any(target.iterdir()):
             raise ParamsError(f"{target}: is not empty; name another folder")
         with atomic_directory(target) as temporary:
-            write_texts(self.evolution, self._project.schema, temporary)
+            write_texts(self.evolution, self._schema, temporary)
             card = dict(self.card)
             (temporary / "release_card.json").write_text(card_json(card), encoding="utf-8")
             (temporary / "release_card.md").write_text(card_markdown(card), encoding="utf-8")
             write_release(
                 temporary,
                 stage=self.method,
-                privacy=self._project.settings.privacy,
+                privacy=self._privacy,
                 ledger_ids=self.ledger_ids,
                 run=self.run,
             )
@@ -184,11 +195,11 @@ def synthesize(
     draws and costs nothing, unless `new_draw`.
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
-    `Corpus`, which then has schema, donated examples and state. `method` is Maple() unless given,
-    `generator` the simulator, which only writes customer-service texts. `donated` are examples
-    that their authors gave away; they are not protected. `settings` are further sections as in
-    params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap refuses,
-    InputError, ParamsError and GeneratorError.
+    `Corpus`, which then has schema, donated examples, unit and state. `method` is Maple() unless
+    given, `generator` the simulator, which only writes customer-service texts. `donated` are
+    examples that their authors gave away; they are not protected. `settings` are further sections
+    as in params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap
+    refuses, InputError, ParamsError and GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -238,9 +249,10 @@ def dp_table(
     """A synthetic table like `frame`, by AIM, under differential privacy.
 
     Guarantee: (epsilon, delta)-DP per row, add/remove one, charged to the ledger of `dataset`
-    before the frame is read. `frame` has a column of integer codes in [0, size) for each name in
-    `domain`. The result has the columns of `domain`; its number of rows is a DP estimate.
-    Raises ParamsError for a code outside its domain and BudgetExceededError.
+    before anything is drawn. `frame` has a column of integer codes in [0, size) for each name in
+    `domain`. The result has the columns of `domain`; its number of rows is a DP estimate. A table
+    of codes has no fingerprint: the ledger cannot recognise it under another `dataset`.
+    Raises ParamsError for a code outside its domain, before the charge, and BudgetExceededError.
     Source: McKenna et al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
@@ -286,7 +298,9 @@ def private_histogram(
 
     Guarantee: (epsilon, delta)-DP, add/remove one unit of at most `records_per_unit` values, by
     the discrete Gaussian mechanism, charged to the ledger of `dataset` before the noise is drawn.
-    `categories` are public; any other value counts in the last one. Raises BudgetExceededError.
+    `categories` are public and distinct; any other value counts in the last one. The values have no
+    fingerprint: the ledger cannot recognise them under another `dataset`.
+    Raises ParamsError and BudgetExceededError, both before anything is charged.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -297,6 +311,10 @@ def private_histogram(
     ['a', 'b', 'other']
     """
     place = {category: number for number, category in enumerate(categories)}
+    if not place or len(place) != len(categories):
+        raise ParamsError("private_histogram needs one category or more, each once")
+    if records_per_unit < 1:
+        raise ParamsError(f"records_per_unit must be at least 1 (got {records_per_unit})")
     bins = np.array([place.get(value, len(place) - 1) for value in values], dtype=np.int64)
     plan = make_plan(
         [BudgetRequest(name=LABELS, share=1.0, count=1)],
@@ -433,43 +451,59 @@ def train_dpsgd(
     Guarantee: (epsilon, delta)-DP per text, add/remove one, by the Poisson-subsampled Gaussian
     mechanism, charged to the ledger of `dataset` before the first step. `records` is a public
     estimate of the number of texts: rate and steps follow from it, never from the true number.
-    `output` is a new folder for weights, tokenizer and model_card.json. A killed call that is
-    repeated with equal arguments continues from its last checkpoint without a second charge.
-    Raises PrivacyError on a model that cannot be clipped exactly, BudgetExceededError.
-    Source: Abadi et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
+    `output` is a new folder for weights, tokenizer and model_card.json. A call that is repeated
+    with equal texts and arguments continues from its last checkpoint, or restores its finished
+    weights, without a second charge. Any other text or argument is another run. Raises PrivacyError
+    on a model that cannot be clipped exactly, BudgetExceededError. Source: Abadi et al. 2016,
+    Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
     """
+    from sugarbush.privacy.key import state_key
+    from sugarbush.privacy.results import open_result_store
     from sugarbush.training.fine_tune import FineTuning, fine_tune
 
     target = Path(output)
     if target.exists() and any(target.iterdir()):
         raise ParamsError(f"{target}: is not empty; name another folder")
-    session = _session(
-        dataset,
-        stage="train_dpsgd",
-        cap=cap,
-        delta=delta,
-        state=state,
-        fingerprint_of=texts,
-        run_of={"model": str(model), "epochs": epochs, "batch_size": batch_size},
+    folder, private = _state(state), tuple(texts)
+    wanted = FineTuning(
+        model=str(model),
+        records=records,
+        epochs=epochs,
+        batch_size=batch_size,
+        max_length=max_length,
+        learning_rate=learning_rate,
+        clip_norm=clip_norm,
+        lora_rank=lora_rank,
+        device=device,
     )
-    with atomic_directory(target) as folder:
+    key = state_key(folder)
+    digest = digest_of(
+        version=versions.TRAINING,
+        texts=keyed_digest([pd.DataFrame({_TEXT: private})], key=key),
+        settings={**asdict(wanted), "device": None},
+        epsilon=epsilon,
+        delta=delta,
+    )
+    # The store's lock: a second process that trains on the same charge would draw twice.
+    with (
+        open_result_store(
+            folder, dataset=dataset, stage="train_dpsgd", digest=digest, forced=False
+        ) as store,
+        atomic_directory(target) as output_folder,
+    ):
         trained = fine_tune(
-            Private(tuple(texts)),
-            FineTuning(
-                model=str(model),
-                records=records,
-                epochs=epochs,
-                batch_size=batch_size,
-                max_length=max_length,
-                learning_rate=learning_rate,
-                clip_norm=clip_norm,
-                lora_rank=lora_rank,
-                device=device,
-            ),
+            Private(private),
+            wanted,
             epsilon=epsilon,
-            session=session,
-            checkpoints=_state(state) / "training" / session.run,
-            output=folder,
+            session=PrivacySession(
+                ledger=open_ledger(dataset, cap=cap, delta=delta, state=folder),
+                stage="train_dpsgd",
+                run=store.run,
+                dataset_fingerprint=make_dataset_fingerprint(private, key=key),
+            ),
+            checkpoints=folder / "training" / dataset / store.run,
+            counts=store.folder,
+            output=output_folder,
             report=report,
         )
     return PrivateModel(
@@ -532,21 +566,12 @@ def _session(
     delta: float,
     state: Path | None,
     records_per_unit: int = 1,
-    fingerprint_of: Sequence[str] = (),
-    run_of: Mapping[str, Any] | None = None,
 ) -> PrivacySession:
-    """Where a single mechanism is charged."""
-    from sugarbush.privacy.key import state_key
-
-    folder = _state(state)
-    fingerprint = (
-        make_dataset_fingerprint(fingerprint_of, key=state_key(folder)) if fingerprint_of else ()
-    )
+    """Where a single mechanism on values without a text is charged."""
     return PrivacySession(
-        ledger=open_ledger(dataset, cap=cap, delta=delta, state=folder),
+        ledger=open_ledger(dataset, cap=cap, delta=delta, state=state),
         stage=stage,
-        run=digest_of(stage=stage, dataset=dataset, fingerprint=list(fingerprint), of=run_of),
-        dataset_fingerprint=fingerprint,
+        run=digest_of(stage=stage, dataset=dataset),
         records_per_unit=records_per_unit,
     )
 
@@ -556,6 +581,8 @@ def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np
     missing = [name for name in domain if name not in frame.columns]
     if missing:
         raise ParamsError(f"the frame has no column {', '.join(missing)}")
+    if not frame.columns.is_unique:
+        raise ParamsError("the frame names a column twice")
     codes = frame[list(domain)].to_numpy()
     if not np.issubdtype(codes.dtype, np.integer):
         raise ParamsError("dp_table needs integer codes: map each value to its place in the domain")
@@ -613,7 +640,23 @@ def _project(
         for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
             changes[section] = {**changes.get(section, {}), "seed": seed}
     found = project_settings({**fields, **_merged(fields, changes)}, settings)
+    _refuse_other_preparation(corpus.settings, found)
     return InMemoryProject(corpus, found)
+
+
+def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings) -> None:
+    """Refuse a promise that the prepared corpus does not keep.
+
+    `prepare` has bounded the records of each user: a promise for another unit, or for fewer records
+    of a user, would have too little noise.
+    """
+    was, now = prepared.privacy, wanted.privacy
+    same_unit = (was.unit, was.records_per_user) == (now.unit, now.records_per_user)
+    if not same_unit or prepared.prepare != wanted.prepare:
+        raise ParamsError(
+            "the corpus was prepared with another privacy.unit, privacy.records_per_user or "
+            "section prepare. Prepare it again with these settings"
+        )
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -663,6 +706,38 @@ def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSe
     return final
 
 
+@dataclass(frozen=True, kw_only=True)
+class _CardMaker:
+    """What the card of a release is computed from. Everything in it is public."""
+
+    settings: ProjectSettings
+    schema: Schema
+    ledger: Ledger
+    ledger_ids: tuple[str, ...]
+    donated: int
+    engine: str | None
+    method: Method
+    metadata: MetadataRelease
+    plan: BudgetPlan
+
+    def __call__(self) -> Mapping[str, Any] | None:
+        from sugarbush.pipeline.release_facts import release_facts
+        from sugarbush.report.card import release_card
+
+        if self.method.stays_private:
+            return None
+        facts = release_facts(
+            self.settings,
+            self.schema,
+            ledger=self.ledger,
+            ledger_ids=self.ledger_ids,
+            donated=self.donated,
+            engine=self.engine,
+            plan=self.method.final_plan(self.plan, self.metadata, self.settings.privacy),
+        )
+        return release_card(facts)
+
+
 def _release(
     project: InMemoryProject,
     method: Method,
@@ -670,27 +745,10 @@ def _release(
     inputs: MethodInputs,
     described: Mapping[str, Any],
 ) -> Release:
-    from sugarbush.pipeline.release_facts import release_facts
     from sugarbush.pipeline.released import readable
-    from sugarbush.report.card import release_card
 
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
-    ledger = project.ledger().snapshot()
-
-    def make_card() -> Mapping[str, Any] | None:
-        if method.stays_private:
-            return None
-        facts = release_facts(
-            project,
-            ledger=ledger,
-            ledger_ids=ids,
-            donated=0 if inputs.donated is None else len(inputs.donated.texts),
-            engine=described["engine"],
-            plan=method.final_plan(project.plan, inputs.metadata, privacy),
-        )
-        return release_card(facts)
-
     return Release(
         method=method.name,
         frame=readable(evolution.final, project.schema),
@@ -698,6 +756,17 @@ def _release(
         ledger_ids=ids,
         run=final.run,
         evolution=evolution,
-        _project=project,
-        _make_card=make_card,
+        _schema=project.schema,
+        _privacy=privacy,
+        _make_card=_CardMaker(
+            settings=project.settings,
+            schema=project.schema,
+            ledger=project.ledger().snapshot(),
+            ledger_ids=ids,
+            donated=0 if inputs.donated is None else len(inputs.donated.texts),
+            engine=described["engine"],
+            method=method,
+            metadata=inputs.metadata,
+            plan=project.plan,
+        ),
     )

@@ -1,11 +1,11 @@
 """What can go wrong, as types.
 
     SugarbushError             shown to the operator as one message, never as a traceback
-      UsageError               exit code 2: the caller can mend it by editing what they wrote
+      UsageError               exit code 2: the caller can fix it by editing what they wrote
         ParamsError            params.yaml
         SchemaError            the schema file
         InputError             the user's data file
-        MissingInputError      a file that an earlier stage should have left
+        MissingInputError      a file that an earlier stage should have written
       FailureError             exit code 1: the run could not go on
         GeneratorError         a generator of candidates failed or returned too little
         StorageError           the disk refused
@@ -21,7 +21,7 @@ private data.
 
 
 class SugarbushError(Exception):
-    """A failure that is told to the operator in one message."""
+    """A failure that the operator sees as one message."""
 
     exit_code = 1
 
@@ -45,7 +45,7 @@ class InputError(UsageError):
 
 
 class MissingInputError(UsageError):
-    """A file that an earlier stage leaves is not there."""
+    """A file that an earlier stage writes is missing."""
 
 
 class FailureError(SugarbushError):
@@ -65,7 +65,7 @@ class PrivacyError(FailureError):
 
 
 class BudgetExceededError(PrivacyError):
-    """A charge would bring the dataset's total past its cap."""
+    """A charge would exceed the dataset's cap."""
 
 
 class LedgerError(PrivacyError):

@@ -92,9 +92,9 @@ def find_input(base: Path, name: str) -> Path:
 
 
 def require(path: Path, *, left_by: str) -> Path:
-    """`path`, if it is there. Raises MissingInputError naming the stage that leaves it."""
+    """`path`, if it is there. Raises MissingInputError that names the stage which writes it."""
     if not path.exists():
-        raise MissingInputError(f"{path}: not found; stage '{left_by}' leaves it. Run it first.")
+        raise MissingInputError(f"{path}: not found; stage '{left_by}' writes it. Run it first.")
     return path
 
 

@@ -6,6 +6,9 @@ import importlib
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 # There are as many workers as cores, and small tensors are slowed by threads; stages inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,3 +23,23 @@ os.environ["PREFECT_HOME"] = str(_OWN)
 # closes the stream that pytest captures: so it is imported first.
 for _name in ("flows", "prefect.main"):  # Prefect's variables, and Prefect
     importlib.import_module(_name)
+
+if TYPE_CHECKING:
+    from tests.pipelines import FinishedPipelines
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedPipelines:
+    """Finished pipelines by kind, such as `finished("maple")`, for tests that only read them."""
+    from tests.pipelines import FinishedPipelines
+
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    return FinishedPipelines(shared / "finished")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with processes of their own may take long on a busy machine."""
+    for item in items:
+        if {"integration", "e2e"} & set(item.path.parts) and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))

@@ -1,8 +1,9 @@
 """A first schema for a person to edit, from the donated examples and a public description.
 
-Reads no private text and spends nothing. Proposes an attribute for each column of the donated file
-that looks categorical or numeric, and an attribute `topic` whose values are clusters of the donated
-texts, described by their distinctive words.
+Nothing reads a private text or value, so the draft spends no budget. It has an attribute for each
+column of the donated file that looks categorical or numeric, and one attribute `topic` whose values
+are clusters of the donated texts, described by the words that are frequent in one cluster only.
+A column of the private file whose values are unknown becomes a comment to fill in.
 """
 
 from __future__ import annotations
@@ -30,11 +31,29 @@ _TEXTS_PER_TOPIC: Final = 4  # on average, at least
 _TERMS: Final = 4  # that describe a topic
 _AS_GOOD: Final = 0.02  # relative difference of silhouettes that dozens of texts cannot show
 _HEAD: Final = """\
-# Drafted from the donated examples and the subject alone; no private text was read.
-# Edit it: names, values a reader would use, descriptions. Values must be public knowledge.
-# A column must be in the private file too; where it is not, give the attribute keywords or
-# zero_shot descriptions instead, and a donated column of its name becomes its labels.
+# A draft from the subject, the names of columns and the donated examples, if there are any.
+# No private text or value was read. Edit it: names, values, descriptions. Everything in this file
+# becomes public, so list values from public knowledge. A value that is not listed becomes `other`.
+# `column` names a column of the private file. If the file has none, give the attribute keywords or
+# zero_shot descriptions; a donated column with the attribute's name then has its labels.
 """
+_UNKNOWN: Final = """\
+# The private file has the columns below. Nothing has read their values. To use a column, list the
+# values that it can have (or `bins: [2, 4]` for numbers), and remove the marks '#'.
+"""
+# Any text has a tone: the draft where there are no donated examples.
+TONE: Final = Attribute.model_validate(
+    {
+        "name": "tone",
+        "description": "how the writer feels",
+        "values": ["negative", "neutral", "positive"],
+        "zero_shot": {
+            "negative": ["a complaint by an unhappy writer", "an angry or sad text"],
+            "neutral": ["a plain statement of facts", "a question without emotion"],
+            "positive": ["praise by a happy writer", "a grateful or cheerful text"],
+        },
+    }
+)
 
 
 def draft_schema(
@@ -64,16 +83,40 @@ def draft_schema(
     return Schema(subject=subject, attributes=tuple(attributes))
 
 
-def schema_yaml(schema: Schema) -> str:
-    """The schema as the file that `load_schema` reads."""
+def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
+    """The schema as the file that `load_schema` reads, with a comment for each unknown column."""
     fields: dict[str, Any] = {
         "subject": schema.subject,
         "attributes": [
-            {name: value for name, value in a.model_dump(mode="json").items() if value}
+            {
+                name: value
+                for name, value in a.model_dump(mode="json").items()
+                if value and (name, value) != ("other", "other")
+            }
             for a in schema.attributes
         ],
     }
-    return _HEAD + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+    return _HEAD + _dumped(fields, width=100) + _as_comments(unknown_columns)
+
+
+def _as_comments(columns: Sequence[str]) -> str:
+    """One commented-out attribute for each column."""
+    drafts = [
+        {"name": _name(column), "column": column, "values": ["first value", "second value"]}
+        for column in columns
+    ]
+    if not drafts:
+        return ""
+    lines = _dumped(drafts, width=1000).splitlines()
+    return _UNKNOWN + "".join(f"# {line}\n" for line in lines)
+
+
+def _dumped(fields: Any, *, width: int) -> str:
+    """YAML in the order of the fields, with lists of values on one line."""
+    text: str = yaml.safe_dump(
+        fields, sort_keys=False, allow_unicode=True, default_flow_style=None, width=width
+    )
+    return text
 
 
 def _from_values(name: str, values: Sequence[object]) -> Attribute | None:

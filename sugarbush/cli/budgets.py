@@ -1,4 +1,4 @@
-"""`sugarbush budget`: what was spent, and what a run would spend."""
+"""`sugarbush budget`: what all runs have spent, and what a run would spend."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from sugarbush.cli.checks import example_is_made
-from sugarbush.cli.staleness import would_draw
+from sugarbush.cli.staleness import would_spend
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
-# Runs are counted no further: two years of weeks are.
-_MANY = 128
+_MANY = 128  # more runs are not counted: two years of weekly releases
 
 
 def show_budget(project: Project, console: Console) -> None:
@@ -38,16 +37,16 @@ def show_budget(project: Project, console: Console) -> None:
     for part in plan.allocations:
         console.print(f"  {part.name:<16} {described(part.event)}")
     events = tuple(part.event for part in plan.allocations)
-    if example_is_made(project) and not would_draw(project):
-        console.print("All of it is finished: a run draws nothing and spends nothing.")
+    if example_is_made(project) and not would_spend(project):
+        console.print("All of it is finished: a run spends nothing.")
         return
     after = ledger.total(*events)
-    verdict = "within the cap" if after <= ledger.cap else "past the cap: it would be refused"
-    console.print(f"If nothing of it is finished yet, the total would be {after:.4g}, {verdict}.")
+    verdict = "within the cap" if after <= ledger.cap else "past the cap: the run would be refused"
+    console.print(f"After it the total is {after:.4g} at most, {verdict}.")
     if events:
         runs = runs_within_cap(ledger, events)
         more = f"{_MANY} or more" if runs == _MANY else str(runs)
-        console.print(f"The cap has room for {more} of such runs, one a snapshot.")
+        console.print(f"The cap has room for {more} such runs on changed data.")
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:

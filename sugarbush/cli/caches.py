@@ -1,4 +1,4 @@
-"""`sugarbush cache`: the answers that models have given, which are paid for."""
+"""`sugarbush cache`: the cached answers of models."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from pathlib import Path
 from rich.console import Console
 
 from sugarbush.generators.answer_cache import FOLDER, open_cache
+from sugarbush.paths import Roots, checkout_root
 from sugarbush.pipeline.project import Project
 
 ANSWERS, LABELS = "generator", "labels"
 
 
 def show_cache(base: Path, console: Console) -> None:
-    """Print how many answers are kept, where, and how large they are on disk."""
+    """Print how many answers are cached, where, and their size on disk."""
     for name, folder in _folders(base).items():
         if not (folder / FOLDER).exists():
-            console.print(f"{name}: none kept")
+            console.print(f"{name}: none cached")
             continue
         with open_cache(folder) as cache:
             size = cache.size()
@@ -28,16 +29,16 @@ def show_cache(base: Path, console: Console) -> None:
 
 
 def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
-    """Forget the generator's answers, and those about private texts where `labels` says so."""
+    """Delete the generator's answers, and with `labels` also those about private texts."""
     for name, folder in _folders(base).items():
         if (name == LABELS and not labels) or not (folder / FOLDER).exists():
             continue
         with open_cache(folder) as cache:
-            forgotten = cache.clear()
-        console.print(f"{name}: {forgotten:,} answers forgotten")
+            deleted = cache.clear()
+        console.print(f"{name}: {deleted:,} answers deleted")
 
 
 def _folders(base: Path) -> dict[str, Path]:
-    """The generator's answers are released text and outlive the project; labels are private."""
-    project = Project(base)
-    return {ANSWERS: project.state, LABELS: project.label_answers}
+    """The folder of the generator's answers, which are released text, and of private labels."""
+    labels = Roots(checkout_root(base)).private / "labels"  # Project.label_answers would create it
+    return {ANSWERS: Project(base).state, LABELS: labels}

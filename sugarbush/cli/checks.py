@@ -1,4 +1,4 @@
-"""`sugarbush check`: everything that can be known before anything is spent."""
+"""`sugarbush check`: every check that spends no budget."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
-from sugarbush.cli.staleness import would_draw
+from sugarbush.cli.staleness import would_spend
 from sugarbush.data.schema import Schema
 from sugarbush.data.split import unmatched_attributes
 from sugarbush.errors import InputError
@@ -18,14 +18,13 @@ from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
 
 DOMAIN_NOTICE = (
-    "           but the simulator writes customer-service texts whatever your own are.\n"
-    "           For a result that is like them set generator.provider to openai, huggingface or\n"
-    "           pool (README: Who writes the texts)"
+    "           but the simulator writes customer-service texts, whatever your texts are.\n"
+    "           Set generator.provider to openai, huggingface or pool for texts like yours"
 )
 
 UNMATCHED_NOTICE = (
     "           but no row has one of the listed values of '{}': every record gets the value\n"
-    "           `other`. Compare how the values are written."
+    "           `other`. Compare the spelling of the values in the schema and in the file."
 )
 
 
@@ -36,8 +35,8 @@ def generator_has_another_domain(settings: ProjectSettings) -> bool:
     return own and asked and settings.generator.chosen.one_domain
 
 
-def goes_in_the_clear(base_url: str) -> bool:
-    """Whether what is sent there can be read on the way: http, and not to this machine."""
+def is_unencrypted(base_url: str) -> bool:
+    """Whether others can read what is sent there: http, and not to this machine."""
     parts = urlsplit(base_url)
     if parts.scheme != "http" or parts.hostname == "localhost":
         return False
@@ -48,24 +47,26 @@ def goes_in_the_clear(base_url: str) -> bool:
 
 
 def check(project: Project, console: Console) -> None:
-    """Print one line for each thing that is in order. Raises the first error of one that is not."""
+    """Print one line for each part that is in order. Raises the error of the first that is not."""
     settings = project.settings
     console.print("settings   ok")
-    schema = schema_of(project)
-    console.print(f"schema     ok: {len(schema.attributes)} attributes")
-    project.label()
     if not example_is_made(project):
-        console.print("data       the embedded example; its first stage makes it")
-    else:
-        parts = read_corpus(project)
-        console.print("data       ok")
-        for name in unmatched_attributes(parts, schema):
-            console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
+        console.print("data       the embedded example; `sugarbush run` writes it")
+        _check_budget(project, console)
+        return
+    schema = project.schema
+    count = len(schema.attributes)
+    console.print(f"schema     ok: {count} attribute{'s' if count != 1 else ''}")
+    project.label()
+    parts = read_corpus(project)
+    console.print("data       ok")
+    for name in unmatched_attributes(parts, schema):
+        console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
     if (labeller := project.labeller()) is not None:
         labeller.check()
-        asked = settings.extract_metadata.label_endpoint.base_url
-        how = ", UNENCRYPTED over the network" if goes_in_the_clear(asked) else ""
-        console.print(f"labels     ok: {asked} answers, and will be sent every private text{how}")
+        base_url = settings.extract_metadata.label_endpoint.base_url
+        how = ", UNENCRYPTED over the network" if is_unencrypted(base_url) else ""
+        console.print(f"labels     ok: {base_url} answers and will receive every private text{how}")
     if any(method.asks_generator for method in settings.chosen):
         check_generator(project)
         console.print(f"generator  ok: {settings.generator.provider}")
@@ -75,9 +76,14 @@ def check(project: Project, console: Console) -> None:
             console.print(f"method     ok: {method.name}")
     if generator_has_another_domain(settings):
         console.print(DOMAIN_NOTICE, soft_wrap=True)
+    _check_budget(project, console)
+
+
+def _check_budget(project: Project, console: Console) -> None:
+    """Print what a run plans to spend. Raises BudgetExceededError where it would pass the cap."""
     plan, ledger = project.plan, project.ledger()
-    if example_is_made(project) and not would_draw(project):
-        console.print("budget     ok: what spends is up to date, a run draws nothing")
+    if example_is_made(project) and not would_spend(project):
+        console.print("budget     ok: every stage that spends is up to date; a run spends nothing")
         return
     ledger.check([part.event for part in plan.allocations])
     console.print(
@@ -87,15 +93,15 @@ def check(project: Project, console: Console) -> None:
 
 
 def example_is_made(project: Project) -> bool:
-    """False in a new project that is set to the example: its first stage makes the corpus."""
+    """False in a new project with the embedded example: its first stage writes the corpus."""
     settings = project.settings
     example = settings.privacy.purpose is Purpose.EXAMPLE
     return not example or (project.base / settings.prepare.file).exists()
 
 
 def schema_of(project: Project) -> Schema:
-    """The schema. Raises InputError where it is the example's, which is not made yet."""
+    """The schema. Raises InputError where it is the example's and not written yet."""
     if not example_is_made(project):
         path = project.find(project.settings.prepare.schema_)
-        raise InputError(f"{path}: the example is not made yet; run: sugarbush run")
+        raise InputError(f"{path}: the example is not written yet; run: sugarbush run")
     return project.schema

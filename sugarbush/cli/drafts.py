@@ -1,4 +1,4 @@
-"""`sugarbush schema draft`: a first schema to edit, from donated examples and no private text."""
+"""`sugarbush schema draft`: a first schema to edit, from the donated examples alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.console import Console
 
 from sugarbush.attributes.draft import draft_schema, schema_yaml
 from sugarbush.data.reading import is_missing, read_rows
+from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import atomic_file, find_input
 from sugarbush.pipeline.project import Project
@@ -19,37 +20,40 @@ SETTING = "prepare.donated"
 def draft(
     base: Path, params: ProjectSettings, *, subject: str, output: Path, seed: int, console: Console
 ) -> None:
-    """Write a drafted schema to `output`, which must not be there yet, and say what is in it.
+    """Write a drafted schema to the new file `output`, and print its attributes.
 
-    Reads the donated file of the settings and nothing else of the user's.
+    Reads the donated file of the settings and no private file.
     Raises ParamsError, InputError and SchemaError.
     """
     if output.exists():
-        raise ParamsError(f"{output}: is there already; name another file with --output")
-    texts, columns = donated_examples(base, params)
+        raise ParamsError(f"{output}: exists already. Name another file with --output")
+    settings = params.prepare
+    if settings.donated is None:
+        raise ParamsError(f"params.yaml: {SETTING} is null; a draft needs donated examples")
+    if find_input(base, settings.donated).resolve() == find_input(base, settings.file).resolve():
+        raise ParamsError(f"params.yaml: {SETTING} names the private file itself (prepare.file)")
+    texts, columns = donated_examples(base, settings)
     embed = Project(base, settings=params).encoder(private=False).encode
     schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
     with atomic_file(output) as temporary:
         temporary.write_text(schema_yaml(schema), encoding="utf-8")
     for attribute in schema.attributes:
-        console.print(f"{attribute.name}: {', '.join(attribute.domain)}", markup=False)
+        console.print(f"{attribute.name}: {' | '.join(attribute.domain)}", markup=False)
     console.print(
-        f"{output}: drafted from {len(texts)} donated examples. Edit it, and set prepare.schema to "
-        "it. Every value in it becomes public.",
+        f"{output}: a draft from {len(texts)} donated examples. Edit it and set prepare.schema to "
+        "it. Everything in it becomes public.",
         markup=False,
     )
 
 
 def donated_examples(
-    base: Path, params: ProjectSettings
+    base: Path, settings: PrepareSettings
 ) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
-    """The donated texts, and the file's other columns but for the id, one entry a text."""
-    settings = params.prepare
-    if settings.donated is None:
-        raise ParamsError(f"params.yaml: {SETTING} is null; a draft needs donated examples")
-    path = find_input(base, settings.donated)
-    if path.resolve() == find_input(base, settings.file).resolve():
-        raise ParamsError(f"params.yaml: {SETTING} names the private file itself (prepare.file)")
+    """The donated texts, and the file's other columns with one entry for each text.
+
+    The columns of ids and users are left out.
+    """
+    path = find_input(base, settings.donated or "")
     wanted = {settings.text_column: "prepare.text_column"}
     rows = [
         row.fields
@@ -57,11 +61,12 @@ def donated_examples(
         if str(row.fields.get(settings.text_column) or "").strip()
     ]
     if not rows:
-        raise InputError(f"{path}: no row holds a text (setting {SETTING})")
+        raise InputError(f"{path}: no row has a text (setting {SETTING})")
     names = dict.fromkeys(name for fields in rows for name in fields)
-    others = [name for name in names if name not in {settings.text_column, settings.id_column}]
+    no_attributes = {settings.text_column, settings.id_column, settings.user_column}
     columns = {
         name: tuple(None if is_missing(fields.get(name)) else fields[name] for fields in rows)
-        for name in others
+        for name in names
+        if name not in no_attributes
     }
     return tuple(str(fields[settings.text_column]) for fields in rows), columns

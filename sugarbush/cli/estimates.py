@@ -1,7 +1,7 @@
-"""`sugarbush estimate`: what a run asks of its models, before anything is sent.
+"""`sugarbush estimate`: the calls, tokens and cost of a run. Sends nothing.
 
-Of the generator from settings and public files alone. What labels take is counted on the private
-texts: like every exact tally, for the operator's terminal only.
+The generator's calls follow from settings and public files alone. The calls for labels are counted
+on the private texts: that exact count is for the operator's terminal only.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from sugarbush.pipeline.released import read_record_count
 
 
 def show_estimate(project: Project, console: Console) -> None:
-    """Print calls and tokens by stage, their cost where the model has a price, and the time that
-    the endpoint's rate limits make it take."""
+    """Print calls and tokens by stage, their cost if the model has a price, and the least time.
+
+    The rate limits of the endpoint give the least time.
+    """
     schema, settings = schema_of(project), project.settings
     donated = tuple(read_donated(project)["text"])
     count = read_record_count(project.roots)
@@ -31,7 +33,7 @@ def show_estimate(project: Project, console: Console) -> None:
         _print(found, labels, console)
     for method in settings.chosen:
         if not method.asks_generator:
-            console.print(f"{method.name} asks no generator: it trains a model here.")
+            console.print(f"{method.name} needs no generator: it trains a model of its own.")
     if not any(method.asks_generator for method in settings.chosen):
         return
     planned = [
@@ -47,13 +49,15 @@ def show_estimate(project: Project, console: Console) -> None:
     endpoint = settings.generator.chosen.endpoint
     _print(estimate(planned, endpoint), endpoint, console)
     if endpoint is None:
-        console.print(f"Provider '{settings.generator.provider}' runs here: no cost but time.")
+        console.print(
+            f"Provider '{settings.generator.provider}' runs on this machine: no cost but time."
+        )
     else:
         _print_paid(project, console)
     if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
         console.print(
-            "The DP record count is not drawn yet, so max_candidates was counted: the most it can "
-            "be. Set evolve.<method>.candidates to fix the number of calls beforehand."
+            "The DP record count is not known yet, so the estimate assumes max_candidates. Set "
+            "evolve.<method>.candidates to fix the number of calls."
         )
 
 
@@ -77,7 +81,7 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
         return
     console.print(f"{found.calls:,} calls to {endpoint.base_url}, model '{endpoint.model}'")
     if found.cost is None or found.most_cost is None:
-        console.print(f"No price of it in {endpoint.setting}.prices: tokens, and no cost.")
+        console.print(f"No cost: {endpoint.setting}.prices has no price of this model.")
     else:
         date = endpoint.prices[endpoint.model].date
         console.print(
@@ -85,11 +89,11 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
         )
     console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
     for cap in _caps_in_the_way(found, endpoint):
-        console.print(f"{endpoint.setting}.{cap} is less: a run would stop there")
+        console.print(f"{endpoint.setting}.{cap} is less: a run would stop there. Raise it")
 
 
 def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
-    """The caps that the planned calls alone would pass, whatever is paid already."""
+    """The caps that the planned calls alone would pass."""
     caps = []
     if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
         caps.append(f"max_calls={endpoint.max_calls:,}")
@@ -99,7 +103,7 @@ def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
 
 
 def _print_paid(project: Project, console: Console) -> None:
-    """What all runs on this dataset have paid; kept answers are not asked for again."""
+    """Print what all runs on this dataset have paid."""
     paid = read_journal(journal_path(project.state, project.settings.privacy.dataset))
     for spent in spending_by_batch(paid):
         tokens = spent.prompt_tokens + spent.completion_tokens

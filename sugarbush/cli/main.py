@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from sugarbush.errors import SugarbushError
+from sugarbush.errors import ParamsError, SugarbushError
 
 app = typer.Typer(
     name="sugarbush",
@@ -31,13 +32,31 @@ Settings = Annotated[
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("-S", "--set", help="One setting to change, as key=value; may be repeated."),
+    typer.Option("-S", "--set", help="A setting to change, as key=value. May be repeated."),
 ]
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"sugarbush {version('sugarbush')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Turn a private text corpus into a synthetic one under differential privacy."""
+
+
 @contextmanager
-def told() -> Iterator[None]:
-    """Failures as one message on the terminal, and their exit code."""
+def report_errors() -> Iterator[None]:
+    """Print an expected failure as one message, and exit with its code."""
     try:
         yield
     except SugarbushError as error:
@@ -46,25 +65,96 @@ def told() -> Iterator[None]:
 
 
 @app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")] = BASE,
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Option("--from", help="Your private file: csv, jsonl or parquet."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Its column with the text; `text` if not given.")
+    ] = None,
+    donated: Annotated[
+        Path | None,
+        typer.Option(help="Examples that their authors gave away. They are not protected."),
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="What the texts are, in public words: support tickets.")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="The column with the record's id.")
+    ] = None,
+    user_column: Annotated[
+        str | None,
+        typer.Option("--user", help="The column with the user; protects users, not records."),
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Only write dvc.yaml, tasks/ and flows/ again."),
+    ] = False,
+) -> None:
+    """Make a project: settings, stages, flows and a schema to edit.
+
+    Without `--from` the project has the embedded example. With `--from` it has your file: the
+    settings name it, and a schema is drafted from its column names and the donated examples. No
+    private text or value is read. A file that exists and differs is not overwritten.
+    """
+    from sugarbush.cli.init import create_project, own_data, update_project
+
+    with report_errors():
+        given = {
+            "text_column": text,
+            "id_column": id_column,
+            "user_column": user_column,
+            "donated": donated,
+            "subject": subject,
+        }
+        own = own_data(file, given)
+        if update and own is not None:
+            raise ParamsError("--update writes the generated files only; leave out --from")
+        if update:
+            update_project(folder, Console())
+        else:
+            create_project(folder, own, Console())
+
+
+@app.command()
+def check(settings: Settings = None, assignments: Assignments = None) -> None:
+    """Check settings, schema, data, generator and budget. Spends nothing.
+
+    Reads every row of the data file, and may send one call to the generator. Writes no setting.
+    Exit code 2: something in your input must be fixed.
+    """
+    from sugarbush.cli import checks
+    from sugarbush.cli.settings import changed_settings
+    from sugarbush.pipeline.project import Project
+
+    with report_errors():
+        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
+        checks.check(Project(BASE, settings=tried.params), Console())
+
+
+@app.command()
 def run(
     settings: Settings = None,
     assignments: Assignments = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Draw everything anew, and charge for it.")
+        bool, typer.Option("--force", help="Run every stage again, and charge for it again.")
     ] = False,
     only_example: Annotated[
-        bool, typer.Option("--only-example", help="Refuse to run on anything but the example.")
+        bool, typer.Option("--only-example", help="Refuse to run on other data than the example.")
     ] = False,
 ) -> None:
-    """Run every stage that is out of date, and say where the results are.
+    """Run every stage that is out of date, and print where the results are.
 
-    Stages that are up to date are skipped and finished draws are restored: neither spends.
-    `--force` draws again and charges again. Changed settings are written to params.yaml.
+    A stage that is up to date is skipped, and finished results are restored: neither spends budget.
+    Changed settings (`-S`, `--settings`) are written to params.yaml.
     """
     from sugarbush.cli import runs
     from sugarbush.cli.settings import changed_settings, write_settings
 
-    with told():
+    with report_errors():
         changed = changed_settings(BASE, overlay=settings, assignments=assignments or ())
         write_settings(BASE, changed)
         if changed.names:
@@ -74,18 +164,20 @@ def run(
 
 
 @app.command()
-def check(settings: Settings = None, assignments: Assignments = None) -> None:
-    """Check settings, schema, data, generator and budget, before anything is spent.
+def report(
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the public report in the browser.")
+    ] = False,
+    internal: Annotated[
+        bool,
+        typer.Option("--internal", help="Also the internal report (not DP); --open opens it."),
+    ] = False,
+) -> None:
+    """Print where the release card and the report are."""
+    from sugarbush.cli.reports import show_report
 
-    Reads every row of the data file; writes no setting. Exit code 2 when something must be mended.
-    """
-    from sugarbush.cli import checks
-    from sugarbush.cli.settings import changed_settings
-    from sugarbush.pipeline.project import Project
-
-    with told():
-        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        checks.check(Project(BASE, settings=tried.params), Console())
+    with report_errors():
+        show_report(BASE, open_page=open_page, internal=internal, console=Console())
 
 
 @app.command("settings")
@@ -94,55 +186,35 @@ def show_settings(
         str | None, typer.Argument(help="A section or a setting, such as evolve.maple.")
     ] = None,
 ) -> None:
-    """Show every setting: its default, its value here where it differs, and its meaning."""
+    """Show every setting: its default, its value here if it differs, and its meaning."""
     from sugarbush.cli import settings_table
 
-    with told():
+    with report_errors():
         settings_table.show_settings(BASE, section, Console())
 
 
 @app.command()
 def budget(settings: Settings = None, assignments: Assignments = None) -> None:
-    """Show what the ledger holds for this dataset, and what a run would spend."""
+    """Show what the ledger of the dataset contains, and what a run would spend."""
     from sugarbush.cli import budgets
     from sugarbush.cli.settings import changed_settings
     from sugarbush.pipeline.project import Project
 
-    with told():
+    with report_errors():
         tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
         budgets.show_budget(Project(BASE, settings=tried.params), Console())
 
 
 @app.command()
 def estimate(settings: Settings = None, assignments: Assignments = None) -> None:
-    """Estimate the calls, tokens, cost and time that a run asks of its generator."""
+    """Estimate the calls, tokens, cost and time of a run. Sends nothing."""
     from sugarbush.cli import estimates
     from sugarbush.cli.settings import changed_settings
     from sugarbush.pipeline.project import Project
 
-    with told():
+    with report_errors():
         tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
         estimates.show_estimate(Project(BASE, settings=tried.params), Console())
-
-
-@app.command()
-def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Forget the generator's answers.")] = False,
-    labels: Annotated[
-        bool, typer.Option("--labels", help="With --clear: also the answers about private texts.")
-    ] = False,
-) -> None:
-    """Show how many answers of models are kept, and their size; `--clear` forgets them.
-
-    A kept answer is never paid for twice. What is forgotten is asked for, and paid, again when a
-    stage runs anew; finished stages do not need it.
-    """
-    from sugarbush.cli import caches
-
-    with told():
-        if clear:
-            caches.clear_cache(BASE, Console(), labels=labels)
-        caches.show_cache(BASE, Console())
 
 
 @app.command()
@@ -150,36 +222,60 @@ def show(
     stage: Annotated[
         str, typer.Argument(help="metadata, initial, evolve, model, synthetic, card, metrics.")
     ],
-    method: Annotated[str | None, typer.Option(help="The method whose artifacts to show.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="The method; the first one if not given.")
+    ] = None,
     rows: Annotated[int, typer.Option(help="How many rows to show.", min=1)] = 10,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Also what was computed on real texts.")
+        bool, typer.Option("--internal", help="Also what was computed on real texts (not DP).")
     ] = False,
 ) -> None:
-    """Show a stage's artifacts as tables: released ones unless `--internal`."""
+    """Show what a stage wrote: released files, and internal ones with `--internal`."""
     from sugarbush.cli import shows
 
-    with told():
+    with report_errors():
         shows.show(BASE, stage, method=method, rows=rows, internal=internal, console=Console())
+
+
+@app.command()
+def cache(
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete the answers of the generator.")
+    ] = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="With --clear: also the answers about private texts.")
+    ] = False,
+) -> None:
+    """Show how many answers of models are cached, and their size.
+
+    A cached answer is not paid for again. After `--clear`, a stage that runs again asks and pays
+    again; finished stages need no answers.
+    """
+    from sugarbush.cli import caches
+
+    with report_errors():
+        if clear:
+            caches.clear_cache(BASE, Console(), labels=labels)
+        caches.show_cache(BASE, Console())
 
 
 @schema_app.command("draft")
 def draft(
     subject: Annotated[str, typer.Option(help="What the texts are, in public words.")],
     output: Annotated[Path, typer.Option(help="A new file.")] = Path("schema.yaml"),
-    seed: Annotated[int, typer.Option(help="Of the clusters that become topics.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the clusters that become topics.")] = 1,
     settings: Settings = None,
     assignments: Assignments = None,
 ) -> None:
-    """Draft a schema from the donated examples and a description, for you to edit.
+    """Draft a schema from the donated examples, for you to edit.
 
-    Reads `prepare.donated` and never the private file, and spends nothing. Columns of the donated
-    file and clusters of its texts become attributes.
+    Columns of the file `prepare.donated` and clusters of its texts become attributes. The private
+    file is not read, and no budget is spent.
     """
     from sugarbush.cli import drafts
     from sugarbush.cli.settings import changed_settings
 
-    with told():
+    with report_errors():
         tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
         drafts.draft(
             BASE, tried.params, subject=subject, output=output, seed=seed, console=Console()

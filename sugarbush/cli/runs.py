@@ -1,4 +1,4 @@
-"""`sugarbush run`: DVC without Prefect, and what it left."""
+"""`sugarbush run`: run the stages with DVC, and print where the results are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ from rich.table import Table
 
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
-from sugarbush.pipeline import entry_point as stage
+from sugarbush.pipeline import entry_point
+from sugarbush.pipeline.dvc import require_current_stages
+from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
-from sugarbush.pipeline.settings import ProjectSettings, load_params
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
 
-_DVC_SAYS = (
+_DVC_CHATTER = (
     "> ",
     "Generating lock",
     "Updating lock",
@@ -30,37 +33,55 @@ _DVC_SAYS = (
     "\tgit add",
     "To enable",
 )
+_STAGE_LINES = {
+    r"Running stage '(.+)':": "running",
+    r"Stage '(.+)' is cached .*": "restored",
+    r"Stage '(.+)' didn't change, skipping": "up to date",
+}
 
 
 def run(base: Path, *, force: bool, only_example: bool) -> int:
-    """Reproduce the pipeline and print where its results are. Returns the exit code.
+    """Run the pipeline and print where its results are. Returns the exit code.
 
-    Raises ParamsError when the settings are not the example's and only that may run. A stage that
-    fails has said why; its exit code is the run's.
+    A stage that fails prints why; its exit code is the run's. Raises ParamsError where dvc.yaml is
+    of another version, and with `only_example` where the settings name other data.
     """
-    params = load_params(base / "params.yaml")
-    if only_example and params.privacy.purpose is not Purpose.EXAMPLE:
+    project = Project(base)
+    settings = project.settings
+    if only_example and settings.privacy.purpose is not Purpose.EXAMPLE:
         raise ParamsError(
-            "params.yaml is set to your own data, and the demo runs the embedded example only. "
-            "For your own data: sugarbush run. For the demo: git checkout params.yaml"
+            "params.yaml names your own data, and --only-example runs the embedded example only. "
+            "For your own data: sugarbush run. For the example: sugarbush init in another folder"
         )
-    _ = Project(base).plan
-    last_error = Roots(base).internal / stage.LAST
+    require_current_stages(base)
+    _ = project.plan
+    last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
-    if _reproduce(base, force=force) != 0:
+    if _reproduce(base, force=force, needed=needed_stages(settings)) != 0:
         code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
         print(
-            "sugarbush: the pipeline stopped. What is finished is kept; running again goes on "
+            "sugarbush: the pipeline stopped. Finished work is kept: `sugarbush run` continues "
             "from there.",
             file=sys.stderr,
         )
         return int(code)
-    summarise(base, params, Console())
+    summarise(base, settings, Console())
     return 0
 
 
-def _reproduce(base: Path, *, force: bool) -> int:
-    """Run DVC, passing on what the stages say and DVC's own lines in short."""
+def needed_stages(settings: ProjectSettings) -> frozenset[str]:
+    """The stages that the chosen methods need, by DVC's names. Others only write a marker."""
+    names = {stage.name for stage in STAGES if not stage.by_method and stage.is_needed(settings)}
+    return frozenset(names).union(
+        f"{stage.name}@{method.name}"
+        for stage in STAGES
+        for method in settings.chosen
+        if stage.by_method and stage.is_needed(settings, method)
+    )
+
+
+def _reproduce(base: Path, *, force: bool, needed: Container[str]) -> int:
+    """Run DVC. Pass on what the stages print, and shorten DVC's own lines."""
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro"]
     environment = dict(os.environ, PYTHONUNBUFFERED="1")
     environment["PATH"] = os.pathsep.join(
@@ -73,24 +94,24 @@ def _reproduce(base: Path, *, force: bool) -> int:
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if (said := _in_short(line.rstrip())) is not None:
-                print(said, flush=True)
+            if (shown := shortened(line.rstrip(), needed)) is not None:
+                print(shown, flush=True)
     return process.returncode
 
 
-def _in_short(line: str) -> str | None:
-    """DVC's line about a stage in two words, a stage's own line as it is, the rest not at all."""
-    if found := re.fullmatch(r"Running stage '(.+)':", line):
-        return f"{found[1]}: running"
-    if found := re.fullmatch(r"Stage '(.+)' is cached .*", line):
-        return f"{found[1]}: restored"
-    if found := re.fullmatch(r"Stage '(.+)' didn't change, skipping", line):
-        return f"{found[1]}: up to date"
-    return None if not line or line.startswith(_DVC_SAYS) else line
+def shortened(line: str, needed: Container[str]) -> str | None:
+    """A line of DVC or of a stage as the terminal shows it; None where it is not shown.
+
+    DVC's line about a stage becomes a few words, and none where the stage is not needed.
+    """
+    for pattern, state in _STAGE_LINES.items():
+        if found := re.fullmatch(pattern, line):
+            return f"{found[1]}: {state}" if found[1] in needed else None
+    return None if not line or line.startswith(_DVC_CHATTER) else line
 
 
 def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
-    """Where the results are, and the main figures."""
+    """Print where the results are, and the main figures."""
     roots = Roots(base)
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -105,7 +126,7 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
         table.add_row(f"synthetic ({method.name})", f"{synthetic}  ({count} texts)")
     table.add_row("release card", str(roots.published / "release_card.md"))
     table.add_row("report", str(roots.published / "index.html"))
-    table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not hand out)")
+    table.add_row("internal report", f"{roots.internal / 'index.html'}  (not DP: do not share)")
     console.print(table)
     _figures(roots, console)
 

@@ -1,8 +1,8 @@
-"""Settings with changes: tried in memory, or written to params.yaml with its comments kept."""
+"""Changed settings: used once, or written to params.yaml with its comments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -19,7 +19,7 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, p
 
 
 class _Representer(RoundTripRepresenter):
-    """Writes `null` as it is read, and not as nothing."""
+    """Writes null as `null`; the default is an empty value."""
 
 
 _Representer.add_representer(
@@ -46,17 +46,15 @@ def changed_settings(
     """
     path = base / FILE
     if not path.is_file():
-        raise ParamsError(f"{path}: not found; run in the project's folder")
-    yaml = YAML()
-    yaml.Representer = _Representer
-    yaml.preserve_quotes = True
-    yaml.width = 120
-    settings, defaults = _loaded(yaml, path), default_fields()
-    names: list[str] = []
+        raise ParamsError(
+            f"{path}: not found. Run in the folder of a project, or make one: sugarbush init"
+        )
+    yaml = _yaml()
+    changes: list[Any] = []
     if overlay is not None:
         if not overlay.is_file():
             raise ParamsError(f"{overlay}: not found (--settings)")
-        names += deep_merge(settings, _loaded(yaml, overlay), defaults=defaults)
+        changes.append(_loaded(yaml, overlay))
     for assignment in assignments:
         name, mark, value = assignment.partition("=")
         if not mark:
@@ -64,7 +62,20 @@ def changed_settings(
         parsed = _parsed(yaml, value)
         for part in reversed(name.strip().split(".")):
             parsed = {part: parsed}
-        names += deep_merge(settings, parsed, defaults=defaults)
+        changes.append(parsed)
+    return _changed(yaml, _loaded(yaml, path), changes)
+
+
+def changed_text(text: str, changes: Mapping[str, Any]) -> Changed:
+    """The settings in the text of a params.yaml, with changes. Raises ParamsError."""
+    yaml = _yaml()
+    return _changed(yaml, yaml.load(text), [changes])
+
+
+def _changed(yaml: YAML, settings: Any, changes: Sequence[Mapping[str, Any]]) -> Changed:
+    names: list[str] = []
+    for each in changes:
+        names += deep_merge(settings, each, defaults=default_fields())
     text = StringIO()
     yaml.dump(settings, text)
     params = parse_params(YAML(typ="safe").load(text.getvalue()), source=FILE)
@@ -72,10 +83,18 @@ def changed_settings(
 
 
 def write_settings(base: Path, changed: Changed) -> None:
-    """Write changed settings into params.yaml, the way `dvc exp run -S` does."""
+    """Write changed settings to params.yaml, as `dvc exp run -S` does."""
     if changed.names:
         with atomic_file(base / FILE) as temporary:
             temporary.write_text(changed.text, encoding="utf-8")
+
+
+def _yaml() -> YAML:
+    yaml = YAML()
+    yaml.Representer = _Representer
+    yaml.preserve_quotes = True
+    yaml.width = 120
+    return yaml
 
 
 def _loaded(yaml: YAML, path: Path) -> Any:

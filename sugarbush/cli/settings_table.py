@@ -6,14 +6,28 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sugarbush.attributes.settings import LabelEndpoint
+from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
-from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, load_params
+from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
+from sugarbush.methods import method_class
+from sugarbush.pipeline.settings import (
+    FILE,
+    EvolveSettings,
+    complete_fields,
+    default_fields,
+    load_params,
+    parse_params,
+)
+from sugarbush.registry import METHODS, plugin_names
 from sugarbush.settings import meanings
 
+_REQUIRED = "required"  # as default_fields() says it
 _SHARED = "as generator.openai"  # a limit of extract_metadata.llm
 _WIDTH = 120  # of a table that goes to a file
 
@@ -21,10 +35,15 @@ _WIDTH = 120  # of a table that goes to a file
 def show_settings(base: Path, section: str | None, console: Console) -> None:
     """Print all settings, or those of one section. Raises ParamsError for an unknown section.
 
-    A value of the project in `base` is added where it differs from the default.
+    The settings of every installed generator and method are listed. A value of the project in
+    `base` is added where it differs from the default.
     """
+    fields = _fields_of(base / FILE) if (base / FILE).exists() else {}
     defaults = default_fields()
-    params = load_params(base / FILE) if (base / FILE).exists() else ProjectSettings()
+    deep_merge(defaults, _not_in_defaults())
+    complete = complete_fields(_not_in_defaults())
+    deep_merge(complete, fields)
+    params = parse_params(complete)
     values = params.model_dump(mode="json", by_alias=True)
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("setting", no_wrap=True)
@@ -51,6 +70,29 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     if not console.is_terminal:
         console.width = _WIDTH
     console.print(table)
+
+
+def _fields_of(path: Path) -> dict[str, Any]:
+    """What a params.yaml contains. Raises ParamsError where it is not valid."""
+    load_params(path)
+    fields: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return fields
+
+
+def _not_in_defaults() -> dict[str, Any]:
+    """The defaults of sections that a project has only where it uses them.
+
+    They are the endpoint for labels, without the limits that it shares with generator.openai, and
+    the methods that other packages add.
+    """
+    endpoint = LabelEndpoint(model=_REQUIRED).model_dump(mode="json")
+    own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
+    methods = {
+        name: method_class(name)().model_dump(mode="json", by_alias=True)
+        for name in plugin_names(METHODS)
+        if name not in EvolveSettings.model_fields
+    }
+    return {"extract_metadata": {"llm": own}, "evolve": methods}
 
 
 def _at(fields: dict[str, Any], name: str) -> Any:

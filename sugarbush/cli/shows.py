@@ -1,4 +1,4 @@
-"""`sugarbush show`: a stage's artifacts as tables."""
+"""`sugarbush show`: what a stage wrote, as tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WIDTH = 100
 def show(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
-    """Print one stage's artifacts. Raises ParamsError on an unknown stage."""
+    """Print what one stage wrote. Raises ParamsError for an unknown stage."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
     chosen = method or params.methods[0]
     match stage:
@@ -45,7 +45,7 @@ def show(
             console.print_json(path.read_text())
             if internal:
                 path = require(roots.internal / "finetune.json", left_by="finetune")
-                console.print("Counted on private records, not DP:")
+                console.print("Computed on private records, not DP:")
                 console.print_json(path.read_text())
         case "card":
             card = require(roots.published / "release_card.md", left_by="report")
@@ -64,7 +64,7 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     for _, row in frame.head(rows).iterrows():
         text = row["text"]
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
-        # As Text, since a text may hold what Rich would take for its own markup.
+        # As Text: a text may contain what Rich reads as markup.
         table.add_row(*(Text(str(row[name])) for name in names), Text(shown))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
@@ -75,7 +75,7 @@ def _metadata(base: Path, params: ProjectSettings, rows: int, console: Console) 
     schema = load_schema(find_input(base, params.prepare.schema_))
     path = folder / "rows.parquet"
     if not path.exists():
-        console.print("no method of this run starts from a DP table")
+        console.print("No method of this project starts from a DP table.")
         return
     frame = pd.read_parquet(path)
     for place, attribute in enumerate(schema.attributes):

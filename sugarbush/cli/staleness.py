@@ -1,4 +1,4 @@
-"""What DVC would run, without running it."""
+"""Which stages DVC would run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sugarbush.pipeline.settings import FILE, load_params
 from sugarbush.pipeline.stages import fingerprint
 
 
-def would_draw(project: Project) -> bool:
-    """Whether a run would start a stage that spends. It may still find its draws finished.
+def would_spend(project: Project) -> bool:
+    """Whether a run would start a stage that spends. It may still find its results finished.
 
-    Writes the keyed digests first, as every run does, so that a changed corpus is noticed. Settings
-    that are tried and not in params.yaml count as new.
+    Writes the keyed digests first, as every run does, to notice a changed corpus. Settings that
+    are not in params.yaml count as new.
     """
     if project.settings != load_params(project.base / FILE):
         return True
@@ -32,7 +32,7 @@ def would_draw(project: Project) -> bool:
 
 
 def stale_stages(base: Path) -> set[str]:
-    """What DVC finds out of date, and all that stands on it."""
+    """The stages that DVC finds out of date, and all stages that depend on them."""
     from dvc.lock import LockError
     from dvc.repo import Repo
 
@@ -42,9 +42,9 @@ def stale_stages(base: Path) -> set[str]:
             edges = [(a.addressing, b.addressing) for a, b in repo.index.graph.edges]
     except LockError:
         raise FailureError(
-            "another run is at work in this folder; ask again when it has ended"
+            "another run is using this folder. Try again when it has ended"
         ) from None
     graph = nx.DiGraph(edges)
     changed &= set(graph)
-    above = {user for name in changed - {fingerprint.NAME} for user in nx.ancestors(graph, name)}
-    return (changed | above) - {fingerprint.NAME}
+    later = {user for name in changed - {fingerprint.NAME} for user in nx.ancestors(graph, name)}
+    return (changed | later) - {fingerprint.NAME}

@@ -24,9 +24,9 @@ def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) ->
     if private and params.user_column is not None:
         if params.user_column in columns and params.user_column != params.id_column:
             raise InputError(
-                f"column '{params.user_column}' says whose a record is (prepare.user_column) and "
-                f"is asked for by {columns[params.user_column]} too. It would be written into "
-                "prompts and texts: leave it out there"
+                f"column '{params.user_column}' names the user of a record (prepare.user_column) "
+                f"and is used by {columns[params.user_column]} too. It would be written into "
+                "prompts and texts: remove it there"
             )
         columns.setdefault(params.user_column, "prepare.user_column")
     return columns

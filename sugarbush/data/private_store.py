@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,8 +34,8 @@ TRAIN, HELDOUT = "train", "heldout"
 class Records:
     """Texts with the raw values of the schema's columns, one record a place."""
 
-    texts: tuple[str, ...]
-    columns: dict[str, tuple[Any, ...]]
+    texts: tuple[str, ...] = field(repr=False)
+    columns: dict[str, tuple[Any, ...]] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -45,8 +45,8 @@ class Records:
 class RealTexts:
     """Real texts (n,) with their codes (n, d), opened: internal."""
 
-    texts: tuple[str, ...]
-    codes: NDArray[np.int64]
+    texts: tuple[str, ...] = field(repr=False)
+    codes: NDArray[np.int64] = field(repr=False)
 
 
 class PrivateCorpus(Protocol):
@@ -140,6 +140,11 @@ class PrivateStore:
     def folder(self, name: str) -> Path:
         """A private folder, made where it is missing: embeddings, labels, checkpoints."""
         return make_private(self._root / name)
+
+    @property
+    def labels(self) -> Path:
+        """The folder of an endpoint's answers about private texts. It may be missing."""
+        return self._root / "labels"
 
     def method_folder(self, method: str) -> Path:
         """Where a method without a DP guarantee keeps its results."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from sugarbush.errors import InputError
 
 _FORMATS = ".csv, .jsonl or .parquet"
 _FIELD_LIMIT = 2**30
+_COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/-]{0,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,63 @@ def read_rows(
     if not rows:
         raise InputError(f"{path}: holds no row (setting {setting})")
     return rows
+
+
+def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
+    """The column names of a private file: no value of it is returned or quoted in an error.
+
+    Reads the header of a csv file, the keys of the first object of a jsonl file, or the schema of a
+    parquet file. A csv file without a header has its first record there, so every `required` column
+    (mapped to what asks for it) must be among the names. Names that look like data are left out.
+    Raises InputError naming the file and `setting`.
+    """
+    readers = {
+        ".csv": _csv_header,
+        ".jsonl": _first_keys,
+        ".ndjson": _first_keys,
+        ".parquet": _parquet_names,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
+    try:
+        names = reader(path)
+    except OSError as error:
+        reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror
+        raise InputError(f"{path}: {reason} (setting {setting})") from None
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{path}: is not UTF-8. Save the file as UTF-8 (setting {setting})"
+        ) from None
+    except (ValueError, RecursionError, csv.Error, pa.ArrowException):
+        raise InputError(
+            f"{path}: its column names cannot be read as {path.suffix} (setting {setting})"
+        ) from None
+    if not names:
+        raise InputError(f"{path}: has no row (setting {setting})")
+    _require(path, required, names)
+    return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
+
+
+def _csv_header(path: Path) -> Sequence[str]:
+    csv.field_size_limit(_FIELD_LIMIT)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return next(csv.reader(file, strict=True), [])
+
+
+def _first_keys(path: Path) -> Sequence[str]:
+    with path.open(encoding="utf-8-sig") as file:
+        first = next((line for line in file if line.strip()), "{}")
+    fields = json.loads(first)
+    if not isinstance(fields, dict):
+        raise ValueError("not an object")
+    return list(fields)
+
+
+def _parquet_names(path: Path) -> Sequence[str]:
+    with path.open("rb") as file:
+        names: list[str] = pq.read_schema(file).names
+    return names
 
 
 def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Row, ...]:

@@ -1,4 +1,4 @@
-"""Rows of a file as records: text, id, whose it is, and the raw values of the schema's columns."""
+"""Rows of a file as records: text, id, user, and the raw values of the schema's columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN_ROWS = 5
 class Record:
     """One usable row: its id, its text and the raw values of the schema's columns.
 
-    `user` is whose it is, where the unit is a person.
+    `user` is the owner of the record, where the unit is a user.
     """
 
     number: int
@@ -66,7 +66,7 @@ def usable(
     if bad and params.bad_rows is BadRows.REFUSE:
         problem, numbers = next(iter(bad.items()))
         raise InputError(
-            f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Mend the file, or set "
+            f"{source}, {_rows(numbers)}: {problem} (setting {setting}). Fix the file, or set "
             "prepare.bad_rows: drop."
         )
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
@@ -81,7 +81,7 @@ def _problem(row: Row, params: PrepareSettings) -> str | None:
     if _says_nothing(row, params.id_column):
         return f"has no id in column '{params.id_column}' of prepare.id_column"
     if _says_nothing(row, params.user_column):
-        return f"column '{params.user_column}' of prepare.user_column does not say whose it is"
+        return f"column '{params.user_column}' of prepare.user_column has no value"
     return _problem_of_text(cell, params)
 
 

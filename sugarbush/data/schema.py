@@ -43,12 +43,17 @@ from ruamel.yaml.error import YAMLError
 
 from sugarbush.errors import SchemaError
 
-_WAYS = ("column", "keywords", "zero_shot", "source")
+_SOURCES = ("column", "keywords", "zero_shot", "source")
 _Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Attribute(BaseModel):
-    """One categorical attribute with its public domain and where its value comes from."""
+    """One categorical attribute with its public domain and where its value comes from.
+
+    >>> mood = Attribute(name="mood", values=["angry", "calm"], keywords={"angry": ["furious"]})
+    >>> mood.domain, mood.code("calm"), mood.code("bored")
+    (('angry', 'calm', 'other'), 1, 2)
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -83,7 +88,7 @@ class Attribute(BaseModel):
 
     @model_validator(mode="after")
     def _complete(self) -> Attribute:
-        if sum(getattr(self, way) is not None for way in _WAYS) != 1:
+        if sum(getattr(self, name) is not None for name in _SOURCES) != 1:
             raise ValueError("needs exactly one of column, keywords, zero_shot, source: llm")
         if self.bins is not None:
             if self.column is None or self.values:
@@ -119,9 +124,9 @@ class Attribute(BaseModel):
             raise ValueError("groups must not be empty or share a raw value")
 
     @property
-    def way(self) -> str:
+    def value_source(self) -> str:
         """How its value is found: column, keywords, zero_shot or llm."""
-        return self.source or next(way for way in _WAYS if getattr(self, way) is not None)
+        return self.source or next(name for name in _SOURCES if getattr(self, name) is not None)
 
     @cached_property
     def domain(self) -> tuple[str, ...]:
@@ -149,13 +154,19 @@ class Attribute(BaseModel):
             return bucket if math.isnan(number) else bisect.bisect_right(self.bins, number)
         return self._codes.get(_as_text(value), bucket)
 
-    def tells(self, value: object) -> bool:
-        """Whether `value` is one that the schema knows, and not for the bucket."""
+    def has_value(self, value: object) -> bool:
+        """Whether `value` is a listed value or in a bin, and not the bucket."""
         return self.code(value) != len(self.domain) - 1
 
 
 class Schema(BaseModel):
-    """What is publicly known of the corpus: its subject and its attributes."""
+    """What is publicly known of the corpus: its subject and its attributes.
+
+    >>> stars = Attribute(name="stars", column="stars", bins=[2, 4])
+    >>> schema = Schema(subject="letters to a shop", attributes=[stars])
+    >>> schema.domain, schema.decode((1,))
+    ({'stars': 4}, (('stars', '2 to below 4'),))
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

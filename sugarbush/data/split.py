@@ -24,16 +24,16 @@ from sugarbush.randomness import hash_share
 
 @dataclass(frozen=True, kw_only=True)
 class ContributionBounder:
-    """How many records of one person are used, and the secret `key` that chooses them."""
+    """How many records of one user are used, and the secret `key` that chooses them."""
 
     records: int
     key: bytes
 
     def of(self, records: Sequence[Record]) -> list[Record]:
-        """At most `self.records` of each person, in order: those of the smallest keyed hashes.
+        """At most `self.records` of each user, in order: those with the smallest keyed hashes.
 
-        Which of a person's are kept depends on that person's records alone, and nobody without the
-        key can tell; equal records give an equal choice, so that no stage is run again for nothing.
+        Which of a user's records are kept depends only on that user's records. Without the key the
+        choice cannot be computed. Equal records give an equal choice.
         """
         own: dict[str | None, list[Record]] = {}
         for record in records:
@@ -54,7 +54,7 @@ class ContributionBounder:
 class Prepared:
     """Both parts, and how many rows became what: exact tallies, internal.
 
-    `known_by` are the texts that the ledger knows the corpus by, whatever is used of each person.
+    `known_by` are the texts of the dataset fingerprint, before contributions are bounded.
     """
 
     train: tuple[Record, ...]
@@ -64,7 +64,7 @@ class Prepared:
 
 
 def normalised(text: str) -> str:
-    """What two copies of one text have in common, whatever their case and spacing."""
+    """A text without differences of case and white space, so that copies compare equal."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
@@ -76,12 +76,12 @@ def split(
     source: str,
     bound: ContributionBounder | None = None,
 ) -> Prepared:
-    """The private parts: every record goes by a hash of its own id, whoever else is there.
+    """The private parts. A hash of a record's own id decides its part, whatever else is there.
 
-    Where the unit is a person, `bound` keeps some records of each, and all of them go by a hash of
-    the person, so that nobody is in both parts. Texts that are `public` (donated, or in the
-    generator's pool) are taken out wherever they occur, and so is the share of texts that
-    `exclude_share` leaves to a public pool.
+    Where the unit is a user, `bound` keeps some records of each user, and a hash of the user
+    decides, so that no user is in both parts. Texts that are `public` (donated, or in the
+    generator's pool) are removed, and so is the share of texts that `exclude_share` reserves for
+    a public pool.
     Raises InputError on repeated ids, too few records, or texts that are all alike.
     """
     _refuse_repeated(records, params, source)
@@ -97,9 +97,9 @@ def split(
         parts[hash_share(f"heldout\x1f{owner}") < params.heldout_share].append(record)
     if len(parts[False]) < params.min_records:
         raise InputError(
-            f"{source}: leaves fewer private records than "
-            f"prepare.min_records={params.min_records}, once the held-out part and what is public "
-            "are taken out (setting prepare.file)"
+            f"{source}: has fewer private records than "
+            f"prepare.min_records={params.min_records}, without the held-out part and what is "
+            "public (setting prepare.file)"
         )
     return Prepared(
         train=tuple(parts[False]),
@@ -129,7 +129,7 @@ def _refuse_repeated(records: Sequence[Record], params: PrepareSettings, source:
 
 
 def private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> pd.DataFrame:
-    """The same, with whose each record is as a keyed hash where the unit is a person."""
+    """The records as a frame, with the keyed hash of each user where the unit is a user."""
     frame = frame_of(records, schema)
     users = [r.user for r in records if r.user is not None]
     if users:
@@ -139,16 +139,16 @@ def private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> p
 
 
 def unmatched_attributes(parts: Prepared, schema: Schema) -> list[str]:
-    """Attributes in whose column no row holds a value that the schema knows: a slip in most cases.
+    """Attributes for which no row has one of the listed values: a mistake in most cases.
 
-    For the operator's terminal: it is told by the private rows.
+    For the operator's terminal only: the answer depends on private rows.
     """
-    told: set[int] = set()
+    matched: set[int] = set()
     given = [attribute for attribute in schema.attributes if attribute.column is not None]
     for record in (*parts.train, *parts.heldout):
-        told |= {
+        matched |= {
             place
             for place, attribute in enumerate(given)
-            if place not in told and attribute.tells(record.raw[place])
+            if place not in matched and attribute.has_value(record.raw[place])
         }
-    return [attribute.name for place, attribute in enumerate(given) if place not in told]
+    return [attribute.name for place, attribute in enumerate(given) if place not in matched]

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +38,17 @@ T = TypeVar("T")
 
 
 class EmbeddingsInMemory:
-    """Vectors by space and text while this object lives; `disk` is asked for unknown ones."""
+    """Vectors by space and text while this object lives; `disk` is asked for unknown ones.
+
+    Refuses pickling: the texts are in it.
+    """
 
     def __init__(self, disk: EmbeddingCache | None = None) -> None:
         self._vectors: dict[str, dict[str, NDArray[np.float32]]] = {}
         self._disk = disk
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("embeddings in memory hold texts and cannot be copied or pickled")
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
         """The known vectors, by the place of their text."""

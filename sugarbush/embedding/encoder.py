@@ -115,7 +115,7 @@ class Encoder:
 
     @cached_property
     def _precision(self) -> str:
-        # bfloat16 changes too many votes (docs/decisions/0301), so it must be asked for.
+        # bfloat16 changes too many votes (docs/decisions/embeddings.md), so it must be asked for.
         return "float32" if self._params.precision == "auto" else self._params.precision
 
     @cached_property

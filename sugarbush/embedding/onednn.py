@@ -2,7 +2,7 @@
 
 PyTorch multiplies float32 matrices with MKL, which uses half of the vector width on a CPU that is
 not Intel's. oneDNN, also part of PyTorch, uses all of it: the same arithmetic at twice the speed
-(docs/decisions/0301).
+(docs/decisions/embeddings.md).
 """
 
 import torch

@@ -13,7 +13,7 @@ class EmbeddingSettings(Section):
     """The encoder for votes, metrics and the pool."""
 
     model: str = "bundled"
-    """bundled (MiniLM), a sentence-transformers model by name or folder, or a registered encoder."""
+    """bundled (MiniLM), a sentence-transformers name or folder, or a registered encoder."""
     max_tokens: Annotated[int, Field(ge=8)] = 128
     """Tokens of a text that count; the bundled model reads at most 256."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"

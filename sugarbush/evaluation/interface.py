@@ -72,6 +72,9 @@ class MetricValue:
 
     `space` is a feature space, an attribute, a corpus, or one of the names above. `low` and `high`
     are a 95% interval, None where there is none.
+
+    >>> MetricValue(metric="mauve", space="encoder", value=0.9, method="maple").round == FINAL
+    True
     """
 
     metric: str
@@ -110,6 +113,14 @@ class Metric:
 
     `measure` takes the held-out texts, the synthetic texts and the settings. It leaves out a value
     that needs more texts than there are: a missing value is never a zero.
+
+    >>> def measure(heldout, synthetic, settings):
+    ...     yield MetricValue(metric="number", space=TEXT, value=len(synthetic) / len(heldout))
+    >>> number = Metric(name="number", measure=measure)
+    >>> sample = Sample(texts=("a",), features={}, codes=np.empty((1, 0), dtype=np.int64))
+    >>> settings = MetricSettings(domain={}, clusters=2, resamples=0, seed=1)
+    >>> [found.value for found in number.measure(sample, sample, settings)]
+    [1.0]
     """
 
     name: str

@@ -3,7 +3,7 @@
 A record's scores are exp(cosine / width) at every candidate, scaled to norm 1. Their sum over the
 records estimates the records' density at each candidate. Its L2 sensitivity is that of one vote,
 but it has information on all candidates, so the noise hides less of it
-(docs/decisions/0514-scores-and-herding.md).
+(docs/decisions/kernel-scores.md).
 
 A record's scores depend on that record and the candidates alone, to the bit. Products of rounded
 vectors are whole numbers that float64 represents exactly, the exponential comes from a table, and

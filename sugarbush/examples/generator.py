@@ -8,7 +8,11 @@ from sugarbush.generators.interface import Generator, GeneratorContext, Generato
 
 
 class Simulator(GeneratorSettings):
-    """A writer of customer-service texts from a grammar: no key, no download, no settings."""
+    """A writer of customer-service texts from a grammar: no key, no download, no settings.
+
+    >>> Simulator().facts().provider
+    'simulator'
+    """
 
     name: ClassVar[str] = "simulator"
     one_domain: ClassVar[bool] = True

@@ -212,6 +212,16 @@ class GeneratorSettings(Section):
     """The settings of one generator, and how to open it. A plug-in is a subclass.
 
     Mark fields that do not affect the texts as `Annotated[T, NOT_IN_OUTPUT]`.
+
+    >>> class Parrot(GeneratorSettings):
+    ...     name = "parrot"
+    ...     words: str = "hello"
+    ...     def open(self, context):
+    ...         return self
+    ...     def generate(self, requests, *, what="answers"):
+    ...         return requests.map(lambda asked: tuple(Answer(text=self.words) for _ in asked))
+    >>> Parrot().generate(Released((RandomRequest(subject="letters"),))).value[0].text
+    'hello'
     """
 
     name: ClassVar[str]

@@ -53,7 +53,12 @@ _NOTHING = _Prompt()
 
 
 class Pool(GeneratorSettings):
-    """Texts of a public corpus, chosen by their embeddings."""
+    """Texts of a public corpus, chosen by their embeddings.
+
+    >>> pool = Pool(sources=[{"file": "reviews.csv", "text_column": "text"}])
+    >>> pool.public_files()
+    ('reviews.csv',)
+    """
 
     name: ClassVar[str] = "pool"
 

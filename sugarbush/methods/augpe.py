@@ -17,7 +17,11 @@ from sugarbush.settings import AtLeastOne, Count, NotNegative
 
 
 class AugPE(EvolvingMethod):
-    """DP counts of one label say how many first candidates each label gets."""
+    """DP counts of one label say how many first candidates each label gets.
+
+    >>> AugPE(rounds=3).vote_part
+    'votes:augpe'
+    """
 
     name: ClassVar[str] = "augpe"
 

@@ -39,7 +39,11 @@ LEDGER = "confidentiality"  # a ledger of its own: never added to a DP epsilon
 
 
 class CRT(Method):
-    """`training` says what to redact and how to train, `sampling` how to draw texts."""
+    """`training` says what to redact and how to train, `sampling` how to draw texts.
+
+    >>> CRT(training=CrtSettings(epsilon=2.0)).stays_private
+    True
+    """
 
     name: ClassVar[str] = "crt"
     stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")

@@ -56,7 +56,12 @@ _MODEL, _STEPS = "model", "steps.json"
 
 
 class DPFT(Method):
-    """`training` says how to train, `sampling` how to draw texts from the model."""
+    """`training` says how to train, `sampling` how to draw texts from the model.
+
+    >>> from sugarbush.training.dpsgd.settings import GenerateSettings
+    >>> DPFT(sampling=GenerateSettings(texts=500)).stages
+    ('finetune', 'generate')
+    """
 
     name: ClassVar[str] = "dpft"
     stages: ClassVar[tuple[str, ...]] = ("finetune", "generate")
@@ -137,7 +142,7 @@ class DPFT(Method):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """`plan` with the noise of training; steps that may be repeated are paid for like others."""
+        """`plan` with the noise of training. It pays for the steps that may be repeated, too."""
         if not plan.holds(TRAINING):
             return plan
         schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)

@@ -39,7 +39,6 @@ from sugarbush.methods import interface
 from sugarbush.methods.interface import Initial, Method, MethodInputs, PlannedCalls, ShareRequest
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import digest_of
-from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng, seed_of
 
 
@@ -157,13 +156,7 @@ class EvolvingMethod(EvolutionSettings, Method):
         return VotingSession(
             embeddings=self.private_embeddings(inputs),
             stddev=inputs.budget.of(self.vote_part).stddev,
-            session=PrivacySession(
-                ledger=inputs.ledger(),
-                stage=f"evolve@{self.name}",
-                run=run,
-                dataset_fingerprint=inputs.corpus.dataset_fingerprint(),
-                records_per_unit=inputs.privacy.records_per_user,
-            ),
+            session=inputs.session(stage=f"evolve@{self.name}", run=run),
         )
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
@@ -260,10 +253,6 @@ class EvolvingMethod(EvolutionSettings, Method):
             for stage, what, calls, request in batches
             if calls
         )
-
-    def card_settings(self) -> dict[str, Any]:
-        """Its evolution settings."""
-        return {} if self.stays_private else {"evolve": {self.name: self.model_dump(mode="json")}}
 
     def _longest_attributes(self, schema: Schema) -> tuple[tuple[str, str], ...]:
         shown = self.by_label or self.prompt in {PromptContent.METADATA, PromptContent.BOTH}

@@ -21,6 +21,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.settings import Section
 
@@ -116,8 +117,8 @@ class MethodInputs:
 
     `writer(stage)` asks the generator; `encode` embeds public text and `encode_private` private
     text; `open_store(stage, key, dataset)` opens the finished draws of a stage; `scratch(name)` is
-    a private folder; `pretrained` a folder of small public models; `find(name)` is a public file that
-    the settings name; `restart` is the command of this stage, for
+    a private folder; `pretrained` a folder of small public models; `find(name)` is a public
+    file that the settings name; `restart` is the command of this stage, for
     torchrun. `digests` are keyed digests of the private data, for cache keys.
     """
 
@@ -151,12 +152,31 @@ class MethodInputs:
         """Keyed digests of the texts and of their codes."""
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
+    def session(self, *, stage: str, run: str) -> PrivacySession:
+        """What a mechanism needs to charge the ledger of this run. `run` is that of its store."""
+        return PrivacySession(
+            ledger=self.ledger(),
+            stage=stage,
+            run=run,
+            dataset_fingerprint=self.corpus.dataset_fingerprint(),
+            records_per_unit=self.privacy.records_per_user,
+        )
+
 
 class Method(Section):
     """A method and its settings.
 
     A subclass sets `name` and `stages`, and implements what it takes part in. Everything that the
     pipeline, the card and the commands ask of a method is here; nothing else branches on it.
+
+    >>> class Counts(Method):
+    ...     name = "counts"
+    ...     stages = ("evolve",)
+    ...     texts: int = 20
+    ...     def share_requests(self):
+    ...         return (ShareRequest(name="counts:counts", share="synthesis", count=1),)
+    >>> Counts(texts=5).as_sections()
+    {'evolve': {'counts': {'texts': 5}}}
     """
 
     name: ClassVar[str]
@@ -217,7 +237,7 @@ class Method(Section):
 
     def card_settings(self) -> dict[str, Any]:
         """Its settings as the release card shows them, by section."""
-        return {}
+        return {} if self.stays_private else self.as_sections()
 
     @property
     def starts_from(self) -> str | None:

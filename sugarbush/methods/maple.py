@@ -18,7 +18,11 @@ TABLE = ShareRequest(name=METADATA, share="metadata", count=0)
 
 
 class Maple(EvolvingMethod):
-    """Rows of the DP table by AIM say what each first candidate is about."""
+    """Rows of the DP table by AIM say what each first candidate is about.
+
+    >>> [request.name for request in Maple(rounds=2).share_requests()]
+    ['metadata', 'votes:maple']
+    """
 
     name: ClassVar[str] = "maple"
 

@@ -23,7 +23,11 @@ from sugarbush.randomness import public_rng, seed_of
 
 
 class NonPrivatePE(EvolvingMethod):
-    """`maple` from real rows of metadata, with exact votes."""
+    """`maple` from real rows of metadata, with exact votes.
+
+    >>> NonPrivatePE(rounds=1).stays_private
+    True
+    """
 
     name: ClassVar[str] = "nonprivate"
     stays_private: ClassVar[bool] = True

@@ -10,7 +10,11 @@ from sugarbush.settings import AtLeastOne, Count
 
 
 class Public(EvolvingMethod):
-    """The same prompts as `augpe`, without votes."""
+    """The same prompts as `augpe`, without votes.
+
+    >>> Public(candidates=100).share_requests()
+    ()
+    """
 
     name: ClassVar[str] = "public"
     votes_with_noise: ClassVar[bool] = False

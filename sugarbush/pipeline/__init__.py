@@ -6,6 +6,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "entry_point": ("run_with_error_report",),
+        "flow": ("StageFailedError", "run_dvc"),
         "in_memory": ("corpus_of_project",),
         "project": ("Project",),
         "released": ("final_folder", "first_folder"),

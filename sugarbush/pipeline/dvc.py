@@ -9,14 +9,19 @@ settings twice. `python -m sugarbush.pipeline.dvc` prints the file.
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import PlainScalarString
 
+from sugarbush.errors import ParamsError
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.stage import Output, Stage
 
+DVC_FILE = "dvc.yaml"
+UPDATE = "sugarbush init --update"
 SETTINGS_FILE = "data/stamps/settings.json"
 HEAD = """\
 # Generated from the declarations in sugarbush/pipeline/graph.py; `sugarbush init --update` writes
@@ -54,6 +59,30 @@ def dvc_yaml() -> str:
     text = io.StringIO()
     yaml.dump({"stages": {stage.name: _entry(stage) for stage in STAGES}, **METRICS}, text)
     return HEAD + text.getvalue()
+
+
+def require_current_stages(base: Path) -> None:
+    """Raise ParamsError unless dvc.yaml and tasks/ of a project have the stages of this version.
+
+    Stages, metrics and plots that the user added are allowed.
+    """
+    path = base / DVC_FILE
+    try:
+        found = YAML(typ="safe").load(path.read_text(encoding="utf-8"))["stages"]
+    except FileNotFoundError:
+        raise ParamsError(f"{path}: not found. Write it with: {UPDATE}") from None
+    except (OSError, UnicodeDecodeError, YAMLError, KeyError, TypeError):
+        raise ParamsError(f"{path}: has no `stages:`. Write it again with: {UPDATE}") from None
+    wanted = YAML(typ="safe").load(dvc_yaml())["stages"]
+    old = [name for name, entry in wanted.items() if found.get(name) != entry]
+    if old:
+        raise ParamsError(
+            f"{path}: another version of Sugarbush wrote it, or it was edited: {', '.join(old)} "
+            f"{'differs' if len(old) == 1 else 'differ'}. Write it again with: {UPDATE}"
+        )
+    missing = [f"tasks/{s.name}.py" for s in STAGES if not (base / f"tasks/{s.name}.py").exists()]
+    if missing:
+        raise ParamsError(f"{', '.join(missing)}: not found. Write them again with: {UPDATE}")
 
 
 def _entry(stage: Stage) -> dict[str, Any]:

@@ -33,7 +33,8 @@ def method_output(project: Project, method: Method, stage: str, *, run: str) -> 
     target = method_folder(project.roots, method, stage)
     with atomic_directory(target, private=True) as folder:
         yield folder
-        _keep_others(target, folder)
+        if stage != method.stages[0]:  # the first stage starts an empty folder
+            _keep_others(target, folder)
     content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
     digest = hmac.new(project.key, content.encode(), "sha256").hexdigest()
     with atomic_directory(shown) as folder:
@@ -55,7 +56,7 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
 
 
 def _keep_others(old: Path, new: Path) -> None:
-    """Copy what other stages of the method wrote and this one did not."""
+    """Copy what earlier stages of the method wrote and this one did not."""
     if old.is_dir():
         for path in old.iterdir():
             if not (new / path.name).exists() and not path.name.startswith("round_"):

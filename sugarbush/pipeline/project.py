@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_keyed_digest
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.paths import Roots, checkout_root, find_input, state_root
+from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.settings import Purpose
@@ -121,7 +121,7 @@ class Project:
 
         The temporary copy of a DVC experiment uses the checkout's: the answers are paid for.
         """
-        return PrivateStore(Roots(checkout_root(self.base)).private).folder("labels")
+        return PrivateStore(Roots(checkout_root(self.base)).private).labels
 
     def find(self, name: str) -> Path:
         """A file that the settings name."""
@@ -246,7 +246,7 @@ class Project:
         return Labeller(
             self.settings.extract_metadata.label_endpoint,
             self.schema.asked_of_llm,
-            folder=self.label_answers,
+            folder=make_private(self.label_answers),
             account=self.settings.privacy.dataset,
         )
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
-from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
 from sugarbush.report.card import software_versions
 from sugarbush.report.model import Release
 
@@ -17,17 +19,17 @@ _ENCODERS = {"bundled": "all-MiniLM-L6-v2 (bundled)"}
 
 
 def release_facts(
-    project: Project,
+    settings: ProjectSettings,
+    schema: Schema,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger,
     ledger_ids: Sequence[str],
     donated: int,
     engine: str | None,
     plan: BudgetPlan,
 ) -> Release:
-    """The promise, from the entries that the released results name, in the project's ledger."""
-    settings, schema, privacy = project.settings, project.schema, project.settings.privacy
-    ledger, released = ledger or project.ledger(), settings.released
+    """The promise, from the entries of `ledger` that the released results name."""
+    privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
     encoder = settings.embedding.model
@@ -48,18 +50,26 @@ def release_facts(
         starts_from=starts[0] if starts else None,
         encoder=_ENCODERS.get(encoder, encoder),
         methods=tuple(method.name for method in released),
-        software=software_versions(),
+        software=software_versions() | _plugin_versions(settings),
         created=datetime.now(UTC).date().isoformat(),
         engine=engine,
         labels_endpoint=settings.extract_metadata.label_endpoint.base_url
         if schema.asked_of_llm
         else None,
-        settings=_shown_settings(project),
+        settings=_shown_settings(settings),
     )
 
 
-def _shown_settings(project: Project) -> dict[str, Any]:
-    settings = project.settings
+def _plugin_versions(settings: ProjectSettings) -> dict[str, str]:
+    """The packages that add the methods, the generator and the encoder, with their versions."""
+    used = [(METHODS, method.name) for method in settings.released]
+    used += [(GENERATORS, settings.generator.provider), (ENCODERS, settings.embedding.model)]
+    packages = (package_of(group, name) for group, name in used)
+    found = (package.rpartition(" ") for package in packages if package is not None)
+    return {name: version for name, _, version in found}
+
+
+def _shown_settings(settings: ProjectSettings) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "epsilon": settings.privacy.epsilon,
         "shares": settings.privacy.shares.model_dump(),

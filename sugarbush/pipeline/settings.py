@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, create_model, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
@@ -30,7 +30,7 @@ from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
-from sugarbush.registry import GENERATORS, METHODS, plugin_names
+from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
 from sugarbush.report.settings import ReportSettings
 from sugarbush.settings import Section
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
@@ -62,17 +62,18 @@ class EvolveSettings(Section):
         """Parse the sections of methods that other packages add. Refuse unknown ones by name."""
         if not isinstance(fields, dict):
             return fields
-        parsed = dict(fields)
-        for name in fields.keys() - cls.model_fields.keys():
+        added = sorted(fields.keys() - cls.model_fields.keys())
+        for name in added:
             if name not in plugin_names(METHODS):
                 close = difflib.get_close_matches(name, cls.model_fields, n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
+                hint = f"; did you mean {close[0]}?" if close else ", and no installed method"
                 raise ValueError(f"{name} is not a known setting{hint}")
-            parsed[name] = method_class(name).model_validate(fields[name])
-        return parsed
+        kinds: dict[str, Any] = {name: (method_class(name), ...) for name in added}
+        parsed = create_model("Sections", __config__=Section.model_config, **kinds)
+        return fields | dict(parsed.model_validate({name: fields[name] for name in added}))
 
     def of(self, name: str) -> Any:
-        """The settings of a method that evolves candidates; its defaults where it has no section."""
+        """The settings of a method that evolves candidates; defaults where it has no section."""
         own = getattr(self, name, None)
         return method_class(name)() if own is None else own
 
@@ -126,7 +127,7 @@ class ProjectSettings(Section):
 
     def output_settings(self) -> dict[str, Any]:
         """What affects an output, with the settings of each chosen method under `by_method`."""
-        by_method = {method.name: method.output_settings() for method in self.chosen}
+        by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
     @model_validator(mode="before")
@@ -219,6 +220,10 @@ def default_fields() -> dict[str, Any]:
     generator = GeneratorSection.model_validate(_every_generator())
     fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
     fields["privacy"] |= {"dataset": None, "purpose": None}
+    for name, kind in _added_methods(plugin_names(METHODS)).items():
+        fields["evolve"][name] = {
+            field: "required" for field, of in kind.model_fields.items() if of.is_required()
+        } or kind().model_dump(mode="json")
     return fields
 
 
@@ -229,6 +234,22 @@ def _every_generator() -> dict[str, Any]:
         name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
         for name, kind in classes.items()
     }
+
+
+def _added_methods(names: Iterable[str]) -> dict[str, type[Method]]:
+    """The methods of other packages that are configured by `evolve.<name>`, among `names`."""
+    other = [
+        n for n in plugin_names(METHODS) if n in names and n not in EvolveSettings.model_fields
+    ]
+    usual = Method.from_project.__func__  # type: ignore[attr-defined]
+    kinds = {name: method_class(name) for name in other}
+    return {n: k for n, k in kinds.items() if getattr(k.from_project, "__func__", None) is usual}
+
+
+def _output_settings(method: Method) -> dict[str, Any]:
+    """A method's settings, and the version of the package that adds it."""
+    package = package_of(METHODS, method.name)
+    return method.output_settings() | ({} if package is None else {"package": package})
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,8 +282,11 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
         privacy["dataset"] = "example" if example else _slug(Path(file).stem)
     if privacy.get("purpose") is None:
         privacy["purpose"] = "example" if example else "release"
+    added = _added_methods(_chosen_names(fields))
+    for name in added:
+        evolve.setdefault(name, {})
     if "donated" in prepare and prepare["donated"] is None:
-        evolve |= _without_examples(evolve)
+        evolve |= _without_examples(evolve, added)
     derived = dict(zip(("prepare", "privacy", "crt", "evolve"), sections, strict=True))
     refused = {name for name in derived if not isinstance(fields.get(name, {}), dict)}
     fields |= {name: section for name, section in derived.items() if name not in refused}
@@ -282,14 +306,21 @@ def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
-def _without_examples(evolve: dict[str, Any]) -> dict[str, Any]:
+def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
+    """The names under `methods`; none where it is no list, to be refused."""
+    names = fields.get("methods", ())
+    return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
+
+
+def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
     """The methods whose prompt has metadata and examples, with metadata alone."""
+    kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
-    for method, field in EvolveSettings.model_fields.items():
+    for method, kind in {**kinds, **added}.items():
         own = evolve.get(method, {})
-        if not (isinstance(field.default, EvolutionSettings) and isinstance(own, dict)):
+        if not (issubclass(kind, EvolutionSettings) and isinstance(own, dict)):
             continue
-        if own.get("prompt", field.default.prompt) == PromptContent.BOTH:
+        if own.get("prompt", kind.model_fields["prompt"].default) == PromptContent.BOTH:
             changed[method] = {**own, "prompt": PromptContent.METADATA.value}
     return changed
 
@@ -339,7 +370,8 @@ def _meant(location: tuple[str | int, ...]) -> str:
         if field is not None:
             model = next((t for t in get_args(field.annotation) if t), field.annotation)
         else:
-            model = generator_class(str(part)) if model is GeneratorSection else None
+            classes = {GeneratorSection: generator_class, EvolveSettings: method_class}
+            model = classes[model](str(part)) if model in classes else None
     names = [f.alias or n for n, f in getattr(model, "model_fields", {}).items()]
     close = difflib.get_close_matches(str(location[-1]), names, n=1)
     return f"; did you mean {close[0]}?" if close else "."

@@ -103,12 +103,13 @@ def run_stage(name: str) -> None:
 
     Exits with 1 or 2 and one message when it fails; the message never quotes private data.
     """
+    from sugarbush.pipeline.parent_death import die_with_dvc
+
+    die_with_dvc()  # before the imports that take seconds
     from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
-    from sugarbush.pipeline.parent_death import die_with_dvc
     from sugarbush.pipeline.project import Project
 
-    die_with_dvc()
     stage = stage_named(name)
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{name}")
     if stage.by_method:

@@ -138,7 +138,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
             from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
             # A unit of several records may move several counts. No single distribution is known to
-            # dominate that, so group privacy: docs/decisions/0006-a-person-as-the-unit.md.
+            # dominate that, so group privacy: docs/decisions/user-as-the-unit.md.
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
             return _gaussian(mu, count, interval)
         case GaussianDp():

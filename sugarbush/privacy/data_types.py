@@ -28,6 +28,10 @@ class Private(Generic[T_co]):
     Where the unit is a user with up to m records, there is one element per record until
     `joined_by` makes one element per user. `map_batch` is for functions whose output for an
     element depends on that element alone. So one unit still changes at most its own elements.
+
+    >>> ages = Private([34, 51, 29])
+    >>> ages, ages.map_batch(lambda rows: [age // 10 for age in rows])
+    (Private(...), Private(...))
     """
 
     __slots__ = ("_per_unit",)
@@ -80,7 +84,11 @@ class Private(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Released(Generic[T_co]):
-    """A value that may be published, with the ledger entries that paid for it (none: public)."""
+    """A value that may be published, with the ledger entries that paid for it (none: public).
+
+    >>> Released([4, 9], ("entry-1",)).map(sum)
+    Released(value=13, ledger_ids=('entry-1',))
+    """
 
     value: T_co
     ledger_ids: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The cost of one step in Gaussian DP, and a filter that limits adaptive steps.
 
 The two costs are exact: each is the smallest mu at which every mechanism of its kind is mu-GDP.
-Proofs of both and of the filter: docs/decisions/0100-aim-in-gaussian-dp.md.
+Proofs of both and of the filter: docs/decisions/aim-in-gaussian-dp.md.
 """
 
 from __future__ import annotations

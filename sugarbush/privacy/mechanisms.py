@@ -81,7 +81,7 @@ def noisy_sum(
     Guarantee: a record adds integers of L2 norm at most `record_l2_sensitivity`, which is checked.
     A unit of at most `session.records_per_unit` records moves the sum by that many times as much,
     the sensitivity; each sum gets N_Z(0, stddev^2). Coordinate by coordinate that is Gaussian DP,
-    and the squares add up to (sensitivity / stddev)^2 (docs/decisions/0514-scores-and-herding.md).
+    and the squares add up to (sensitivity / stddev)^2 (docs/decisions/kernel-scores.md).
     The charge is on disk before the noise is drawn. It comes after the sum, which may take
     minutes: a crash while summing spends no budget.
 

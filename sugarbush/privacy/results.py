@@ -14,15 +14,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
 
 from sugarbush.errors import PrivacyError, StorageError
 from sugarbush.paths import atomic_directory, make_owner_only
+from sugarbush.privacy.data_types import Released
 
 _LOCK_TIMEOUT_S = 6 * 3600
 _GENERATION = re.compile(r"generation-(\d+)")
@@ -53,6 +56,19 @@ class ResultStore:
             raise PrivacyError(f"{self.folder / name}: is finished and must not be overwritten")
         with atomic_directory(self.folder / name, private=True) as folder:
             yield folder
+
+    def array(
+        self, name: str, draw: Callable[[], Released[NDArray[Any]]]
+    ) -> Released[NDArray[Any]]:
+        """The array `name`, restored, or drawn by `draw` and on disk when this returns."""
+        if self.finished(name) is None:
+            with self.writing(name) as folder:
+                drawn = draw()
+                np.save(folder / f"{name}.npy", drawn.value)
+                (folder / "ledger_ids.json").write_text(json.dumps(drawn.ledger_ids))
+        done = self.folder / name
+        ids = tuple(json.loads((done / "ledger_ids.json").read_text()))
+        return Released(np.load(done / f"{name}.npy"), ids)
 
 
 @contextmanager

@@ -15,6 +15,17 @@ class PrivacySession:
 
     `run` is the digest of the stage's settings and inputs. `dataset_fingerprint` is empty where
     no corpus has to be recognised. A unit has at most `records_per_unit` records.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import sugarbush as sb
+    >>> from sugarbush.privacy.mechanisms import noisy_histogram
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     ledger = sb.open_ledger("tickets", state=Path(state))
+    ...     session = PrivacySession(ledger=ledger, stage="count", run="1")
+    ...     counts = noisy_histogram(sb.Private([0, 2, 2]), size=4, stddev=5.0, session=session)
+    ...     [entry.id for entry in ledger.entries()] == list(counts.ledger_ids)
+    True
     """
 
     ledger: Ledger

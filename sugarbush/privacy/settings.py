@@ -40,6 +40,9 @@ class PrivacySettings(Section):
     """What is protected, how strongly, and which ledger is charged.
 
     A project derives `dataset` and `purpose` from the data file where they are null or left out.
+
+    >>> PrivacySettings(epsilon=1, delta=1e-6, dataset="tickets").cap
+    4.0
     """
 
     dataset: str = ""  # no ledger accepts this name

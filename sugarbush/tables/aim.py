@@ -7,7 +7,7 @@
 
 Every private answer comes from the measurer, and its filter ends the loop. All code here is
 post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), Algorithms 1
-to 4; mu^2 replaces its rho, which docs/decisions/0100-aim-in-gaussian-dp.md proves and compares.
+to 4; mu^2 replaces its rho, which docs/decisions/aim-in-gaussian-dp.md proves and compares.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def aim(
     budget, up to `max_model_mb`. Until enough dependences exceed the noise to form a tree, the
     model contains only those. If no more are found, the rest of the budget goes evenly to them and
     to the one-way marginals. So on little data the table is no worse than independent marginals
-    (docs/decisions/0101-a-dependence-needs-evidence.md).
+    (docs/decisions/aim-search-and-model.md).
     """
     shares = shares or AimShares()
     whole = measurer.mu_squared_left

@@ -36,7 +36,7 @@ def synthesize(
     Shapes: `table` has one row of codes per record, columns in the order of `schema_domain`.
     Raises ParamsError where the engine is not installed, and BudgetExceededError. Both come before
     the charge and before the table is read.
-    Source: the engines' own; docs/decisions/0100-aim-in-gaussian-dp.md.
+    Source: the engines' own; docs/decisions/aim-in-gaussian-dp.md.
     """
     if params.engine is Engine.SMARTNOISE:
         require_smartnoise()

@@ -52,6 +52,7 @@ def fine_tune(
     epsilon: float,
     session: PrivacySession,
     checkpoints: Path,
+    counts: Path,
     output: Path,
     report: Callable[[str], None],
 ) -> Released[float]:
@@ -102,7 +103,7 @@ def fine_tune(
             checkpoint_every=1,
         ),
         probe=probe_examples(len(tokenizer), max_length=wanted.max_length),
-        checkpoints=Checkpoints(checkpoints),
+        checkpoints=Checkpoints(checkpoints, counts=counts),
         session=session,
         report=lambda progress: report(f"step {progress.step} of {progress.steps}"),
     )

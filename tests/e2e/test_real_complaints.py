@@ -1,35 +1,37 @@
-"""The whole pipeline on 500 real complaints, with a pool of other real texts as generator."""
+"""The whole pipeline on 500 real complaints, with a pool of other real texts as generator.
+
+It embeds with the bundled model.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
 
+from tests.integration.project import Checkout
+from tests.pipelines import copied, run_pipeline
 from tests.settings import ROOT, settings
 
 SHARED = ROOT.parent / "shared" / "data"
 COMPLAINTS = SHARED / "cfpb_complaints" / "cfpb_complaints.parquet"
-STAGES = [
-    "fingerprint", "prepare", "extract_metadata", "synthesize_metadata",
-    "initialise@maple", "evolve@maple", "initialise@public", "evolve@public", "evaluate", "report",
-]  # fmt: skip
-
-pytestmark = pytest.mark.skipif(
-    not COMPLAINTS.exists(), reason="the real text sets (../shared/data) are not on this machine"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("complaints"),
+    pytest.mark.skipif(
+        not COMPLAINTS.exists(),
+        reason="the real text sets (../shared/data) are not on this machine",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the settings, and only paths to the real texts."""
+def project(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A folder with the settings, and only paths to the real texts, after every stage."""
     folder = tmp_path_factory.mktemp("complaints")
     frame = pd.read_parquet(COMPLAINTS)
     frame = frame[frame["full_metadata"]].sort_values("id")
@@ -55,25 +57,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         evaluate__bootstrap=0,
     )  # fmt: skip
     (folder / "params.yaml").write_text(yaml.safe_dump(fields))
-    return folder
+    checkout = Checkout(folder, folder / "state")
+    run_pipeline(checkout)
+    return checkout
 
 
-@pytest.fixture(scope="module")
-def finished(project: Path) -> Path:
-    """The project after every stage."""
-    for name in STAGES:
-        stage, _, method = name.partition("@")
-        arguments = ["--method", method] if method else []
-        done = subprocess.run(
-            [sys.executable, "-m", f"tasks.{stage}", *arguments],
-            cwd=project,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "SUGARBUSH_STATE": str(project / "state")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{name}: {done.stderr}"
-    return project
+@pytest.fixture
+def finished(project: Checkout) -> Path:
+    """The folder. Tests only read it."""
+    return project.path
 
 
 def test_the_promise_is_kept_and_written_down(finished: Path) -> None:
@@ -92,7 +84,7 @@ def test_maple_starts_nearer_to_complaints_than_public_text_does(finished: Path)
     assert final["maple"] < 0.9 * final["public"]
 
 
-def test_every_arm_is_measured_on_as_many_texts(finished: Path) -> None:
+def test_every_method_is_measured_on_as_many_texts(finished: Path) -> None:
     """MAUVE and most of the others depend on the number of texts."""
     figures = pd.read_csv(finished / "reports/internal/figures.csv")
     final = figures[(figures.metric == "texts") & (figures["round"] == -1)]
@@ -121,23 +113,15 @@ def test_no_private_text_and_no_exact_count_is_released(finished: Path) -> None:
         assert f": {tally[name]}," not in released
 
 
-def test_a_second_run_of_what_spends_restores_and_spends_nothing(finished: Path) -> None:
-    ledger = finished / "state" / "ledgers" / "benchmark" / "complaints.jsonl"
+def test_a_second_run_of_stages_that_spend_restores_and_spends_nothing(
+    project: Checkout, tmp_path: Path
+) -> None:
+    own = copied(project, tmp_path)
+    ledger = own.state / "ledgers" / "benchmark" / "complaints.jsonl"
     before = ledger.read_bytes()
-    synthetic = finished / "data/released/evolve/maple/synthetic.jsonl"
+    synthetic = own.path / "data/released/evolve/maple/synthetic.jsonl"
     text = synthetic.read_bytes()
-    shutil.rmtree(finished / "data" / "released")
-    for arguments in (
-        ["synthesize_metadata"],
-        ["initialise", "--method", "maple"],
-        ["evolve", "--method", "maple"],
-    ):  # fmt: skip
-        subprocess.run(
-            [sys.executable, "-m", f"tasks.{arguments[0]}", *arguments[1:]],
-            cwd=finished,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "SUGARBUSH_STATE": str(finished / "state")},
-            check=True,
-            capture_output=True,
-        )
+    shutil.rmtree(own.path / "data" / "released")
+    run_pipeline(own, "synthesize_metadata", "initialise@maple", "evolve@maple")
     assert ledger.read_bytes() == before
     assert synthetic.read_bytes() == text

@@ -20,6 +20,7 @@ PARTS = [
     "flows", "tasks", "sugarbush", "research",
     "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
 ]  # fmt: skip
+TINY_ENCODER = ROOT / "tests" / "plugins"  # embedding.model: tiny
 PRODUCTS = ("lamp", "chair", "kettle")
 WORDS = ("arrived late", "came in pieces", "does not start", "is the wrong colour", "went missing")
 SCHEMA = {
@@ -78,7 +79,7 @@ def as_lines(records: list[dict[str, Any]]) -> str:
 
 
 @dataclass(frozen=True)
-class Project:
+class Checkout:
     """A checkout at `path` whose state lies in `state`, outside it."""
 
     path: Path
@@ -94,6 +95,7 @@ class Project:
             "DO_NOT_TRACK": "1",
             "DVC_NO_ANALYTICS": "1",
             "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(self.path), str(TINY_ENCODER)]),
         }
 
     def run(
@@ -102,7 +104,7 @@ class Project:
         """Run in the checkout; fails when the exit code is another than `code` (None: any)."""
         finished = subprocess.run(
             command, cwd=self.path, env=self.environment | variables, text=True,
-            capture_output=True, check=False, timeout=500,
+            capture_output=True, check=False,
         )  # fmt: skip
         if code is not None:
             assert finished.returncode == code, finished.stdout + finished.stderr
@@ -115,6 +117,13 @@ class Project:
 
     def git(self, *arguments: str) -> str:
         return self.run("git", *arguments).stdout
+
+    def change(self, section: str | None = None, /, **changes: Any) -> None:
+        """Change settings of a section in params.yaml, or of the whole file."""
+        path = self.path / "params.yaml"
+        fields = yaml.safe_load(path.read_text())
+        (fields if section is None else fields[section]).update(changes)
+        path.write_text(yaml.safe_dump(fields, sort_keys=False))
 
     @property
     def ledger(self) -> Ledger:
@@ -132,7 +141,7 @@ class Project:
         return [line.split("'")[1] for line in output.splitlines() if line.startswith(mark)]
 
 
-def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any) -> Project:
+def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any) -> Checkout:
     """A checkout in git, committed and clean. `section__key=value` changes a setting."""
     path.mkdir(parents=True)
     listed = subprocess.run(
@@ -152,11 +161,11 @@ def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any)
     corpus = letters(records + 6)
     (path / "letters.jsonl").write_text(as_lines(corpus[6:]))
     (path / "donated.jsonl").write_text(as_lines(corpus[:6]))
-    project = Project(path, state)
-    project.git("init", "--quiet", "--initial-branch=main")
-    project.git("config", "user.name", "test")
-    project.git("config", "user.email", "test@example.org")
+    checkout = Checkout(path, state)
+    checkout.git("init", "--quiet", "--initial-branch=main")
+    checkout.git("config", "user.name", "test")
+    checkout.git("config", "user.email", "test@example.org")
     (path / ".git" / "info" / "exclude").write_text("letters.jsonl\ndonated.jsonl\n")
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "--message=start")
-    return project
+    checkout.git("add", "--all")
+    checkout.git("commit", "--quiet", "--message=start")
+    return checkout

@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
+from typer.testing import CliRunner, Result
 
-from tests.integration.project import Project, as_lines, letters, make_project
+from sugarbush.cli.main import app
+from tests.integration.project import Checkout, as_lines, letters, make_project
+from tests.pipelines import opened
 
-pytestmark = pytest.mark.xdist_group("cli")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
+)  # DVC's own
 CANARY = "canary-7731"
+Command = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    folder = tmp_path_factory.mktemp("cli")
+    return make_project(folder / "checkout", folder / "state", embedding__model="tiny")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return make_project(tmp_path / "checkout", tmp_path / "state")
+def project(made: Checkout) -> Checkout:
+    """A checkout in which nothing ran. Tests put back what they change."""
+    assert not (made.path / "data" / "private").exists()
+    return made
 
 
-def test_check_says_what_is_in_order_and_spends_nothing(project: Project) -> None:
-    told = project.run("sugarbush", "check").stdout
+@pytest.fixture
+def command(project: Checkout, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`command("check", ..., code=2)` runs the command in this process."""
+
+    def run(*arguments: str, code: int = 0) -> Result:
+        with opened(project), monkeypatch.context() as patch:
+            patch.chdir(project.path)
+            result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+def test_check_says_what_is_in_order_and_spends_nothing(
+    project: Checkout, command: Command
+) -> None:
+    shown = command("check").stdout
     for part in ("settings", "schema", "data", "generator", "budget"):
-        assert re.search(rf"^{part} +ok", told, re.MULTILINE)
+        assert re.search(rf"^{part} +ok", shown, re.MULTILINE)
     assert not project.charges()
     assert not (project.path / "data" / "private").exists()
 
@@ -43,53 +73,58 @@ def test_check_says_what_is_in_order_and_spends_nothing(project: Project) -> Non
     ],
 )
 def test_a_wrong_setting_is_exit_code_2_and_one_message(
-    project: Project, assignment: str, expected: str
+    project: Checkout, command: Command, assignment: str, expected: str
 ) -> None:
-    finished = project.run("sugarbush", "check", "-S", assignment, code=2)
-    assert expected in finished.stderr
-    assert "Traceback" not in finished.stderr
+    result = command("check", "-S", assignment, code=2)
+    assert expected in result.stderr
+    assert "Traceback" not in result.stderr
     assert not project.charges()
 
 
-def test_a_budget_that_its_cap_cannot_carry_is_exit_code_1(project: Project) -> None:
+def test_a_budget_beyond_its_cap_is_exit_code_1(project: Checkout, command: Command) -> None:
     before = (project.path / "params.yaml").read_bytes()
-    finished = project.run("sugarbush", "check", "-S", "privacy.cap=0.5", code=1)
-    assert "cap 0.5" in finished.stderr
-    told = project.run("sugarbush", "budget", "-S", "privacy.cap=0.5").stdout
-    assert "past the cap" in told
+    assert "cap 0.5" in command("check", "-S", "privacy.cap=0.5", code=1).stderr
+    assert "past the cap" in command("budget", "-S", "privacy.cap=0.5").stdout
     assert (project.path / "params.yaml").read_bytes() == before
 
 
 @pytest.mark.slow
-def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(project: Project) -> None:
+@pytest.mark.xdist_group("dvc")
+def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path: Path) -> None:
+    """The installed command, as a user runs it."""
+    project = make_project(tmp_path / "checkout", tmp_path / "state")
     bad = {"id": "x", "text": f"{CANARY}\0", "product": "lamp"}
     (project.path / "letters.jsonl").write_text(as_lines([*letters(140), bad]))
     finished = project.run("sugarbush", "run", code=2)
     assert "row 141" in finished.stderr
     assert "NUL" in finished.stderr
     assert CANARY not in finished.stdout + finished.stderr
-    assert "running again goes on" in finished.stderr
+    assert "`sugarbush run` continues from there" in finished.stderr
     assert not (project.path / "data" / "private" / "prepared").exists()
     assert not (project.path / "data" / "released").exists()
     assert not project.charges()
 
 
-def test_the_demo_refuses_ones_own_data(project: Project) -> None:
-    finished = project.run("sugarbush", "run", "--only-example", code=2)
-    assert "your own data" in finished.stderr
+def test_the_demo_refuses_ones_own_data(project: Checkout, command: Command) -> None:
+    assert "your own data" in command("run", "--only-example", code=2).stderr
     assert not project.charges()
 
 
-def test_the_examples_purpose_is_refused_for_another_file(project: Project) -> None:
+def test_the_examples_purpose_is_refused_for_another_file(
+    project: Checkout, command: Command
+) -> None:
     path = project.path / "params.yaml"
-    fields = yaml.safe_load(path.read_text())
-    fields["privacy"]["purpose"] = "example"
-    path.write_text(yaml.safe_dump(fields))
-    finished = project.run("sugarbush", "run", "--only-example", code=2)
-    assert "embedded corpus" in finished.stderr
+    before = path.read_text()
+    try:
+        project.change("privacy", purpose="example")
+        result = command("run", "--only-example", code=2)
+    finally:
+        path.write_text(before)
+    assert "embedded corpus" in result.stderr
 
 
-def test_every_command_explains_itself(project: Project) -> None:
-    for command in ("run", "check", "budget", "estimate", "cache", "show"):
-        told = project.run("sugarbush", command, "--help").stdout
-        assert f"sugarbush {command}" in told
+@pytest.mark.parametrize(
+    "name", ["init", "run", "check", "report", "budget", "estimate", "cache", "show"]
+)
+def test_every_command_explains_itself(command: Command, name: str) -> None:
+    assert f"{name} [OPTIONS]" in command(name, "--help").stdout

@@ -1,20 +1,34 @@
-"""The Prefect flow over DVC's stages, on a real server of Prefect's and a real pipeline."""
+"""The pipeline as a Prefect flow, on a real server of Prefect's, with every private record marked.
+
+The marks are found nowhere outside the private root. The endpoint that writes gets released text
+only; the endpoint that labels gets the private texts, and is trusted.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from prefect.client.orchestration import get_client
-from prefect.testing.utilities import prefect_test_harness
+from prefect.settings import get_current_settings
 
 from flows import pipeline as flow_module
-from tests.integration.project import Project, make_project
+from sugarbush.pipeline.flow import StageFailedError, read_stages, stale_stages
+from sugarbush.randomness import public_rng
+from tests.integration.canary import files_with, unpacked
+from tests.integration.llm.server import KEY, Body, FaultServer, Reply, completion, running
+from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
+from tests.pipelines import FinishedPipelines, copied
 
 # Prefect and DVC leave sockets and event loops to the garbage collector.
 pytestmark = [
@@ -22,114 +36,215 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),
 ]
-CANARY = "canary-7731"
+MARK = "canary7731x"
+RECORDS = 120
+DONATED = 6
+STAGES = {
+    "fingerprint", "prepare", "extract_metadata", "synthesize_metadata", "initialise@maple",
+    "evolve@maple", "evaluate", "report",
+}  # fmt: skip
+WORDS = (
+    "the a this that lamp chair kettle box door table shop street morning evening week month "
+    "arrived came went broke stopped worked called wrote asked waited paid returned opened found "
+    "late early twice again never always under over with without before after from customer agent "
+    "parcel courier receipt colour handle screw light cable wood steel paper small large heavy new"
+)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def server() -> Iterator[None]:
-    with prefect_test_harness(server_startup_timeout=180):
-        yield
+def written(number: int, body: Body) -> Reply:
+    """Forty words by chance: no two answers alike."""
+    rng = public_rng(number, json.dumps(body, sort_keys=True))
+    return completion(" ".join(rng.choice(WORDS.split(), size=40)).capitalize() + ".")
+
+
+def labelled(number: int, body: Body) -> Reply:
+    text = str(body["messages"][0]["content"]).partition("Text:\n")[2]
+    return completion(json.dumps({"mood": "calm" if "another one" in text else "angry"}))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What the flow wrote, what both endpoints got, and what it printed."""
+
+    project: Checkout
+    writer: FaultServer
+    reader: FaultServer
+    database: Path
+    printed: str
+    tasks: set[str]
+    artifacts: dict[str, Any]
+
+    @property
+    def released(self) -> list[Path]:
+        """Everything but the private root, the internal reports and the user's own file."""
+        base = self.project.path
+        own = {base / "letters.jsonl", base / "data", base / "reports", base / ".git"}
+        data = {base / "data" / name for name in ("released", "public", "stamps")}
+        return [*(set(base.iterdir()) - own), *data, base / "reports/public", self.project.state]
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def finished_flow(
+    tmp_path_factory: pytest.TempPathFactory, prefect_database: Path
+) -> Iterator[Finished]:
+    """A small marked corpus after one run of the flow. Tests only read it."""
     folder = tmp_path_factory.mktemp("flow")
-    return make_project(folder / "checkout", folder / "state")
+    with contextlib.ExitStack() as stack:
+        writer = stack.enter_context(running(FaultServer(behave=written)))
+        reader = stack.enter_context(running(FaultServer(behave=labelled)))
+        project = marked_project(folder, writer, reader)
+        address = get_current_settings().api.url
+        assert address is not None
+        run = project.run(  # as a user starts it
+            sys.executable, "-m", "flows.pipeline",
+            OPENAI_API_KEY=KEY, PREFECT_API_URL=address,
+        )  # fmt: skip
+        tasks, artifacts = last_run()
+        printed = run.stdout + run.stderr
+        yield Finished(project, writer, reader, prefect_database, printed, tasks, artifacts)
 
 
-@pytest.fixture(autouse=True)
-def there(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project.path)
-    for name, value in project.environment.items():
-        monkeypatch.setenv(name, value)
-    for name in [n for n in os.environ if n.startswith("DVC_") and n not in project.environment]:
-        monkeypatch.delenv(name)
+@pytest.fixture
+def own(finished_flow: Finished, tmp_path: Path) -> Iterator[Checkout]:
+    """A copy of the finished project, to be changed, as the current folder."""
+    project = copied(finished_flow.project, tmp_path)
+    with inside(project):
+        yield project
 
 
-def change(project: Project, section: str, key: str, value: Any) -> None:
-    path = project.path / "params.yaml"
-    fields = yaml.safe_load(path.read_text())
-    fields[section][key] = value
-    path.write_text(yaml.safe_dump(fields, sort_keys=False))
+@contextlib.contextmanager
+def inside(project: Checkout) -> Iterator[None]:
+    """The checkout as current folder, with its variables."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project.path)
+        for name, value in (project.environment | {"OPENAI_API_KEY": KEY}).items():
+            patch.setenv(name, value)
+        for name in [name for name in os.environ if name.startswith("DVC_")]:
+            if name not in project.environment:
+                patch.delenv(name)
+        yield
 
 
-def last_run() -> tuple[set[str], str, dict[str, Any]]:
-    """Names of the last flow run's task runs, everything in the log, artifacts by key."""
+def marked_project(folder: Path, writer: FaultServer, reader: FaultServer) -> Checkout:
+    endpoint = {"requests_per_minute": 1e6, "tokens_per_minute": 1e9, "model": "tiny"}
+    project = make_project(
+        folder / "checkout", folder / "state", records=RECORDS,
+        prepare__id_column="id",
+        embedding__model="tiny",
+        generator__provider="openai",
+        **{f"generator__openai__{k}": v for k, v in endpoint.items()},
+        generator__openai__base_url=writer.base_url,
+        extract_metadata__llm={
+            "base_url": reader.base_url, "model": "tiny", "key_variable": "OPENAI_API_KEY",
+            "trusted": True,
+        },
+    )  # fmt: skip
+    schema = project.path / "letters.schema.yaml"
+    fields = yaml.safe_load(schema.read_text())
+    fields["attributes"].append({"name": "mood", "values": ["angry", "calm"], "source": "llm"})
+    schema.write_text(yaml.safe_dump(fields))
+    donated, private = letters(RECORDS + DONATED)[:DONATED], letters(RECORDS + DONATED)[DONATED:]
+    for i, record in enumerate(private):
+        record["id"] = f"{MARK}id{i}"
+        record["text"] = record["text"].replace("Dear shop", f"Dear {MARK}{i}")
+        record[f"{MARK}column"] = f"{MARK}value{i}"  # not in the schema
+        if i % 10 == 0:
+            record["product"] = f"{MARK}product{i}"
+    for i, record in enumerate(donated):
+        record["mood"] = "angry" if i % 2 else "calm"
+    (project.path / "letters.jsonl").write_text(as_lines(private))
+    (project.path / "donated.jsonl").write_text(as_lines(donated))
+    project.git("commit", "--quiet", "--all", "--message=marked")
+    return project
+
+
+def last_run() -> tuple[set[str], dict[str, Any]]:
+    """Names of the last flow run's task runs, and its artifacts by key."""
     with get_client(sync_client=True) as client:
-        runs = client.read_flow_runs()
-        newest = max(runs, key=lambda run: run.created)
+        newest = max(client.read_flow_runs(), key=lambda run: run.created)
         names = {t.name for t in client.read_task_runs() if t.flow_run_id == newest.id}
         found = [a for a in client.read_artifacts() if a.flow_run_id == newest.id]
-        artifacts = {a.key: a.data for a in found if a.key}  # without a key: a state
-    return names, newest.name, artifacts
+    return names, {a.key: a.data for a in found if a.key}  # without a key: a state
 
 
-def test_a_first_run_runs_every_stage_and_shows_what_is_public(project: Project) -> None:
-    flow_module.pipeline()
-    names, _, artifacts = last_run()
-    assert names == {*project_stages(), *flow_module.needed_by("fingerprint", *graph_and_order())}
-    assert len(project.charges()) == 2
+def shown_stages(artifacts: dict[str, Any]) -> dict[str, str]:
+    return {row["stage"]: row["this run"] for row in json.loads(artifacts["stages"])}
+
+
+def test_a_first_run_runs_the_needed_stages_and_shows_what_is_public(
+    finished_flow: Finished,
+) -> None:
+    project, artifacts = finished_flow.project, finished_flow.artifacts
+    assert finished_flow.tasks == STAGES
     assert set(artifacts) == {"stages", "figures", "release-card", "report"}
+    shown = shown_stages(artifacts)
+    assert set(shown) == STAGES
+    assert {name for name, what in shown.items() if what == "ran"} == STAGES - {"fingerprint"}
     card = (project.path / "reports/public/release_card.md").read_text()
     assert artifacts["release-card"] == card
-
-
-def graph_and_order() -> tuple[Any, list[str]]:
-    graph = flow_module.stages()
-    return graph, list(graph)
-
-
-def project_stages() -> set[str]:
-    return set(flow_module.stages())
-
-
-def test_what_is_up_to_date_is_skipped(project: Project) -> None:
-    flow_module.pipeline()
-    names, _, artifacts = last_run()
-    assert names == {"make_example", "fingerprint"}
-    told = {row["stage"]: row["this run"] for row in json.loads(artifacts["stages"])}
-    assert set(told.values()) == {"up to date"}
     assert len(project.charges()) == 2
 
 
-def test_a_failing_stage_is_run_once_and_told_outside_prefect(
-    project: Project, capfd: pytest.CaptureFixture[str]
+def test_what_is_up_to_date_is_skipped(own: Checkout) -> None:
+    flow_module.pipeline()
+    names, artifacts = last_run()
+    assert names == {"fingerprint"}
+    assert set(shown_stages(artifacts).values()) == {"up to date"}
+    assert len(own.charges()) == 2
+
+
+def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(
+    own: Checkout, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    whole = (project.path / "letters.jsonl").read_text()
-    bad = {"id": "x", "text": CANARY * 100_000, "product": "lamp"}
-    (project.path / "letters.jsonl").write_text(whole + json.dumps(bad) + "\n")
-    try:
-        with pytest.raises(flow_module.StageFailedError) as failure:
-            flow_module.pipeline()
-    finally:
-        (project.path / "letters.jsonl").write_text(whole)
+    whole = (own.path / "letters.jsonl").read_text()
+    bad = {"id": "x", "text": MARK * 100_000, "product": "lamp"}
+    (own.path / "letters.jsonl").write_text(whole + json.dumps(bad) + "\n")
+    with pytest.raises(StageFailedError) as failure:
+        flow_module.pipeline()
     shown = capfd.readouterr()
     assert "max_characters" in shown.err  # the operator's terminal
-    names, _, artifacts = last_run()
-    assert "evolve@maple" in names  # never started: its upstream failed
+    names, artifacts = last_run()
+    assert "evolve@maple" in names  # it never started: prepare failed
     assert not artifacts
-    database = prefect_texts()
-    for secret in ("max_characters", "row 141", CANARY):
-        assert secret not in database + str(failure.value)
-    assert (project.path / "reports/internal/errors.log").read_text().count("max_characters") == 1
-    assert len(project.charges()) == 2
+    for secret in ("max_characters", "row 121", MARK):
+        assert secret not in prefect_states() + str(failure.value)
+    assert (own.path / "reports/internal/errors.log").read_text().count("max_characters") == 1
+    assert len(own.charges()) == 2
 
 
-def prefect_texts() -> str:
-    """Every log line and state message that Prefect keeps."""
+def prefect_states() -> str:
+    """The state message of every run that Prefect stores."""
     with get_client(sync_client=True) as client:
         states = [*client.read_flow_runs(), *client.read_task_runs()]
     messages = [str(run.state.message) for run in states if run.state is not None]
     return "\n".join(messages)
 
 
-def test_a_setting_of_evaluate_reruns_no_stage_that_spends(project: Project) -> None:
-    change(project, "evaluate", "seed", 7)
-    flow_module.pipeline()
-    names, _, _ = last_run()
-    assert {"evaluate", "report"} <= names
-    assert not {"synthesize_metadata", "initialise@maple", "evolve@maple"} & names
-    assert len(project.charges()) == 2
+def test_a_seed_of_evaluate_makes_no_stage_stale_that_spends(
+    finished: FinishedPipelines, tmp_path: Path
+) -> None:
+    own = copied(finished("dvc"), tmp_path)
+    own.change("evaluate", seed=7)
+    stages = read_stages(own.path)
+    own.dvc("repro", "--single-item", *stages.with_markers("fingerprint"))
+    assert stale_stages(stages, own.path) == {"evaluate", "report"}
+
+
+def test_stages_that_no_method_needs_run_with_the_next_needed_one(
+    finished: FinishedPipelines,
+) -> None:
+    stages = read_stages(finished("dvc").path)
+    assert stages.first == ("fingerprint",)
+    assert stages.with_markers("fingerprint") == ("make_example", "fingerprint")
+    assert stages.with_markers("evolve@maple") == ("evolve@maple",)
+    markers = {"initialise@dpft", "evolve@dpft", "finetune@maple", "generate@maple"}
+    assert not markers & set(stages.needed)
+    *before, last = stages.with_markers("evaluate")
+    assert set(before) == markers
+    assert last == "evaluate"
+    assert before.index("initialise@dpft") < before.index("evolve@dpft")
+    assert {"evolve@maple", "generate@dpft"} <= set(stages.inputs("evaluate"))
+    assert "pretrain" in stages.needed
 
 
 def test_no_task_is_retried() -> None:
@@ -144,3 +259,75 @@ def test_the_weekly_deployment_names_the_flow() -> None:
     assert (root / file).resolve() == Path(flow_module.__file__).resolve()
     assert getattr(flow_module, name) is flow_module.pipeline
     assert deployment["concurrency_limit"]["limit"] == 1
+
+
+def test_the_endpoint_for_labels_gets_every_private_text(finished_flow: Finished) -> None:
+    """The searches below would mean nothing if the marks were lost on the way."""
+    sent = finished_flow.reader.raw.decode()
+    assert all(f"{MARK}{i}," in sent for i in range(RECORDS))
+    private = finished_flow.project.path / "data" / "private"
+    assert files_with(MARK, [private / "prepared"])
+    assert len(finished_flow.writer.answered) > 10
+
+
+def test_no_request_to_the_writing_endpoint_contains_a_mark(finished_flow: Finished) -> None:
+    assert MARK.encode() not in finished_flow.writer.raw
+    assert KEY.encode() in finished_flow.writer.raw  # whole requests are recorded
+
+
+def test_no_file_outside_the_private_root_contains_a_mark(finished_flow: Finished) -> None:
+    assert files_with(MARK, finished_flow.released) == []
+
+
+@pytest.mark.parametrize(
+    "place", [".dvc/cache", "dvc.lock", "data/released", "reports/public", "data/stamps"]
+)
+def test_what_was_searched_is_there(finished_flow: Finished, place: str) -> None:
+    path = finished_flow.project.path / place
+    assert path.exists()
+    assert any(path == one or one in path.parents for one in finished_flow.released)
+    assert files_with("", [path])
+
+
+def test_released_tables_and_cached_answers_were_searched_unpacked(
+    finished_flow: Finished,
+) -> None:
+    final = finished_flow.project.path / "data/released/evolve/maple/final.parquet"
+    text = pd.read_parquet(final)["text"][0]
+    assert final.name in {Path(f).name for f in files_with(text, finished_flow.released)}
+    assert any("answers" in f for f in files_with(text, [finished_flow.project.state]))
+
+
+def test_prefects_database_and_the_terminal_contain_no_mark(finished_flow: Finished) -> None:
+    while "Running stage 'extract_metadata'" not in (
+        stored := unpacked(finished_flow.database)
+    ):  # Prefect sends its log in the background
+        time.sleep(0.5)
+    assert MARK not in stored
+    places = [finished_flow.database.parent, Path(os.environ["PREFECT_HOME"])]
+    assert files_with(MARK, places) == []
+    assert "extract_metadata" in finished_flow.printed
+    assert MARK not in finished_flow.printed
+
+
+def test_private_answers_are_cached_under_the_private_root_alone(finished_flow: Finished) -> None:
+    labels = finished_flow.project.path / "data/private/labels"
+    assert labels.stat().st_mode & 0o077 == 0
+    assert files_with("mood", [labels / "answers"])
+    assert not files_with("mood", [finished_flow.project.state / "answers"])
+    assert len(finished_flow.reader.asked) >= RECORDS
+
+
+def test_the_report_says_which_endpoint_got_what_and_how_labels_agree(
+    finished_flow: Finished,
+) -> None:
+    base = finished_flow.project.path
+    public = base / "reports/public"
+    found = json.loads((base / "data/public/donated/agreement.json").read_text())
+    rows = {row["attribute"]: row for row in found}
+    assert (rows["mood"]["texts"], rows["mood"]["share"]) == (DONATED, 1.0)
+    assert "How well attributes are read from texts" in (public / "index.html").read_text()
+    card = (public / "release_card.md").read_text()
+    assert "EVERY PRIVATE TEXT was sent to it" in card
+    assert finished_flow.reader.base_url in card
+    assert set(PRODUCTS) <= set(card.replace(",", " ").split())

@@ -77,6 +77,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     return project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -100,6 +101,7 @@ def test_a_queued_experiment_remembers_whether_it_was_forced(asked: Asked) -> No
     assert asked.answers_to("dvc", "exp", "run", "--run-all") == ["True True", "False True"]
 
 
+@pytest.mark.slow
 def test_a_stage_run_by_hand_is_not_forced(asked: Asked) -> None:
     assert asked.answers_to("python", "ask.py") == ["False False"]
 

@@ -1,21 +1,21 @@
-"""The flow over a leakage grid: its kind, what is finished, and the page."""
+"""A leakage grid: its kind, the points that are finished, and the page."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
+from prefect.logging import disable_run_logger
 
+from research import sweep
 from research.leakage.grid import TrainingMethod
 from research.leakage_points import Points
 from tests.settings import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 FIGURES = {
     "noise": 0.0, "promised": 0.0, "delta": 1e-5, "perplexity": 3.0, "perplexity_outside": 1.5,
     "exposure_mean": 1.4, "exposure_highest": 4.2,
@@ -24,7 +24,9 @@ FIGURES = {
 }  # fmt: skip
 
 
-def test_a_grid_is_known_by_its_kind_and_what_is_finished_is_drawn(tmp_path: Path) -> None:
+def test_a_grid_is_known_by_its_kind_and_finished_points_are_drawn_and_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     fields = yaml.safe_load((ROOT / "research/settings/crt_figures_small.yaml").read_text())
     fields["sets"]["customersim"]["file"] = "texts.parquet"
     (tmp_path / "texts.parquet").touch()
@@ -32,12 +34,21 @@ def test_a_grid_is_known_by_its_kind_and_what_is_finished_is_drawn(tmp_path: Pat
     kept = Points(tmp_path, Path("grid.yaml"))
     for point in list(kept.unfinished()):
         kept.keep(point, FIGURES)
-    subprocess.run(
-        [sys.executable, "-m", "research.sweep", "grid.yaml", "--jobs", "1"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "SUGARBUSH_STATE": str(tmp_path / "state")},
-        check=True,
-    )
+    started = []
+
+    def run_here(module: str, *arguments: str) -> str:
+        """What `python -m module` does, in this process."""
+        started.append(module)
+        monkeypatch.setattr(sys, "argv", [module, *arguments])
+        import_module(module).main()
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(sweep, "run_module", run_here)
+    with disable_run_logger():
+        sweep.sweep.fn("grid.yaml")
+    assert "research.leakage_batch" not in started
     reports = tmp_path / "reports/internal/leakage/grid"
     table = pd.read_csv(reports / "table.csv")
     assert set(table["arm"]) == {arm.value for arm in TrainingMethod} - {"sdp"}

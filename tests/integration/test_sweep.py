@@ -12,13 +12,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from prefect.settings import get_current_settings
 
 from sugarbush.pipeline import artifacts
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
-from tests.integration.project import Project, make_project
+from tests.integration.project import Checkout, make_project
 
-pytestmark = [pytest.mark.xdist_group("sweep"), pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.xdist_group("flow"),  # one server of Prefect's
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),
+]
 COMMAND = (sys.executable, "-m", "research.sweep", "sweep.yaml", "--jobs", "1")
 SWEEP = {
     "kind": "pipelines",
@@ -38,24 +43,31 @@ SWEEP = {
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    made = make_project(tmp_path / "checkout", tmp_path / "state")
+def project(tmp_path: Path) -> Checkout:
+    made = make_project(tmp_path / "checkout", tmp_path / "state", embedding__model="tiny")
     public = {"privacy": {"purpose": "benchmark", "dataset": "letters"}}
     (made.path / "set.yaml").write_text(yaml.safe_dump(public))
     (made.path / "sweep.yaml").write_text(yaml.safe_dump(SWEEP))
     return made
 
 
-def ledger(project: Project, purpose: str) -> Ledger:
+def ledger(project: Checkout, purpose: str) -> Ledger:
     return Ledger(
         project.state, dataset="letters", purpose=purpose, unit=Unit.RECORD, cap=50.0, delta=1e-6
     )
 
 
-def killed_after(project: Project, charges: int) -> None:
+def variables(project: Checkout) -> dict[str, str]:
+    """The checkout's, and the address of the server that runs."""
+    address = get_current_settings().api.url
+    assert address is not None
+    return project.environment | {"PREFECT_API_URL": address}
+
+
+def killed_after(project: Checkout, charges: int) -> None:
     """Run the sweep, and kill all of it at once when the ledger holds so many charges."""
     with subprocess.Popen(
-        COMMAND, cwd=project.path, env=project.environment, start_new_session=True,
+        COMMAND, cwd=project.path, env=variables(project), start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as process:  # fmt: skip
         try:
@@ -67,14 +79,15 @@ def killed_after(project: Project, charges: int) -> None:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_a_killed_sweep_goes_on_where_it_was(project: Project) -> None:
+@pytest.mark.usefixtures("prefect_database")
+def test_a_killed_sweep_resumes(project: Checkout) -> None:
     """Each arm charges its table and its votes, once."""
     killed_after(project, 3)  # the second arm's table is charged: the first arm is finished
     before = ledger(project, "benchmark").entries()
     sweep = project.path / "data/private/sweeps/sweep/letters"
     first = sweep / "full-epsilon-1-seed-1/reports/internal/figures.csv"
     finished = first.stat().st_mtime_ns
-    project.run(*COMMAND)
+    project.run(*COMMAND, **variables(project))
     after = ledger(project, "benchmark").entries()
     assert after[: len(before)] == before
     # What was charged and died before its result was on disk is charged again.

@@ -1,7 +1,8 @@
-"""The tools that keep the house in order: ruff, mypy, import-linter."""
+"""The tools that check the whole tree: ruff, mypy, import-linter."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,20 +11,75 @@ import pytest
 
 from tests.settings import ROOT
 
+pytestmark = pytest.mark.slow
 COMMANDS = {
     "lint": ["ruff", "check", "."],
     "format": ["ruff", "format", "--check", "."],
-    "types": ["mypy"],
     "imports": ["lint-imports"],
 }
+# What mypy must refuse, marked.
+PROGRAM = """
+from pathlib import Path
+
+from sugarbush.generators.interface import RandomRequest, Request
+from sugarbush.attributes.llm_labels import Labeller
+from sugarbush.generators.openai.generator import OpenAiGenerator
+from sugarbush.attributes.settings import LabelEndpoint
+from sugarbush.generators.openai.settings import OpenAI
+from sugarbush.privacy.data_types import Private, Released
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_tree_is_in_order(name: str) -> None:
-    program, *arguments = COMMANDS[name]
-    finished = subprocess.run(
+def allowed(
+    generator: OpenAiGenerator,
+    released: Released[tuple[Request, ...]],
+    labels: LabelEndpoint,
+    texts: Private[str],
+) -> None:
+    generator.generate(released)
+    labeller = Labeller(labels, (), folder=Path(), account="letters")
+    found: Private[tuple[int, ...]] = texts.map_batch(labeller.codes)
+
+
+def refused(
+    generator: OpenAiGenerator,
+    requests: Private[tuple[Request, ...]],
+    settings: OpenAI,
+    labeller: Labeller,
+    texts: Private[str],
+) -> None:
+    generator.generate(requests)  # refused
+    generator.generate(requests.map_batch(list))  # refused
+    generator.generate((RandomRequest(subject="letters"),))  # refused
+    RandomRequest(subject="letters", examples=texts)  # refused
+    Labeller(settings, (), folder=Path(), account="letters")  # refused
+    labeller.codes(texts)  # refused
+"""
+
+
+def run_tool(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [str(Path(sys.executable).parent / program), *arguments],
         cwd=ROOT, text=True, capture_output=True, check=False,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_tree_is_in_order(name: str) -> None:
+    finished = run_tool(*COMMANDS[name])
     assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_types_are_right_and_keep_private_text_from_an_endpoint_that_is_not_trusted(
+    tmp_path: Path,
+) -> None:
+    """One run of mypy over the library and a program whose marked lines it must refuse."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    finished = run_tool("mypy", "sugarbush", str(program))
+    errors = [line for line in finished.stdout.splitlines() if ": error: " in line]
+    found = [re.search(r"program\.py:(\d+): error: .*\[arg-type\]", line) for line in errors]
+    assert all(found), finished.stdout + finished.stderr
+    lines = PROGRAM.splitlines()
+    refused = {n for n, line in enumerate(lines, start=1) if line.endswith("# refused")}
+    assert {int(one[1]) for one in found if one} == refused
+    assert len(refused) == 6

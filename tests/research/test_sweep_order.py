@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.pipeline import StageFailedError
 from research import sweep
 from research.sweep import first_of_each_group
+from sugarbush.pipeline.flow import StageFailedError
 
 
 def test_the_first_of_every_group_runs_alone() -> None:

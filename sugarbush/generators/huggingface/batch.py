@@ -1,7 +1,7 @@
 """Batches of prompts, packed by length, and the texts that a local model writes after them.
 
 Each row is sampled with its own random numbers, so it does not depend on the other rows
-(docs/decisions/0211).
+(docs/decisions/local-models.md).
 """
 
 from __future__ import annotations

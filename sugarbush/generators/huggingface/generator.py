@@ -11,7 +11,7 @@ in the batch that it had before.
 Equal requests, settings and seeds give equal texts on one machine. Each text has its own random
 numbers and does not depend on the rest of its batch, except for rounding: a batch of another shape
 adds in another order. That rarely changes a text in float32, and sometimes does in bfloat16
-(docs/decisions/0211).
+(docs/decisions/local-models.md).
 
 Guarantee: accepts only `Released` requests.
 """

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class HuggingFace(GeneratorSettings):
-    """A causal language model on this machine, through transformers."""
+    """A causal language model on this machine, through transformers.
+
+    >>> HuggingFace(model="gpt2", max_tokens=200).answer_token_limit
+    200
+    """
 
     name: ClassVar[str] = "huggingface"
 

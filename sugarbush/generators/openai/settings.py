@@ -143,7 +143,11 @@ class EndpointSettings(Section):
 
 
 class OpenAI(EndpointSettings, GeneratorSettings):
-    """Any OpenAI-compatible endpoint as a generator."""
+    """Any OpenAI-compatible endpoint as a generator.
+
+    >>> OpenAI(model="my-model", base_url="http://localhost:8000/v1", temperature=0.7).facts().model
+    'my-model'
+    """
 
     name: ClassVar[str] = "openai"
     setting: ClassVar[str] = "generator.openai"

@@ -13,6 +13,7 @@ from __future__ import annotations
 from sugarbush.methods.interface import Method
 from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.method_outputs import write_final_set
+from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import first_candidates, read_metadata
 
@@ -21,6 +22,8 @@ NAME = "evolve"
 
 def run(project: Project, method: Method) -> None:
     """Evolve, restoring every round that was finished before, and release the result."""
+    if method.stages[0] == NAME and method.asks_generator:
+        preflight(project)  # no earlier stage of the method has checked it
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     first = first_candidates(project.roots, method, project.schema)
     final = method.evolve(inputs, first, forced=was_forced())

@@ -217,7 +217,9 @@ def public_data(project: Project) -> PublicData:
     ids = [i for folder in folders for i in read_ledger_ids(folder)]
     return PublicData(
         release=release_facts(
-            project,
+            project.settings,
+            project.schema,
+            ledger=project.ledger(),
             ledger_ids=ids,
             donated=len(donated_frame(project.roots)),
             engine=engine_of(project.base),

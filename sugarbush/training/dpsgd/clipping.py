@@ -22,7 +22,7 @@ Not protected against: timing, and readers of this process's memory.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
 Cost", section 3 (book-keeping); the tied cross term and the rounding bound are derived in
-docs/decisions/0600-clipping.md.
+docs/decisions/dp-sgd-clipping.md.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from sugarbush.cli.main import app
 from sugarbush.errors import BudgetExceededError, GeneratorError, ParamsError
 from sugarbush.generators.openai.cost import journal_path, read_journal
-from sugarbush.pipeline.budget import METADATA, open_ledger, plan_for
-from sugarbush.pipeline.settings import load_params
+from sugarbush.methods.interface import METADATA
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import extract_metadata, fingerprint, prepare, synthesize_metadata
 from tests.integration.llm.conftest import Bench
 from tests.integration.llm.server import Reply, failure
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
 )
 Start = Callable[..., Bench]
-LABELS = "extract_metadata__llm__"
+LABELS = "extract_metadata__llm"
 OPENAI = "generator__openai__"
 
 
@@ -45,7 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return base
 
 
-def told(command: str, run: Bench, *, labels: bool = False, **changes: Any) -> tuple[int, str]:
+def told(
+    command: str, run: Bench, *, labels: bool | dict[str, Any] = False, **changes: Any
+) -> tuple[int, str]:
     """Exit code and everything printed, with a generator at the bench's server."""
     attributes = list(SCHEMA["attributes"])
     if labels:
@@ -56,10 +58,10 @@ def told(command: str, run: Bench, *, labels: bool = False, **changes: Any) -> t
         f"{OPENAI}base_url": run.server.base_url,
         f"{OPENAI}model": "tiny",
         f"{OPENAI}max_retries": 0,
-        f"{LABELS}base_url": run.server.base_url,
-        f"{LABELS}model": "tiny",
-        f"{LABELS}key_variable": "OPENAI_API_KEY",
-    }
+        LABELS: {
+            "base_url": run.server.base_url, "model": "tiny", "key_variable": "OPENAI_API_KEY",
+        } | (labels if isinstance(labels, dict) else {}),
+    }  # fmt: skip
     Path("params.yaml").write_text(yaml.safe_dump(settings(**(SMALL | endpoint | changes))))
     result = CliRunner().invoke(app, [command], catch_exceptions=False)
     return result.exit_code, " ".join((result.stdout + result.stderr).split())
@@ -166,19 +168,19 @@ def test_a_run_with_an_endpoint_that_is_not_trusted_ends_before_any_charge(
 ) -> None:
     run = bench()
     told("estimate", run, labels=True)
-    params = load_params()
+    project = Project(Path())
     for stage in (fingerprint, prepare):
-        stage.run(Path(), params)
+        stage.run(project)
     with pytest.raises(ParamsError, match="Nothing was sent"):
-        extract_metadata.run(Path(), params)
+        extract_metadata.run(project)
     assert not run.server.raw
     assert not Path("data/stamps/extract_metadata.json").exists()
-    assert not open_ledger(params, Path()).entries()
+    assert not project.ledger().entries()
 
 
 def test_an_endpoint_for_labels_that_is_away(bench: Start, folder: Path) -> None:
-    away = {f"{LABELS}trusted": True, f"{LABELS}base_url": "http://127.0.0.1:9/v1"}
-    code, said = told("check", bench(), labels=True, **away)
+    away = {"trusted": True, "base_url": "http://127.0.0.1:9/v1"}
+    code, said = told("check", bench(), labels=away)
     assert code != 0
     assert "(extract_metadata.llm.base_url) cannot be reached" in said
 
@@ -187,7 +189,7 @@ def test_an_endpoint_for_labels_in_order_is_sent_nothing_private(
     bench: Start, folder: Path
 ) -> None:
     run = bench()
-    code, said = told("check", run, labels=True, **{f"{LABELS}trusted": True})
+    code, said = told("check", run, labels={"trusted": True})
     assert code == 0, said
     assert "labels ok" in said
     assert b"Dear shop" not in run.server.raw
@@ -203,7 +205,7 @@ def test_an_estimate_sends_nothing_and_counts_labels_too(bench: Start, folder: P
     assert said.count("Cost: about") == 2
     assert said.count("at the prices of 2026-11-01") == 2
     code, said = told("estimate", run, labels=True)
-    assert said.count("tokens, and no cost") == 2
+    assert said.count("has no price of this model") == 2
     assert not run.server.raw
 
 
@@ -235,18 +237,18 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     """Where nobody asked `check` beforehand: the first stage that spends does."""
     run = bench()
     told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
-    params = load_params()
+    project = Project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
-        stage.run(Path(), params)
+        stage.run(project)
     with pytest.raises(GeneratorError, match="cannot be reached"):
-        synthesize_metadata.run(Path(), params)
-    assert not open_ledger(params, Path()).entries()
+        synthesize_metadata.run(project)
+    assert not project.ledger().entries()
     assert not Path("data/released").exists()
     told("estimate", run)
-    synthesize_metadata.run(Path(), load_params())
-    assert len(open_ledger(params, Path()).entries()) == 1
+    synthesize_metadata.run(Project(Path()))
+    assert len(project.ledger().entries()) == 1
     run.server.asked.clear()
-    synthesize_metadata.run(Path(), load_params())
+    synthesize_metadata.run(Project(Path()))
     assert not run.server.asked  # what is restored needs no generator
 
 
@@ -256,16 +258,16 @@ def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     """The next week's, say. Its metadata alone would still fit."""
     run = bench()
     told("estimate", run, privacy__epsilon=1.0, privacy__cap=1.3)
-    params = load_params()
+    project = Project(Path())
     for stage in (fingerprint, prepare, extract_metadata):
-        stage.run(Path(), params)
-    ledger, plan = open_ledger(params, Path()), plan_for(params)
+        stage.run(project)
+    ledger, plan = project.ledger(), project.plan
     for part in plan.allocations:
         ledger.charge(part.event, stage=part.name, run="last week")
     spent = ledger.entries()
     assert ledger.total(plan.of(METADATA).event) < 1.3
     with pytest.raises(BudgetExceededError, match="this run would bring epsilon"):
-        synthesize_metadata.run(Path(), params)
+        synthesize_metadata.run(project)
     assert ledger.entries() == spent
     assert not Path("data/released").exists()
     assert not run.server.asked

@@ -15,12 +15,12 @@ import torch
 
 from sugarbush.errors import GeneratorError, ParamsError, PrivacyError
 from sugarbush.generators import answers as llm_answers
-from sugarbush.generators.huggingface import generator as huggingface
 from sugarbush.generators.huggingface.batch import pack, pad_left
-from sugarbush.generators.huggingface.generator import HuggingFaceGenerator
+from sugarbush.generators.huggingface.generator import HuggingFaceGenerator, _first_of_list
 from sugarbush.generators.huggingface.model import load_model
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.interface import Answer, Problem, RandomRequest, Request, VariationRequest
+from sugarbush.generators.prompts import render
 from sugarbush.privacy.data_types import Private, Released
 from tests.integration.llm.tiny_gpt2 import CONTEXT_TOKENS, save_tiny_gpt2, sentences
 
@@ -122,7 +122,7 @@ def test_a_text_does_not_depend_on_its_batch(kind: str, request: pytest.FixtureR
 def test_a_model_with_a_chat_template_is_asked_in_its_format(chat: Path, plain: Path) -> None:
     (asked,), (continued,) = answers_of(chat, ASK), answers_of(plain, ASK)
     tokenizer = load_model(settings_for(chat)).tokenizer
-    content = huggingface.render(ASK, context_tokens=CONTEXT_TOKENS, max_tokens=48)[0].content
+    content = render(ASK, context_tokens=CONTEXT_TOKENS, max_tokens=48)[0].content
     expected = f"<|user|>\n{content}\n<|assistant|>\n"
     assert asked.prompt_tokens == len(tokenizer(expected)["input_ids"])
     assert continued.prompt_tokens < asked.prompt_tokens
@@ -224,7 +224,7 @@ def test_a_model_that_only_goes_on_is_cut_back_to_its_last_whole_sentence(plain:
     ],
 )
 def test_the_first_text_of_a_list(text: str, ended: bool, first: tuple[str, bool] | None) -> None:
-    assert huggingface._first_of_list(text, ended=ended) == (first or (text, False))
+    assert _first_of_list(text, ended=ended) == (first or (text, False))
 
 
 def test_only_released_requests_reach_a_model(plain: Path, tmp_path: Path) -> None:

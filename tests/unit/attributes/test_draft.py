@@ -68,7 +68,8 @@ def test_the_file_reads_back_as_the_same_schema(tmp_path):
     path = tmp_path / "schema.yaml"
     path.write_text(schema_yaml(schema), encoding="utf-8")
     assert load_schema(path) == schema
-    assert path.read_text().startswith("# Drafted from the donated examples")
+    assert path.read_text().startswith("# A draft from the subject, the names of columns and")
+    assert "# No private text or value was read." in path.read_text()
 
 
 def test_equal_examples_and_seed_give_an_equal_draft():

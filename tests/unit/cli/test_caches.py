@@ -1,4 +1,4 @@
-"""`sugarbush cache`, on a folder that holds settings alone."""
+"""`sugarbush cache`, on a folder with settings alone."""
 
 from pathlib import Path
 
@@ -29,38 +29,38 @@ def keep(place: Path, count: int) -> None:
             cache.put(str(number), COMPLETION)
 
 
-def said(*arguments: str) -> str:
+def output_of(*arguments: str) -> str:
     return CliRunner().invoke(app, ["cache", *arguments], catch_exceptions=False).stdout
 
 
-def test_nothing_kept_is_said_and_nothing_is_made(folder: Path) -> None:
-    assert said() == "generator: none kept\nlabels: none kept\n"
+def test_an_empty_cache_is_reported_and_nothing_is_written(folder: Path) -> None:
+    assert output_of() == "generator: none cached\nlabels: none cached\n"
     assert sorted(p.name for p in folder.iterdir()) == ["params.yaml"]
 
 
 def test_answers_and_their_size_are_shown(folder: Path) -> None:
     keep(folder / "state", 1200)
-    told = said()
-    assert "generator: 1,200 answers" in told
-    assert " MB in " in told
-    assert "labels: none kept" in told
+    output = output_of()
+    assert "generator: 1,200 answers" in output
+    assert " MB in " in output
+    assert "labels: none cached" in output
 
 
-def test_clearing_forgets_the_generators_answers_and_labels_only_when_told(folder: Path) -> None:
+def test_clear_deletes_the_generators_answers_and_labels_only_with_its_option(folder: Path) -> None:
     keep(folder / "state", 3)
     keep(folder / "data/private/labels", 2)
-    told = said("--clear")
-    assert "generator: 3 answers forgotten" in told
-    assert "labels: 2 answers," in told
-    told = said("--clear", "--labels")
-    assert "labels: 2 answers forgotten" in told
+    output = output_of("--clear")
+    assert "generator: 3 answers deleted" in output
+    assert "labels: 2 answers," in output
+    output = output_of("--clear", "--labels")
+    assert "labels: 2 answers deleted" in output
     with open_cache(folder / "data/private/labels") as cache:
         assert cache.size().answers == 0
 
 
-def test_the_size_on_disk_falls_when_answers_are_forgotten(folder: Path) -> None:
+def test_the_size_on_disk_falls_when_answers_are_deleted(folder: Path) -> None:
     keep(folder / "state", 500)
     before = (folder / "state/answers/cache.db").stat().st_size
-    said("--clear")
+    output_of("--clear")
     with open_cache(folder / "state") as cache:
         assert cache.size().size_bytes < before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sugarbush.cli.checks import goes_in_the_clear
+from sugarbush.cli.checks import is_unencrypted
 
 
 @pytest.mark.parametrize(
@@ -19,5 +19,5 @@ from sugarbush.cli.checks import goes_in_the_clear
         ("http://[::1]:8000/v1", False),
     ],
 )
-def test_what_can_be_read_on_the_way(base_url: str, clear: bool) -> None:
-    assert goes_in_the_clear(base_url) is clear
+def test_http_to_another_machine_is_unencrypted(base_url: str, clear: bool) -> None:
+    assert is_unencrypted(base_url) is clear

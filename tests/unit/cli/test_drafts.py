@@ -43,7 +43,7 @@ def lines(records: list[dict[str, Any]]) -> str:
 
 
 def drafted(folder: Path, donated: str | None = "donated.jsonl") -> str:
-    """Run it beside a private file that cannot be read at all, and say what it printed."""
+    """What the command prints, beside a private file that nobody can read."""
     private = folder / "private.jsonl"
     private.write_bytes(b"\xff not UTF-8 " + CANARY.encode())
     (folder / "donated.jsonl").write_text(lines(DONATED))
@@ -73,9 +73,9 @@ def test_a_draft_reads_the_donated_file_and_not_the_private_one(tmp_path: Path) 
     assert left == {"private.jsonl", "donated.jsonl", "schema.yaml", ".cache"}
 
 
-def test_a_schema_that_is_there_is_never_written_over(tmp_path: Path) -> None:
+def test_an_existing_schema_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "schema.yaml").write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         drafted(tmp_path)
     assert (tmp_path / "schema.yaml").read_text() == "mine"
 

@@ -1,11 +1,16 @@
 """`sugarbush settings` prints what the models declare."""
 
+import re
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from sugarbush.cli import settings_table
 from sugarbush.cli.main import app
+from sugarbush.methods.maple import Maple
+from sugarbush.pipeline import settings as pipeline_settings
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.settings import meanings
 
@@ -27,6 +32,32 @@ def test_all_settings_are_printed_without_a_project() -> None:
     assert "here:" not in printed.replace("(here: example)", "")
 
 
+def test_every_installed_generator_and_method_is_listed() -> None:
+    printed = output_of().stdout
+    for name in ("pool.sources", "openai.model", "huggingface.model", "provider"):
+        assert f"\ngenerator.{name} " in printed
+    for name in ("evolve.maple", "evolve.augpe", "evolve.nonprivate", "finetune.dpft", "crt"):
+        assert re.search(rf"^{re.escape(name)} +\S", printed, re.MULTILINE), name
+
+
+def test_a_method_of_another_package_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(Maple):
+        """A method of another package."""
+
+        name: ClassVar[str] = "other"
+
+    monkeypatch.setattr(settings_table, "plugin_names", lambda _: ("maple", "other"))
+    monkeypatch.setattr(pipeline_settings, "plugin_names", lambda _: ("maple", "other"))
+    for module in (settings_table, pipeline_settings):
+        monkeypatch.setattr(
+            module, "method_class", lambda name: Other if name == "other" else Maple
+        )
+    monkeypatch.setattr(pipeline_settings, "_every_generator", dict)
+    printed = output_of("evolve.other").stdout
+    assert "A method of another package." in printed
+    assert "evolve.other.rounds" in printed
+
+
 def test_one_section_is_printed_with_its_values_here(folder: Path) -> None:
     (folder / "params.yaml").write_text("evolve: {augpe: {rounds: 3}}\n")
     lines = output_of("evolve.augpe").stdout.splitlines()
@@ -37,7 +68,7 @@ def test_one_section_is_printed_with_its_values_here(folder: Path) -> None:
 
 
 def test_the_endpoint_for_labels_names_what_it_shares(folder: Path) -> None:
-    (folder / "params.yaml").write_text("generator: {openai: {concurrency: 3}}\n")
+    (folder / "params.yaml").write_text("generator: {openai: {model: m, concurrency: 3}}\n")
     printed = output_of("extract_metadata.llm.concurrency").stdout
     assert "as generator.openai" in printed
     assert "here" not in printed

@@ -132,7 +132,7 @@ def test_an_attribute_knows_how_its_value_is_found() -> None:
     given = Attribute(name="topic", values=("a",), column="c")
     told = Attribute(name="wish", values=("a",), keywords={"a": ["x"]})
     schema = Schema(subject="letters", attributes=(asked, given, told))
-    assert [a.way for a in schema.attributes] == ["llm", "column", "keywords"]
+    assert [a.value_source for a in schema.attributes] == ["llm", "column", "keywords"]
     assert schema.asked_of_llm == (asked,)
 
 
@@ -148,5 +148,5 @@ def test_values_are_what_is_written(tmp_path: Path) -> None:
     opened, country = load_schema(path).attributes
     assert opened.values == ("yes", "no", "12:30", "2024-01-05", "true")
     assert [country.code(raw) for raw in ("NO", "ES", False)] == [0, 1, 2]
-    assert opened.tells(True)
-    assert not opened.tells(None)
+    assert opened.has_value(True)
+    assert not opened.has_value(None)

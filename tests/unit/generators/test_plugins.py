@@ -147,7 +147,7 @@ def test_what_a_generator_does_not_say_has_a_harmless_default(
 
 def test_a_generator_that_the_settings_do_not_name_is_not_imported(install: Install) -> None:
     install("parrots")
-    parse_params({"generator": {"provider": "pool", "openai": {"model": "m"}}})
+    parse_params({"generator": {"provider": "simulator", "seed": 2}})
     assert "parrot_plugin" not in sys.modules
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,17 @@ import pytest
 
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.initialisation import first_population, first_requests, open_targets
+from sugarbush.evolution.settings import PromptContent
 from sugarbush.evolution.variation import variation_requests
 from sugarbush.generators.interface import Answer
-from sugarbush.pipeline.estimate import Planned, estimate, planned_calls
-from sugarbush.pipeline.settings import Method, ProjectSettings, load_params, parse_params
+from sugarbush.methods import method_class
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.interface import PlannedCalls
+from sugarbush.pipeline.estimate import estimate
+from sugarbush.pipeline.settings import ProjectSettings, parse_params
+from sugarbush.registry import METHODS, plugin_names
 from tests.settings import settings
 
-ROOT = Path(__file__).parents[3]
 SCHEMA = Schema.model_validate(
     {
         "subject": "customer-service tickets",
@@ -25,34 +28,50 @@ SCHEMA = Schema.model_validate(
     }
 )
 DONATED = tuple(f"A donated ticket, number {i}, about a parcel. " * (i + 1) for i in range(20))
+EVOLVING = [name for name in plugin_names(METHODS) if method_class(name).asks_generator]
 
 
-def params(**openai: Any) -> ProjectSettings:
-    fields = load_params(ROOT / "params.yaml").model_dump(mode="json", by_alias=True)
+def params(*, candidates: int | None = 400, **openai: Any) -> ProjectSettings:
+    fields = settings()
     fields["generator"]["openai"] |= openai
+    for method in EVOLVING:
+        fields["evolve"][method]["candidates"] = candidates
     return parse_params(fields)
 
 
-def planned(method: Method, candidates: int | None = 400, **openai: Any) -> tuple[Planned, ...]:
-    return planned_calls(
-        params(**openai), method, schema=SCHEMA, donated=DONATED, candidates=candidates
+def planned(
+    method: str, own: ProjectSettings | None = None, donated: tuple[str, ...] = DONATED
+) -> tuple[PlannedCalls, ...]:
+    own = params() if own is None else own
+    return own.method(method).planned_calls(
+        schema=SCHEMA, donated=donated, length=own.initialise.length, record_count=None
     )
 
 
-@pytest.mark.parametrize("method", [m for m in Method if not m.trains and m is not Method.CRT])
-def test_the_plan_counts_what_the_methods_ask_for(method: Method) -> None:
-    evolution = params().evolve.of(method)
+def test_four_methods_ask_a_generator() -> None:
+    assert EVOLVING == ["augpe", "maple", "nonprivate", "public"]
+
+
+@pytest.mark.parametrize("name", EVOLVING)
+def test_the_plan_counts_what_the_methods_ask_for(name: str) -> None:
+    evolution = params().method(name)
+    assert isinstance(evolution, EvolvingMethod)
     survivors = 400 // evolution.variations
     targets = open_targets(survivors, SCHEMA)
     requests = first_requests(
-        targets, schema=SCHEMA, params=evolution.model_copy(update={"prompt": "independent"}),
-        length=params().initialise.length, donated=None, choose=_never, seed=1,
-    )  # fmt: skip
+        targets,
+        schema=SCHEMA,
+        params=evolution.model_copy(update={"prompt": PromptContent.INDEPENDENT}),
+        length=params().initialise.length,
+        donated=None,
+        choose=_never,
+        seed=1,
+    )
     population = first_population(targets, tuple(Answer(text="a b") for _ in requests))
     vary = len(variation_requests(population, schema=SCHEMA, params=evolution, round_=1, seed=1))
     last = evolution.model_copy(update={"variations": evolution.expansion})
     final = len(variation_requests(population, schema=SCHEMA, params=last, round_=2, seed=1))
-    calls = [batch.calls for batch in planned(method)]
+    calls = [batch.calls for batch in planned(name)]
     expected = [len(requests), *[vary] * evolution.rounds, final]
     assert calls == [count for count in expected if count]
 
@@ -60,44 +79,59 @@ def test_the_plan_counts_what_the_methods_ask_for(method: Method) -> None:
 _never: Callable[..., Any] = lambda codes, k: np.zeros((len(codes), 0), dtype=np.int64)  # noqa: E731
 
 
+@pytest.mark.parametrize("name", ["dpft", "crt"])
+def test_a_method_that_trains_asks_for_nothing(name: str) -> None:
+    assert planned(name) == ()
+
+
 def test_an_open_number_of_candidates_is_planned_at_its_most() -> None:
-    first, *_ = planned(Method.MAPLE, candidates=None)
-    evolution = params().evolve.maple
+    own = params(candidates=None)
+    first, *_ = planned("maple", own)
+    evolution = own.evolve.maple
     assert evolution.candidates is None
     assert first.calls == evolution.max_candidates // evolution.variations
+
+
+def test_an_open_number_of_candidates_follows_the_dp_record_count() -> None:
+    own = params(candidates=None)
+    evolution = own.evolve.maple
+    first, *_ = evolution.planned_calls(
+        schema=SCHEMA, donated=DONATED, length=own.initialise.length, record_count=600.0
+    )
+    candidates = int(evolution.candidates_per_record * 600)
+    assert candidates < evolution.max_candidates
+    assert first.calls == candidates // evolution.variations
 
 
 def test_cost_follows_the_prices_and_is_unknown_without() -> None:
     price = {"my-model": {"input": 1.0, "output": 10.0, "date": "2026-11-01"}}
     priced = params(prices=price).generator.openai
-    one = estimate(planned(Method.MAPLE), priced)
+    one = estimate(planned("maple"), priced)
     prompt = sum(line.prompt_tokens for line in one.lines)
     completion = sum(line.completion_tokens for line in one.lines)
     assert one.cost == pytest.approx((prompt + 10 * completion) / 1e6)
     assert one.most_cost is not None
     assert one.most_cost > one.cost
-    assert estimate(planned(Method.MAPLE), params().generator.openai).cost is None
+    assert estimate(planned("maple"), params().generator.openai).cost is None
 
 
 def test_the_greatest_length_that_may_be_asked_for_is_counted() -> None:
     length = {"words": 80, "attribute": "size", "words_by_value": {"small": 20, "large": 900}}
     own = parse_params(settings(initialise__length=length))
-    batches = planned_calls(own, Method.MAPLE, schema=SCHEMA, donated=(), candidates=None)
+    batches = planned("maple", own, ())
     assert {batch.request.words for batch in batches} == {900}
 
 
 def test_the_first_prompts_hold_the_longest_examples_and_so_are_not_underestimated() -> None:
-    without = planned_calls(
-        params(), Method.MAPLE, schema=SCHEMA, donated=DONATED[:1], candidates=400
-    )
+    without = planned("maple", donated=DONATED[:1])
     endpoint = params().generator.openai
     shown = sum(len(text) for text in sorted(DONATED, key=len)[-10:])
-    more = estimate(planned(Method.MAPLE), endpoint).lines[0]
+    more = estimate(planned("maple"), endpoint).lines[0]
     less = estimate(without, endpoint).lines[0]
     assert (more.prompt_tokens - less.prompt_tokens) / more.calls > 0.2 * shown
 
 
 def test_the_rate_limits_set_the_least_time() -> None:
     slow = params(requests_per_minute=10).generator.openai
-    one = estimate(planned(Method.MAPLE), slow)
+    one = estimate(planned("maple"), slow)
     assert one.minutes == pytest.approx(one.calls / 10)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sugarbush.pipeline.stages.evolve import _in_use
 from sugarbush.privacy.results import digest_of
 from tests.settings import params
 
 
 def settings_digest(**changes: Any) -> str:
     changed = {f"evolve__maple__{name}": value for name, value in changes.items()}
-    return digest_of(settings=_in_use(params(**changed).evolve.maple))
+    return digest_of(settings=params(**changed).evolve.maple.settings_in_use())
 
 
 def test_scores_are_another_draw_than_votes_and_so_are_scores_of_another_width() -> None:

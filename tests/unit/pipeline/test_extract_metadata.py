@@ -1,7 +1,7 @@
 """The stage that tells attributes from texts: what calibrates it, and what is embedded where."""
 
-import ast
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,14 @@ import pandas as pd
 import pytest
 import yaml
 
-from sugarbush.data.schema import load_schema
+from sugarbush.attributes.donated import load_readers
+from sugarbush.attributes.extract import extract_codes
 from sugarbush.embedding.encoder import Encoder
+from sugarbush.pipeline.dvc import parameter_keys
+from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import extract_metadata, prepare
-from sugarbush.pipeline.stages.extract_metadata import load_readers
+from sugarbush.pipeline.stages.fingerprint import _sources
 from tests.settings import ROOT, params
 
 WORDS = {"lamp": 0, "chair": 1}
@@ -69,7 +73,7 @@ def letters(count: int, *, first: int = 0) -> list[dict[str, str]]:
     ]
 
 
-def project(folder: Path, *, donated: list[dict[str, Any]]) -> Any:
+def project(folder: Path, *, donated: list[dict[str, Any]]) -> Project:
     (folder / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     (folder / "letters.jsonl").write_text("".join(json.dumps(r) + "\n" for r in letters(60)))
     pd.DataFrame(donated).to_parquet(folder / "donated.parquet")
@@ -80,8 +84,9 @@ def project(folder: Path, *, donated: list[dict[str, Any]]) -> Any:
         privacy__purpose="benchmark",
         prepare__min_records=10,
     )
-    prepare.run(folder, settings)
-    return settings
+    own = Project(folder, settings=settings)
+    prepare.run(own)
+    return own
 
 
 @pytest.fixture(autouse=True)
@@ -107,10 +112,10 @@ def told(folder: Path) -> float:
 def test_labels_of_donated_examples_calibrate_what_is_told_from_private_texts(
     tmp_path: Path, watched: Watched
 ) -> None:
-    extract_metadata.run(tmp_path, project(tmp_path, donated=letters(20, first=100)))
+    extract_metadata.run(project(tmp_path, donated=letters(20, first=100)))
     assert told(tmp_path) < 0.7
     (tmp_path / "again").mkdir()
-    extract_metadata.run(tmp_path / "again", project(tmp_path / "again", donated=labelled()))
+    extract_metadata.run(project(tmp_path / "again", donated=labelled()))
     assert told(tmp_path / "again") == 1.0
 
 
@@ -121,7 +126,7 @@ def test_agreement_is_that_of_examples_which_did_not_calibrate(
     donated = labelled()
     for record in donated[::5]:
         record["product"] = "chair" if record["product"] == "lamp" else "lamp"
-    extract_metadata.run(tmp_path, project(tmp_path, donated=donated))
+    extract_metadata.run(project(tmp_path, donated=donated))
     (found,) = json.loads((tmp_path / "data/public/donated/agreement.json").read_text())
     assert found["attribute"] == "product"
     assert found["share"] == pytest.approx(0.8, abs=0.11)
@@ -132,9 +137,9 @@ def test_agreement_is_that_of_examples_which_did_not_calibrate(
 def test_no_text_is_embedded_twice_and_no_private_one_by_the_public_encoder(
     tmp_path: Path, watched: Watched
 ) -> None:
-    settings = project(tmp_path, donated=labelled())
+    own = project(tmp_path, donated=labelled())
     for _ in range(2):
-        extract_metadata.run(tmp_path, settings)
+        extract_metadata.run(own)
     everything = watched.seen[True] + watched.seen[False]
     assert len(everything) == len(set(everything))
     assert set(watched.seen[True]) == {r["text"] for r in letters(60)}
@@ -143,24 +148,28 @@ def test_no_text_is_embedded_twice_and_no_private_one_by_the_public_encoder(
 
 
 def test_later_stages_read_texts_as_this_one_did(tmp_path: Path, watched: Watched) -> None:
-    settings = project(tmp_path, donated=labelled())
-    extract_metadata.run(tmp_path, settings)
-    schema = load_schema(tmp_path / "schema.yaml")
-    roots = extract_metadata.Roots(tmp_path)
-    with extract_metadata.open_encoder(settings, roots, private=False) as encoder:
-        readers = load_readers(tmp_path, schema, embed=encoder.encode)
+    own = project(tmp_path, donated=labelled())
+    extract_metadata.run(own)
+    embed = own.encoder(private=False).encode
+    readers = load_readers(tmp_path / "data/public/donated", own.schema, embed=embed)
     assert readers["product"].calibration.offsets[0] > readers["product"].calibration.offsets[1]
     texts = [record["text"] for record in letters(10, first=300)]
-    codes = extract_metadata.extract_codes(
-        schema, texts, {}, embed=encoder.encode, readers=readers, params=settings.extract_metadata
+    codes = extract_codes(
+        own.schema,
+        texts,
+        {},
+        embed=embed,
+        readers=readers,
+        params=own.settings.extract_metadata,
     )
     assert codes[:, 0].tolist() == [0 if "lamp" in text else 1 for text in texts]
 
 
 def test_without_donated_examples_descriptions_alone_tell(tmp_path: Path, watched: Watched) -> None:
-    settings = project(tmp_path, donated=labelled())
+    settings = project(tmp_path, donated=labelled()).settings
     prepared = settings.prepare.model_copy(update={"donated": None})
-    extract_metadata.run(tmp_path, settings.model_copy(update={"prepare": prepared}))
+    alone = settings.model_copy(update={"prepare": prepared})
+    extract_metadata.run(Project(tmp_path, settings=alone))
     donated = tmp_path / "data/public/donated"
     assert json.loads((donated / "calibrations.json").read_text()) == {"product": []}
     assert json.loads((donated / "agreement.json").read_text()) == []
@@ -168,15 +177,12 @@ def test_without_donated_examples_descriptions_alone_tell(tmp_path: Path, watche
     assert told(tmp_path) < 0.7
 
 
-@pytest.mark.parametrize(
-    ("stage", "module"), [("extract_metadata", "extract_metadata"), ("evaluate", "yardstick")]
-)
-def test_dvc_knows_what_a_stage_reads_attributes_with(stage: str, module: str) -> None:
+@pytest.mark.parametrize("name", ["extract_metadata", "evaluate"])
+def test_dvc_knows_what_a_stage_reads_attributes_with(name: str) -> None:
     """A change of how texts are read makes every stage stale that reads them."""
-    imports = [
-        node.module.replace(".", "/") + ".py"
-        for node in ast.walk(ast.parse((ROOT / "tasks" / f"{module}.py").read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sugarbush.tables")
-    ]
-    deps = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"][stage]["deps"]
-    assert imports and {*imports, f"tasks/{module}.py"} <= set(deps)
+    stage = stage_named(name)
+    watched = {path.resolve() for module in stage.code for path in _sources(module)}
+    needed = set((ROOT / "sugarbush/attributes").rglob("*.py"))
+    assert needed and needed <= watched
+    assert Path(import_module(stage.module).__file__ or "").resolve() in watched
+    assert f"code.{name}" in parameter_keys(stage)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sugarbush.errors import InputError
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
 from tests.integration.project import SCHEMA, as_lines, letters
@@ -36,7 +37,7 @@ def own(**changes: Any) -> ProjectSettings:
 
 
 def stamps(base: Path, settings: ProjectSettings) -> dict[str, str]:
-    fingerprint.run(base, settings)
+    fingerprint.run(Project(base, settings=settings))
     return {name: (base / "data/stamps" / f"{name}.json").read_text() for name in STAMPS}
 
 
@@ -94,7 +95,7 @@ def test_a_stamp_whose_private_files_are_gone_is_taken_away(base: Path) -> None:
     (base / "data/stamps").mkdir()
     for name in ("prepare", "evaluate"):
         (base / "data/stamps" / f"{name}.json").write_text("{}")
-    fingerprint.run(base, own())
+    fingerprint.run(Project(base, settings=own()))
     assert (base / "data/stamps/prepare.json").exists()
     assert not (base / "data/stamps/evaluate.json").exists()
 
@@ -106,7 +107,7 @@ def test_a_stamp_whose_private_files_are_gone_is_taken_away(base: Path) -> None:
 def test_a_missing_file_is_named_with_its_setting(base: Path, file: str, setting: str) -> None:
     (base / file).unlink()
     with pytest.raises(InputError, match=rf"{file}: not found \(setting {setting}\)"):
-        fingerprint.run(base, own())
+        fingerprint.run(Project(base, settings=own()))
 
 
 def test_an_experiments_copy_finds_files_that_git_does_not_track(base: Path) -> None:

@@ -7,7 +7,6 @@ from transformers import BertConfig, BertForMaskedLM
 
 from sugarbush.data.schema import Schema
 from sugarbush.errors import PrivacyError
-from sugarbush.pipeline.preflight import check_model
 from sugarbush.training.dpsgd import models
 from tests.settings import params
 
@@ -41,7 +40,7 @@ def test_a_model_that_can_be_clipped_is_ready(
         methods=["dpft"], finetune__dpft__model=folder_of(tmp_path, "gpt2"),
         finetune__dpft__max_length=64, finetune__dpft__lora_rank=rank, finetune__clipping=clipping,
     )  # fmt: skip
-    check_model(ready, SCHEMA)
+    ready.method("dpft").preflight(SCHEMA)
 
 
 def test_a_model_that_has_no_clipping_rule_is_refused(tmp_path: Path) -> None:
@@ -50,4 +49,4 @@ def test_a_model_that_has_no_clipping_rule_is_refused(tmp_path: Path) -> None:
         finetune__dpft__max_length=64, finetune__dpft__lora_rank=None,
     )  # fmt: skip
     with pytest.raises(PrivacyError, match=r"no clipping rule.*finetune\.model"):
-        check_model(bert, SCHEMA)
+        bert.method("dpft").preflight(SCHEMA)

@@ -10,13 +10,16 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from sugarbush.data.private_store import load_dataset_fingerprint
+from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.records import Record
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.split import Prepared, split, unmatched_attributes
 from sugarbush.errors import InputError, UsageError
+from sugarbush.pipeline.corpus import read_corpus
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import prepare
-from sugarbush.pipeline.stages.prepare import split
 from tests.settings import params
 
 CANARY = "canary-7731"
@@ -32,7 +35,9 @@ def rows(count: int = 60) -> list[dict[str, Any]]:
     ]
 
 
-def corpus(folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes: Any):
+def corpus(
+    folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes: Any
+) -> ProjectSettings:
     """A project folder with one data file, and the settings that name it."""
     (folder / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     path = folder / f"data{suffix}"
@@ -48,6 +53,10 @@ def corpus(folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes
     )
 
 
+def run(folder: Path, settings: ProjectSettings) -> None:
+    prepare.run(Project(folder, settings=settings))
+
+
 def jsonl(records: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
@@ -59,7 +68,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def message(folder: Path, settings: Any) -> str:
     with pytest.raises(UsageError) as refusal:
-        prepare.run(folder, settings)
+        run(folder, settings)
     text = str(refusal.value)
     assert CANARY not in text
     assert refusal.value.exit_code == 2
@@ -77,7 +86,7 @@ def test_every_format_gives_the_same_private_parts(tmp_path: Path, suffix: str) 
         frame.to_json(path, orient="records", lines=True)
     else:
         frame.to_parquet(path)
-    prepare.run(tmp_path, corpus(tmp_path, path.read_bytes(), suffix))
+    run(tmp_path, corpus(tmp_path, path.read_bytes(), suffix))
     folder = tmp_path / "data" / "private" / "prepared"
     train, heldout = (pd.read_parquet(folder / f"{p}.parquet") for p in ("train", "heldout"))
     assert sorted([*train.id, *heldout.id]) == sorted(frame.id)
@@ -148,7 +157,7 @@ def test_a_missing_donated_file_is_named_with_its_setting(tmp_path: Path) -> Non
 
 def test_bad_rows_may_be_dropped_and_are_tallied_inside(tmp_path: Path) -> None:
     content = with_row({"id": "x", "text": "  ", "topic": "a"})
-    prepare.run(tmp_path, corpus(tmp_path, content, prepare__bad_rows="drop"))
+    run(tmp_path, corpus(tmp_path, content, prepare__bad_rows="drop"))
     tally = json.loads((tmp_path / "data/private/prepared/tally.json").read_text())
     assert tally["the text is empty"] == 1
     assert tally["train"] + tally["heldout"] == 60
@@ -156,10 +165,10 @@ def test_bad_rows_may_be_dropped_and_are_tallied_inside(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbf" + pd.DataFrame(rows()).to_csv(index=False).encode()
-    prepare.run(tmp_path, corpus(tmp_path, content, ".csv"))
+    run(tmp_path, corpus(tmp_path, content, ".csv"))
 
 
-def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[Any, Schema]:
+def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[Prepared, Schema]:
     """The private parts of a parquet file of dated letters, and a schema that reads the date."""
     frame = pd.DataFrame(rows()).assign(
         at=pd.to_datetime(moments * (60 // len(moments)), format="ISO8601")
@@ -169,7 +178,9 @@ def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[Any, Sche
     schema = Schema(
         subject="letters", attributes=(Attribute(name="day", column="at", **attribute),)
     )
-    return prepare.prepared(folder, settings, schema), schema
+    project = Project(folder, settings=settings)
+    project.__dict__["schema"] = schema
+    return read_corpus(project), schema
 
 
 def test_midnight_is_a_day_as_people_write_it(tmp_path: Path) -> None:
@@ -189,7 +200,7 @@ def test_an_attribute_that_no_row_tells_is_named(
     tmp_path: Path, attribute: dict[str, Any], slips: list[str]
 ) -> None:
     parts, schema = dated(tmp_path, ["2024-01-05", "2024-02-05", "2024-03-05"], **attribute)
-    assert prepare.unmatched_attributes(parts, schema) == slips
+    assert unmatched_attributes(parts, schema) == slips
 
 
 def test_donated_texts_are_taken_out_of_the_private_part(tmp_path: Path) -> None:
@@ -200,7 +211,7 @@ def test_donated_texts_are_taken_out_of_the_private_part(tmp_path: Path) -> None
     settings = settings.model_copy(
         update={"prepare": settings.prepare.model_copy(update={"donated": "donated.jsonl"})}
     )
-    prepare.run(tmp_path, settings)
+    run(tmp_path, settings)
     folder = tmp_path / "data/private/prepared"
     texts = {t for p in ("train", "heldout") for t in pd.read_parquet(folder / f"{p}.parquet").text}
     assert f"{CANARY} letter 5" not in texts
@@ -221,7 +232,7 @@ def by_authors(count: int = 90) -> list[dict[str, Any]]:
 
 def test_a_person_is_a_keyed_hash_from_the_first_file_on(tmp_path: Path) -> None:
     settings = corpus(tmp_path, jsonl(by_authors()), privacy__records_per_user=2, **PERSONS)
-    prepare.run(tmp_path, settings)
+    run(tmp_path, settings)
     folder = tmp_path / "data/private/prepared"
     train, heldout = (pd.read_parquet(folder / f"{p}.parquet") for p in ("train", "heldout"))
     assert set(train.columns) == {"id", "text", "raw_topic", "user"}
@@ -242,7 +253,7 @@ def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
         settings = settings.model_copy(
             update={"prepare": settings.prepare.model_copy(update={"heldout_share": 1e-9})}
         )
-        prepare.run(tmp_path, settings)
+        run(tmp_path, settings)
         left.add(stamp.read_text())
     assert len(left) == 2
 
@@ -252,8 +263,8 @@ def test_a_corpus_is_known_again_however_little_of_each_person_is_used(tmp_path:
     own = jsonl([{**row, "author": f"author {i % 40}"} for i, row in enumerate(rows(600))])
     sketches = []
     for unit in ({}, PERSONS):
-        prepare.run(tmp_path, corpus(tmp_path, own, **unit))
-        sketches.append(load_dataset_fingerprint(tmp_path / "data/private/prepared/sketch.json"))
+        run(tmp_path, corpus(tmp_path, own, **unit))
+        sketches.append(PrivateStore(tmp_path / "data/private").dataset_fingerprint())
     assert sketches[0] == sketches[1]
 
 
@@ -262,7 +273,7 @@ def test_a_row_that_is_nobodys_is_refused(tmp_path: Path, author: str | None) ->
     own = by_authors()
     own[7]["author"] = author
     said = message(tmp_path, corpus(tmp_path, jsonl(own), **PERSONS))
-    assert "row 8: column 'author' of prepare.user_column does not say whose it is" in said
+    assert "row 8: column 'author' of prepare.user_column has no value" in said
     assert "prepare.bad_rows" in said
 
 
@@ -279,7 +290,7 @@ def test_rows_that_are_nobodys_may_be_dropped_and_are_tallied_inside(
     for name, content in (("all", own), ("left", left)):
         base = tmp_path / name
         base.mkdir()
-        prepare.run(base, corpus(base, jsonl(content), **changes))
+        run(base, corpus(base, jsonl(content), **changes))
         tallies.append(json.loads((base / "data/private/prepared/tally.json").read_text()))
     (why,) = tallies[0].keys() - tallies[1].keys()
     assert f"'{column}'" in why
@@ -328,10 +339,10 @@ def test_the_slice_left_to_the_pool_is_no_part_of_the_private_data() -> None:
 
 def test_the_stamp_follows_the_content_and_says_nothing_of_it(tmp_path: Path) -> None:
     stamp = tmp_path / "data" / "stamps" / "prepare.json"
-    prepare.run(tmp_path, corpus(tmp_path, jsonl(rows())))
+    run(tmp_path, corpus(tmp_path, jsonl(rows())))
     first = stamp.read_text()
-    prepare.run(tmp_path, corpus(tmp_path, jsonl(rows())))
+    run(tmp_path, corpus(tmp_path, jsonl(rows())))
     assert stamp.read_text() == first
-    prepare.run(tmp_path, corpus(tmp_path, jsonl(rows(61))))
+    run(tmp_path, corpus(tmp_path, jsonl(rows(61))))
     assert stamp.read_text() != first
     assert len(stamp.read_text()) == len(first)

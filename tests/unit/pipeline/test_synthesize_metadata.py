@@ -2,25 +2,68 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
 import pytest
 
+from sugarbush.data.private_store import CorpusInMemory
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError, SchemaError
-from sugarbush.pipeline.stages.synthesize_metadata import table_attributes
+from sugarbush.pipeline.metadata import MetadataRequest
+from sugarbush.pipeline.project import Project
 from tests.settings import params
 
+NAMES = ("a", "b", "c")
 SCHEMA = Schema.model_validate(
     {
         "subject": "letters",
-        "attributes": [{"name": n, "column": n, "values": ["x"]} for n in ("a", "b", "c")],
+        "attributes": [{"name": n, "column": n, "values": ["x"]} for n in NAMES],
     }
 )
 
 
-def test_the_table_holds_all_attributes_unless_some_are_named() -> None:
-    assert table_attributes(params(), SCHEMA) == ["a", "b", "c"]
-    named = params(synthesize_metadata__attributes=["c", "a"])
-    assert table_attributes(named, SCHEMA) == ["a", "c"]
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+
+
+def drawn(base: Path, **changes: Any) -> pd.DataFrame:
+    """The rows of the DP table, and the names that its description holds."""
+    project = Project(base, settings=params(**changes))
+    settings = project.settings
+    codes = pd.DataFrame(np.zeros((40, 3), dtype=np.int64), columns=list(NAMES))
+    request = MetadataRequest(
+        corpus=CorpusInMemory({}, {"train": codes}, fingerprint=("f",)),
+        schema=SCHEMA,
+        settings=settings.synthesize_metadata,
+        privacy=settings.privacy,
+        plan=project.plan,
+        label="a",
+        codes_digest="d",
+        ledger=project.ledger,
+        open_store=project.open_store,
+    )
+    (folder,) = request.release(forced=False).folders
+    frame = pd.read_parquet(folder / "rows.parquet")
+    frame.attrs["table"] = json.loads((folder / "table.json").read_text())
+    return frame
+
+
+def covered(frame: pd.DataFrame) -> list[str]:
+    """The attributes that have values in the table: the others have no code."""
+    assert list(frame.columns) == list(NAMES)
+    return [name for name in NAMES if (frame[name] >= 0).all()]
+
+
+def test_the_table_holds_all_attributes_unless_some_are_named(tmp_path: Path) -> None:
+    assert covered(drawn(tmp_path)) == ["a", "b", "c"]
+    named = drawn(tmp_path, synthesize_metadata__attributes=["c", "a"])
+    assert covered(named) == ["a", "c"]
+    assert (named["b"] < 0).all()
 
 
 def test_a_trained_model_needs_the_whole_table() -> None:
@@ -28,6 +71,7 @@ def test_a_trained_model_needs_the_whole_table() -> None:
         params(methods=["dpft"], synthesize_metadata__attributes=["a"])
 
 
-def test_an_unknown_attribute_is_named() -> None:
+def test_an_unknown_attribute_is_named(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="'d'"):
-        table_attributes(params(synthesize_metadata__attributes=["d"]), SCHEMA)
+        drawn(tmp_path, synthesize_metadata__attributes=["d"])
+    assert not Project(tmp_path, settings=params()).ledger().entries()

@@ -1,4 +1,4 @@
-"""What charging AIM as one Gaussian-DP event leaves for the votes: docs/decisions/0100's table."""
+"""What charging AIM as one event leaves for the votes (docs/decisions/aim-in-gaussian-dp.md)."""
 
 import math
 

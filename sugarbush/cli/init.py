@@ -1,0 +1,251 @@
+"""`sugarbush init`: a new project, and the generated files of an existing one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sugarbush.attributes.draft import TONE, draft_schema, schema_yaml
+from sugarbush.cli.drafts import donated_examples
+from sugarbush.cli.settings import changed_text
+from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
+from sugarbush.data.reading import column_names
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.settings import PrepareSettings
+from sugarbush.errors import FailureError, ParamsError, SchemaError
+from sugarbush.paths import atomic_file
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.settings import FILE, ProjectSettings
+
+_SEED = 1  # of the clusters that become topics
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnData:
+    """The user's own file, its columns, and the donated examples. Paths are as the user gave them.
+
+    The settings of `--from`.
+    """
+
+    file: Path
+    text_column: str = "text"
+    id_column: str | None = None
+    user_column: str | None = None
+    donated: Path | None = None
+    subject: str | None = None
+
+    @property
+    def required(self) -> dict[str, str]:
+        """The columns that the file must have, and the option that names each."""
+        options = {self.text_column: "--text", self.id_column: "--id", self.user_column: "--user"}
+        return {column: option for column, option in options.items() if column is not None}
+
+
+def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
+    """Write a project into `folder`, for the embedded example or the user's own file.
+
+    Overwrites no file that differs; a failure removes what it wrote. Of the private file only the
+    column names are read. Raises ParamsError, InputError and FailureError.
+    """
+    project = project_files()
+    if own is not None:
+        project |= _files_for(folder, own)
+    if (folder / ".dvc").exists():
+        project = {name: text for name, text in project.items() if not name.startswith(".dvc/")}
+    new = {name: text for name, text in project.items() if not _has(folder / name, text)}
+    if taken := [name for name in new if os.path.lexists(folder / name)]:
+        raise ParamsError(
+            f"{folder}: these files exist and differ: {', '.join(sorted(taken))}. Move them away, "
+            "or name another folder. In a project, `sugarbush init --update` writes the generated "
+            "files again."
+        )
+    with _removed_on_failure(folder) as written:
+        for name, text in new.items():
+            written.append(folder / name)
+            _write(folder / name, text)
+        _start_git(folder)
+    _print_next_steps(folder, own, console, new=bool(new))
+
+
+def update_project(folder: Path, console: Console) -> None:
+    """Write dvc.yaml, tasks/ and flows/ again. The old version of a file is kept as <file>.old."""
+    if not (folder / FILE).exists():
+        raise ParamsError(f"{folder / FILE}: not found. --update is for the folder of a project")
+    changed = {n: text for n, text in generated_files().items() if not _has(folder / n, text)}
+    for name, text in changed.items():
+        path = folder / name
+        if path.exists():
+            path.replace(path.with_name(f"{path.name}.old"))
+            console.print(f"{name}: updated; the old version is {name}.old", markup=False)
+        else:
+            console.print(f"{name}: written", markup=False)
+        _write(path, text)
+    for name in outdated_tasks(folder):
+        (folder / name).replace(folder / f"{name}.old")
+        console.print(f"{name}: no longer needed; it is now {name}.old", markup=False)
+        changed[name] = ""
+    if not changed:
+        console.print("All generated files are up to date.")
+
+
+def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
+    """params.yaml, the schema and .gitignore for the user's own file."""
+    columns = column_names(own.file, required=own.required, setting="--from")
+    template = project_files()
+    file = _path_setting(own.file, folder)
+    changes: dict[str, Any] = {
+        "prepare": {
+            "file": file,
+            "text_column": own.text_column,
+            "id_column": own.id_column,
+            "user_column": own.user_column,
+            "donated": None if own.donated is None else _path_setting(own.donated, folder),
+            "schema": SCHEMA,
+        },
+        "privacy": {"unit": "record" if own.user_column is None else "user"},
+    }
+    params = changed_text(template[FILE], changes).params
+    changes["privacy"]["dataset"] = params.privacy.dataset
+    changed = changed_text(template[FILE], changes)
+    ignored = template[IGNORED]
+    if not file.startswith("../") and not Path(file).is_absolute():
+        escaped = re.sub(r"([\\*?\[\]!#])", r"\\\1", file)
+        ignored += f"# Your private file.\n/{escaped}\n"
+    return {
+        FILE: changed.text,
+        SCHEMA: _schema_text(own, columns, changed.params),
+        IGNORED: ignored,
+    }
+
+
+def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
+    """A drafted schema. A column with unknown values is a comment in it."""
+    schema = _drafted(own, columns, params)
+    known = {attribute.column for attribute in schema.attributes} | set(own.required)
+    return schema_yaml(schema, unknown_columns=[name for name in columns if name not in known])
+
+
+def _drafted(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> Schema:
+    """A schema from donated examples where there are any, with columns of the private file only."""
+    subject = own.subject or "texts"
+    attributes: tuple[Attribute, ...] = ()
+    if own.donated is not None:
+        settings = params.prepare.model_copy(update={"donated": str(own.donated)})
+        texts, values = _donated_columns(own, settings)
+        with tempfile.TemporaryDirectory() as cache:
+            encoder = Project(Path(cache), settings=params).encoder(private=False)
+            try:
+                attributes = draft_schema(
+                    texts,
+                    subject=subject,
+                    columns={name: values[name] for name in values if name in columns},
+                    embed=encoder.encode,
+                    seed=_SEED,
+                ).attributes
+            except SchemaError:  # too few examples
+                attributes = ()
+    return Schema(subject=subject, attributes=attributes or (TONE,))
+
+
+def _donated_columns(
+    own: OwnData, settings: PrepareSettings
+) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
+    """The donated texts and other columns. Raises ParamsError where the file is the private one."""
+    if own.donated is not None and own.donated.resolve() == own.file.resolve():
+        raise ParamsError("--donated names the private file itself (--from)")
+    return donated_examples(Path(), settings)
+
+
+def _path_setting(file: Path, folder: Path) -> str:
+    """A path for params.yaml: relative to the project, unless it is absolute and outside it."""
+    path = file.absolute().parent.resolve() / file.name
+    if file.is_absolute() and not path.is_relative_to(folder.resolve()):
+        return str(file)
+    return Path(os.path.relpath(path, folder.resolve())).as_posix()
+
+
+def _has(path: Path, text: str) -> bool:
+    """Whether the file exists with this text."""
+    return path.is_file() and path.read_bytes() == text.encode()
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(text.encode())
+
+
+@contextmanager
+def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
+    """Collects the files that the block writes. When it fails, removes them and empty folders."""
+    above = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
+    written: list[Path] = []
+    try:
+        yield written
+    except BaseException:
+        folders = {p for file in written for p in file.parents if p.is_relative_to(folder)}
+        for file in written:
+            file.unlink(missing_ok=True)
+        for path in sorted(folders - {folder}, key=lambda p: -len(p.parts)) + above:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        raise
+
+
+def _start_git(folder: Path) -> None:
+    """`git init`, unless the folder is in a repository."""
+    try:
+        inside = _git(folder, "rev-parse", "--is-inside-work-tree").returncode == 0
+        if inside or _git(folder, "init", "--quiet").returncode == 0:
+            return
+    except FileNotFoundError:
+        raise FailureError("git is not installed; DVC needs it. Install git") from None
+    raise FailureError(f"{folder}: `git init` failed. Run it there to see why")
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    # A git hook sets variables such as GIT_DIR, which name another repository.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, check=False, env=environment
+    )
+
+
+def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, new: bool) -> None:
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    if not new:
+        say(f"{folder}: is such a project already; nothing to write")
+        return
+    say(f"{folder}: a new project. Next:")
+    if folder.resolve() != Path().resolve():
+        say(f"  cd {folder}")
+    if own is None:
+        say("  sugarbush run              the embedded example; then see `sugarbush report --open`")
+        say("For your own texts: sugarbush init --from FILE --text COLUMN, in another folder.")
+        return
+    subject = "" if own.subject else "say in `subject` what the texts are, "
+    say(f"  edit {SCHEMA}: {subject}list public values")
+    say("  sugarbush check            settings, schema and every row of the data; spends nothing")
+    say("  sugarbush run")
+    say("The generator is a simulator of customer-service texts. Choose yours in params.yaml.")
+
+
+def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:
+    """The options that go with `--from`. Raises ParamsError where they stand alone."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    if file is not None:
+        return OwnData(file=file, **given)
+    if given:
+        options = ", ".join("--" + name.removesuffix("_column") for name in given)
+        raise ParamsError(f"{options}: needs --from, which names your file")
+    return None

@@ -1,0 +1,78 @@
+"""The files of a project: what `sugarbush init` writes, and the root of the repository has too.
+
+dvc.yaml and tasks/ follow from the declarations of the stages. The rest is in sugarbush/template.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+
+from sugarbush.pipeline.dvc import DVC_FILE, dvc_yaml
+from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.settings import FILE
+
+SCHEMA = "data/public/schema.yaml"
+IGNORED = ".gitignore"
+# The wheel has no names that start with a dot.
+_NAMES = {
+    "params.yaml": FILE,
+    "prefect.yaml": "prefect.yaml",
+    "README.md": "README.md",
+    "schema.yaml": SCHEMA,
+    "gitignore": IGNORED,
+    "dvcignore": ".dvcignore",
+    "dvc/config": ".dvc/config",
+    "dvc/gitignore": ".dvc/.gitignore",
+}
+_TASK = Template('''\
+"""$description."""
+
+from sugarbush.pipeline.stage import run_stage
+
+if __name__ == "__main__":
+    run_stage("$name")
+''')
+_TASKS = '"""One thin module a stage, of the name that dvc.yaml gives it."""\n'
+
+
+def project_files() -> dict[str, str]:
+    """Every file of a new project by its path, with its text."""
+    template = files("sugarbush") / "template"
+    own = {name: _text(template.joinpath(*file.split("/"))) for file, name in _NAMES.items()}
+    return own | generated_files()
+
+
+def generated_files() -> dict[str, str]:
+    """The files that `sugarbush init --update` writes again: dvc.yaml, tasks/ and flows/."""
+    flows = files("sugarbush") / "template" / "flows"
+    return (
+        {DVC_FILE: dvc_yaml(), "tasks/__init__.py": _TASKS}
+        | {f"tasks/{stage.name}.py": _task(stage.name, stage.description) for stage in STAGES}
+        | {f"flows/{file.name}": _text(file) for file in _modules(flows)}
+    )
+
+
+def outdated_tasks(base: Path) -> Iterator[str]:
+    """The modules in tasks/ that an older version generated for a stage that is gone."""
+    names = {stage.name for stage in STAGES}
+    for path in sorted((base / "tasks").glob("*.py")):
+        calls = re.search(r'^    run_stage\("(\w+)"\)$', path.read_text("utf-8"), re.MULTILINE)
+        if calls and calls[1] == path.stem and path.stem not in names:
+            yield f"tasks/{path.name}"
+
+
+def _task(name: str, description: str) -> str:
+    return _TASK.substitute(name=name, description=description[0].upper() + description[1:])
+
+
+def _modules(folder: Traversable) -> list[Traversable]:
+    return sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name)
+
+
+def _text(file: Traversable) -> str:
+    return file.read_text(encoding="utf-8")

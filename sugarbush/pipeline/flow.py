@@ -1,0 +1,198 @@
+"""What a Prefect flow needs of DVC: the stages, which of them are stale, and how to run them.
+
+A stage that no chosen method needs writes a marker and is no task of a flow. It runs in the same
+DVC process as the next stage that is needed, because DVC refuses a stage without its inputs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sugarbush.paths import Roots
+from sugarbush.pipeline.entry_point import LOG, QUIET_VARIABLE
+from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+FIRST = "fingerprint"
+
+
+class StageFailedError(RuntimeError):
+    """A stage failed. The operator's terminal and reports/internal say why."""
+
+
+@dataclass(frozen=True)
+class PipelineStages:
+    """The stages of a project by DVC's names, such as evolve@maple.
+
+    `graph` has an edge from each stage to what it needs. `needed` are the stages that a chosen
+    method needs, in an order in which they can run.
+    """
+
+    graph: nx.DiGraph
+    needed: tuple[str, ...]
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """The stages that find out whether the corpus or a setting changed. They always run."""
+        import networkx as nx
+
+        inputs = nx.descendants(self.graph, FIRST)
+        return tuple(name for name in self.needed if name in inputs or name == FIRST)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The needed stages that run after the first ones."""
+        return tuple(name for name in self.needed if name not in self.first)
+
+    def inputs(self, name: str) -> tuple[str, ...]:
+        """The nearest needed stages that `name` depends on."""
+        return tuple(each for each in self._reached(name) if each in self.needed)
+
+    def with_markers(self, name: str) -> tuple[str, ...]:
+        """The stages that write a marker for `name`, in the order of running, and `name`."""
+        reached = set(self._reached(name)) - set(self.needed)
+        return (*(each for each in in_order(self.graph) if each in reached), name)
+
+    def _reached(self, name: str) -> Iterator[str]:
+        """What `name` depends on, directly or through stages that are not needed."""
+        waiting, seen = list(self.graph.successors(name)), set()
+        while waiting:
+            each = waiting.pop()
+            if each in seen:
+                continue
+            seen.add(each)
+            yield each
+            if each not in self.needed:
+                waiting += self.graph.successors(each)
+
+
+def read_stages(folder: Path = Path()) -> PipelineStages:
+    """The stages of the project in `folder`."""
+    import networkx as nx
+    from dvc.repo import Repo
+
+    graph = nx.DiGraph()
+    with Repo(str(folder)) as repo:
+        edges = repo.index.graph.edges
+        graph.add_nodes_from(_name(node.addressing) for node in repo.index.graph.nodes)
+        graph.add_edges_from((_name(a.addressing), _name(b.addressing)) for a, b in edges)
+    settings = load_params(folder / FILE)
+    needed = tuple(name for name in in_order(graph) if is_needed(name, settings))
+    return PipelineStages(graph=graph, needed=needed)
+
+
+def in_order(graph: nx.DiGraph) -> Sequence[str]:
+    """Every stage after all that it needs."""
+    import networkx as nx
+
+    return list(reversed(list(nx.topological_sort(graph))))
+
+
+def is_needed(name: str, settings: ProjectSettings) -> bool:
+    """Whether a chosen method needs the stage of that DVC name."""
+    stage, _, method = name.partition("@")
+    return stage_named(stage).is_needed(settings, settings.method(method) if method else None)
+
+
+def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
+    """The needed stages that DVC finds out of date, and the needed ones that depend on them."""
+    import networkx as nx
+    from dvc.repo import Repo
+
+    with Repo(str(folder)) as repo:
+        changed = (set(map(_name, repo.status())) - {FIRST}) & set(stages.graph)
+    found = changed.union(*(nx.ancestors(stages.graph, name) for name in changed))
+    return found & set(stages.others)
+
+
+def _name(address: str) -> str:
+    """A stage's name. DVC puts the path of dvc.yaml before it when it is in another folder."""
+    return address.rpartition(":")[2]
+
+
+def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) -> None:
+    """Run DVC in `folder`, and pass each line that it prints to `say`. Raises StageFailedError.
+
+    DVC and its stage end when this process ends. Why a stage failed is not passed to `say`, which
+    may keep it: it is printed on this terminal.
+    """
+    environment = dict(os.environ, PYTHONUNBUFFERED="1", **{QUIET_VARIABLE: "1"})
+    environment["PATH"] = os.pathsep.join(
+        [str(Path(sys.executable).parent), environment.get("PATH", "")]
+    )
+    errors = Roots(folder).internal / LOG
+    old_size = errors.stat().st_size if errors.exists() else 0
+    runner = ("-m", "sugarbush.pipeline.run_with_parent", str(os.getpid()))
+    with subprocess.Popen(
+        [sys.executable, *runner, "dvc", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if line.strip():
+                    say(line.rstrip())
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode != 0:
+        _print_new_errors(errors, old_size)
+        raise StageFailedError(f"dvc {' '.join(arguments)} failed; see {errors}")
+
+
+def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path = Path()) -> None:
+    """Prefect's artifacts of a run: what ran, the figures, the release card and the page.
+
+    All of them are public.
+    """
+    from prefect.artifacts import (
+        create_link_artifact,
+        create_markdown_artifact,
+        create_table_artifact,
+    )
+
+    published = Roots(folder).published
+    ran = set(ran)
+    rows = [
+        {"stage": name, "this run": "ran" if name in ran else "up to date"}
+        for name in stages.needed
+    ]
+    create_table_artifact(key="stages", table=rows, description="What this run did")
+    figures = json.loads((published / "metrics.json").read_text(encoding="utf-8"))
+    table = [{"figure": name, "value": str(value)} for name, value in _flat(figures)]
+    create_table_artifact(key="figures", table=table, description="reports/public/metrics.json")
+    card = (published / "release_card.md").read_text(encoding="utf-8")
+    create_markdown_artifact(key="release-card", markdown=card)
+    page = (published / "index.html").absolute().as_uri()
+    create_link_artifact(key="report", link=page, link_text="the report")
+
+
+def _print_new_errors(errors: Path, old_size: int) -> None:
+    """Print the new lines of the error log on this terminal, which Prefect does not read."""
+    if errors.exists() and sys.__stderr__ is not None:
+        with errors.open(encoding="utf-8") as log:
+            log.seek(old_size)
+            sys.__stderr__.write(log.read())
+
+
+def _flat(figures: dict[str, object], *above: str) -> Iterator[tuple[str, object]]:
+    """Nested figures as (dotted name, value)."""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield from _flat(value, *above, name)
+        else:
+            yield ".".join([*above, name]), value

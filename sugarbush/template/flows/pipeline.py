@@ -1,0 +1,61 @@
+"""The pipeline as a Prefect flow: one task for each stage that a chosen method needs.
+
+DVC alone decides what is stale. No task is retried, because a stage that spends would charge
+twice; a stage retries calls to a language model by itself. `python -m flows.pipeline` needs no
+server. prefect.yaml and flows/weekly.py run it every week.
+
+Prefect stores each line that a stage prints, so a stage prints public lines only. Why a stage
+failed is printed on the terminal and written to reports/internal.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.futures import PrefectFuture
+
+from sugarbush.pipeline.flow import (
+    StageFailedError,
+    publish_artifacts,
+    read_stages,
+    run_dvc,
+    stale_stages,
+)
+
+
+@flow(name="sugarbush", log_prints=False)
+def pipeline(force: bool = False) -> None:
+    """Bring the release up to date. `force` runs every stage again, which charges again."""
+    stages = read_stages()
+    for name in stages.first:
+        stage(name, stages.with_markers(name))
+    stale = set(stages.others) if force else stale_stages(stages)
+    runs: dict[str, PrefectFuture[None]] = {}
+    for name in stages.others:
+        if name in stale:
+            inputs = [runs[each] for each in stages.inputs(name) if each in runs]
+            targets = stages.with_markers(name)
+            runs[name] = stage.submit(name, targets, force, return_state=False, wait_for=inputs)
+    for run in runs.values():
+        run.result()
+    up_to_date = len(stages.needed) - len(stale)
+    get_run_logger().info("%d of %d stages were up to date", up_to_date, len(stages.needed))
+    publish_artifacts(stages, ran=stale)
+
+
+@task(cache_policy=NO_CACHE, retries=0, task_run_name="{name}")
+def stage(name: str, targets: tuple[str, ...], force: bool = False) -> None:
+    """Run a stage, after the stages that write a marker for it, if DVC finds it out of date."""
+    options = ["--force"] if force else []
+    say = get_run_logger().info
+    run_dvc("--wait-for-lock", "repro", "--single-item", *options, *targets, say=say)
+
+
+if __name__ == "__main__":
+    try:
+        pipeline()
+    except StageFailedError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)

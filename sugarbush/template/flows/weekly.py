@@ -1,0 +1,9 @@
+"""Serve the pipeline every week from this folder: `python -m flows.weekly`.
+
+One run at a time. It needs a server: `prefect server start --background` and PREFECT_API_URL.
+"""
+
+from flows.pipeline import pipeline
+
+if __name__ == "__main__":
+    pipeline.serve(name="weekly", cron="0 3 * * 1", limit=1)

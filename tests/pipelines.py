@@ -1,0 +1,168 @@
+"""Whole pipelines in this process, and finished ones that every test and worker shares.
+
+Stages import for seconds, so a pipeline whose processes are not what a test is about runs here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from sugarbush.methods.interface import Method
+from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.project import Project
+from tests.integration.project import (
+    SMALL_EVOLUTION,
+    TINY_ENCODER,
+    Checkout,
+    as_lines,
+    letters,
+    make_project,
+)
+
+PERSON = "person-zq"  # so that no text and no digest contains it by chance
+LABELLED = [
+    {
+        "text": f"Please call 555-010-{i:04d} soon",
+        "spans": [{"start": 12, "end": 24, "label": "PHONE"}],
+    }
+    for i in range(40)
+]
+
+
+@contextmanager
+def opened(checkout: Checkout) -> Iterator[Project]:
+    """The project in a checkout, with the checkout's state."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("DVC_")]:
+            patch.delenv(name)
+        patch.setenv("SUGARBUSH_STATE", str(checkout.state))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.syspath_prepend(TINY_ENCODER)
+        yield Project(checkout.path)
+
+
+def run_pipeline(checkout: Checkout, *names: str) -> None:
+    """Run every stage in this process, in DVC's order; only those `names` where some are given.
+
+    A name is that of a stage, for all methods, or one such as evolve@maple.
+    """
+    for stage in STAGES:
+        with opened(checkout) as project:
+            methods: tuple[Method | None, ...] = (None,)
+            if stage.by_method:
+                methods = project.settings.chosen
+            for method in methods:
+                full = stage.name if method is None else f"{stage.name}@{method.name}"
+                if not names or stage.name in names or full in names:
+                    stage.run(project, method)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Settings of a shared pipeline, what is changed in its files, and the stages that run.
+
+    `by_dvc` runs all of them by `dvc repro`, in processes of their own.
+    """
+
+    settings: dict[str, Any]
+    prepare: Callable[[Path], None] = lambda path: None
+    stages: tuple[str, ...] = ()
+    by_dvc: bool = False
+
+
+def write_persons(path: Path) -> None:
+    """Fifty persons with two or three letters each, and one of them with 22."""
+    rows = [
+        {**row, "writer": f"{PERSON}{min(i % 60, 49)}"} for i, row in enumerate(letters(146)[6:])
+    ]
+    (path / "letters.jsonl").write_text(as_lines(rows))
+
+
+def write_labelled(path: Path) -> None:
+    """The labelled sample of CRT."""
+    (path / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in LABELLED))
+
+
+_NONPRIVATE = {f"evolve__nonprivate__{name}": value for name, value in SMALL_EVOLUTION.items()}
+KINDS = {
+    "dvc": Kind({"methods": ["dpft", "maple"], "prepare__id_column": "id"}, by_dvc=True),
+    "maple": Kind({"methods": ["maple"]}),
+    "dpft": Kind({"methods": ["dpft"]}),
+    "crt": Kind(
+        {
+            "methods": ["crt"],
+            "crt__labelled": "labelled.jsonl",
+            "crt__known": "labelled.jsonl",
+            "crt__max_length": 64,
+            "crt__batch_size": 32,
+            "crt__epochs": 1,
+            "crt__texts": 5,
+            "crt__epsilon": 1.0,
+            "generate__attempts": 20,
+        },
+        prepare=write_labelled,
+    ),
+    "nonprivate": Kind(
+        {"methods": ["maple", "nonprivate"], "privacy__purpose": "benchmark", **_NONPRIVATE}
+    ),
+    # The number of records is a setting: noise hides a count of a hundred. augpe releases the
+    # counts of its label and no votes.
+    "persons": Kind(
+        {
+            "methods": ["maple", "augpe", "dpft"],
+            "privacy__unit": "user",
+            "privacy__records_per_user": 3,
+            "prepare__user_column": "writer",
+            "finetune__dpft__records": 60,
+        },
+        prepare=write_persons,
+        stages=(
+            "fingerprint", "prepare", "extract_metadata", "synthesize_metadata",
+            "initialise@maple", "evolve@maple", "pretrain", "finetune@dpft",
+        ),
+    ),
+}  # fmt: skip
+
+
+class FinishedPipelines:
+    """Pipelines that run once, when a test first asks for their kind. Nobody may change them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, name: str) -> Checkout:
+        """The checkout of a kind after its last stage."""
+        kind = KINDS[name]
+        folder = self._folder / name
+        checkout = Checkout(folder / "checkout", folder / "state")
+        self._folder.mkdir(exist_ok=True)
+        with FileLock(f"{folder}.lock"):
+            if not (folder / "finished").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                settings = {"embedding__model": "tiny"} | kind.settings
+                make_project(checkout.path, checkout.state, **settings)
+                kind.prepare(checkout.path)
+                if kind.by_dvc:
+                    checkout.dvc("repro")
+                else:
+                    run_pipeline(checkout, *kind.stages)
+                (folder / "finished").touch()
+        return checkout
+
+
+def copied(checkout: Checkout, folder: Path) -> Checkout:
+    """A copy of a checkout and its state, to be changed."""
+    return Checkout(
+        shutil.copytree(checkout.path, folder / "checkout", symlinks=True),
+        shutil.copytree(checkout.state, folder / "state"),
+    )

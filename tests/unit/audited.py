@@ -1,0 +1,75 @@
+"""Short lists for an audit: who draws noise, builds released values, opens private files.
+
+`test_side_doors` checks that the lists are complete. Whoever adds a line gives the reason.
+"""
+
+from __future__ import annotations
+
+# Modules that import a function of sugarbush.privacy.noise, and which.
+IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
+    "sugarbush.privacy.mechanisms": ("discrete_gaussian",),  # histograms and sums of scores
+    "sugarbush.tables.marginal_measurer": ("discrete_gaussian", "report_noisy_max"),  # AIM
+    "sugarbush.training.dpsgd.sampling": ("poisson_sample", "secret_choice"),  # secret batches
+    "sugarbush.training.dpsgd.optimizer": ("add_gaussian",),  # a step of DP-SGD
+    "sugarbush.training.crt.selective": ("add_gaussian",),  # a step of confidential training
+}
+
+# Modules that build `Released(...)`, and why the value may be released.
+BUILDS_RELEASED: dict[str, str] = {
+    # a mechanism drew it, and the ledger entry is in hand
+    "sugarbush.privacy.data_types": "the class itself: map and as_released_array keep the entries",
+    "sugarbush.tables.engines": "rows and record count of AIM, under its charge",
+    "sugarbush.training.dpsgd.train": "a model by DP-SGD, under its charge",
+    "sugarbush.training.crt.selective": "a confidential model; its ledger has no DP epsilon",
+    "sugarbush.training.dpsgd.ordinary": "a model without noise, charged as not private",
+    "sugarbush.methods.nonprivate": "real rows, charged as not private; stays in the private root",
+    # post-processing of released values, with their entries
+    "sugarbush.methods.maple": "rows of the DP table",
+    "sugarbush.methods.augpe": "targets by DP label counts, or none",
+    "sugarbush.methods.dpft": "the released model, and codes from the DP table",
+    "sugarbush.methods.crt": "the trained model, and empty prompts",
+    "sugarbush.training.dpsgd.generate": "texts of a released model",
+    "sugarbush.training.fine_tune": "epsilon of the plan that the training followed",
+    "sugarbush.evolution.evolve": "votes from the store; requests made of released parents",
+    "sugarbush.generators.openai.generator": "answers to released requests",
+    "sugarbush.generators.huggingface.generator": "answers to released requests",
+    "sugarbush.api": "results of this process, with the entries that paid for them",
+    # restored from a released folder, whose release.json names the entries
+    "sugarbush.pipeline.released": "any released folder",
+    "sugarbush.pipeline.dp_table": "the DP table and label counts",
+    "sugarbush.pipeline.stages.report": "a method's rounds and texts",
+    "sugarbush.tables.dp_table": "the DP table",
+    # public from the start
+    "sugarbush.generators.interface": "no requests",
+    "sugarbush.methods.evolving": "targets that require nothing",
+    "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",
+}
+
+# Modules that read the elements of a `Private` value.
+OPENS_PRIVATE: dict[str, str] = {
+    "sugarbush.privacy.data_types": "the class itself",
+    "sugarbush.privacy.mechanisms": "mechanisms: they add noise",
+    "sugarbush.tables.marginal_measurer": "marginals of AIM: it adds noise",
+    "sugarbush.training.dpsgd.sampling": "secret batches of DP-SGD",
+    "sugarbush.training.dpsgd.data": "an exact count of cut texts, which stays internal",
+    "sugarbush.training.dpsgd.ordinary": "training without noise, charged as not private",
+    "sugarbush.training.crt.train": "confidential training: its own ledger",
+    "sugarbush.training.crt.screening": "screening for confidential training",
+    "sugarbush.data.private_store": "writes private files, and opens real texts for metrics",
+}
+
+# Modules that open real texts, which stay internal.
+OPENS_REAL_TEXTS: dict[str, str] = {
+    "sugarbush.data.private_store": "defines it",
+    "sugarbush.pipeline.stages.evaluate": "metrics: reports/internal",
+    "sugarbush.pipeline.stages.report": "the internal page",
+    "sugarbush.methods.nonprivate": "charged as not private; stays in the private root",
+}
+
+# Modules that ask for the path of private records or codes.
+NAMES_PRIVATE_FILES: dict[str, str] = {
+    "sugarbush.data.private_store": "reads and writes them",
+    "sugarbush.pipeline.stages.fingerprint": "asks whether they exist",
+    "sugarbush.pipeline.stages.prepare": "writes their keyed digests",
+    "sugarbush.pipeline.stages.extract_metadata": "writes their keyed digests",
+}

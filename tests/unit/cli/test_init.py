@@ -1,0 +1,317 @@
+"""`sugarbush init`: the files of a project, and what it may read of a private file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from sugarbush.cli import init as init_module
+from sugarbush.cli.main import app
+from sugarbush.cli.template import generated_files, project_files
+from sugarbush.data.schema import load_schema
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.pipeline.settings import load_params
+from tests.settings import ROOT
+
+CANARY = "canary-7731"
+COLUMNS = ("case no", "message", "product", "customer")
+ROWS = [
+    (f"{CANARY}-{i}", f"{CANARY} text {i}", f"{CANARY}-product", f"{CANARY}-who-{i}")
+    for i in range(20)
+]
+DONATED = [
+    {"message": f"a letter on my {s}, line {i}", "product": s, "mood": "ab"[i % 2]}
+    for i, s in enumerate(("lamp", "chair") * 8)
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with an encoder that needs no model: one direction for each product."""
+
+    def embed(_: Any, texts: Any, places: Any) -> Any:
+        if places:
+            rows = [["lamp" in texts[i], "chair" in texts[i], i / 500] for i in places]
+            yield list(places), np.array(rows, dtype=np.float32)
+
+    monkeypatch.setattr(Encoder, "_space", "watched", raising=False)
+    monkeypatch.setattr(Encoder, "_embed", embed)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def init(*arguments: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(app, ["init", *arguments])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def write_csv(path: Path, header: tuple[str, ...] = COLUMNS) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *ROWS] if header else ROWS)
+
+
+def write_private(path: Path) -> None:
+    frame = pd.DataFrame(ROWS, columns=list(COLUMNS))
+    if path.suffix == ".csv":
+        write_csv(path)
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_json(path, orient="records", lines=True)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".git" not in path.parts
+    }
+
+
+def test_a_new_project_is_in_git_and_has_the_embedded_example(folder: Path) -> None:
+    init("demo")
+    assert files_of(folder / "demo").keys() == project_files().keys()
+    settings = load_params(folder / "demo" / "params.yaml")
+    assert settings.reads_example
+    assert load_schema(folder / "demo/data/public/schema.yaml").names
+    found = subprocess.run(
+        ["git", "rev-parse", "--show-toplevel"],
+        cwd=folder / "demo",
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    assert Path(found.stdout.strip()).resolve() == (folder / "demo").resolve()
+
+
+def test_git_ignores_private_files_and_not_the_schema(folder: Path) -> None:
+    write_csv(folder / "tickets.csv")
+    init("--from", "tickets.csv", "--text", "message")
+    (folder / "data/private").mkdir()
+    (folder / "data/private/texts.jsonl").write_text("x")
+    listed = subprocess.run(
+        ["git", "ls-files", "--others", "--exclude-standard"],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout.splitlines()
+    assert "data/public/schema.yaml" in listed
+    assert "params.yaml" in listed
+    assert not {"tickets.csv", "data/private/texts.jsonl"} & set(listed)
+
+
+def test_the_repository_root_is_a_project_of_the_same_template() -> None:
+    root = {
+        path.relative_to(ROOT).as_posix(): path.read_text()
+        for pattern in ("tasks/*.py", "flows/*.py", "dvc.yaml", "prefect.yaml", "params.yaml")
+        for path in ROOT.glob(pattern)
+    }
+    written = {name: text for name, text in project_files().items() if name in root}
+    assert written == root, "run `sugarbush init --update`, or copy the root's file to the template"
+    assert generated_files().keys() <= root.keys()
+
+
+def test_the_settings_of_a_project_are_few_and_commented() -> None:
+    lines = project_files()["params.yaml"].splitlines()
+    assert len(lines) <= 60
+    section = ("privacy:", "prepare:", "generator:", "embedding:", "initialise:")
+    for line in lines:
+        assert not line or "#" in line or line.startswith(section), line
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_no_private_value_is_in_a_file_or_a_message(folder: Path, suffix: str) -> None:
+    write_private(folder / f"tickets.{suffix}")
+    (folder / "donated.jsonl").write_text("".join(json.dumps(d) + "\n" for d in DONATED))
+    options = ("--from", f"tickets.{suffix}", "--text", "message", "--id", "case no")
+    said = init("bare", *options).output
+    said += init("own", *options, "--user", "customer", "--donated", "donated.jsonl").output
+    said += init("wrong", *options, "--user", "gone", code=2).output
+    assert CANARY not in said
+    for project in ("bare", "own"):
+        for name, content in files_of(folder / project).items():
+            assert CANARY.encode() not in content, name
+    assert not (folder / "wrong").exists()
+
+
+def test_a_csv_file_without_a_header_shows_none_of_its_first_record(folder: Path) -> None:
+    write_csv(folder / "tickets.csv", header=())
+    said = init("own", "--from", "tickets.csv", "--text", "message", code=2).output
+    assert "has no column 'message'" in said
+    assert CANARY not in said
+    assert not (folder / "own").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.jsonl", f"{CANARY} is not JSON\n".encode()),
+        ("t.jsonl", f'["{CANARY}"]\n'.encode()),
+        ("t.csv", f'"{CANARY}'.encode()),
+        ("t.csv", f"message,{CANARY}\n".encode() + b"\xff"),
+        ("t.parquet", CANARY.encode()),
+        ("t.csv", b""),
+        ("t.txt", CANARY.encode()),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_not_quoted(
+    folder: Path, name: str, content: bytes
+) -> None:
+    (folder / name).write_bytes(content)
+    said = init("own", "--from", name, "--text", "message", code=2).output
+    assert f"{name}: " in said and CANARY not in said
+    assert not (folder / "own").exists()
+
+
+def test_column_names_that_look_like_data_are_left_out(folder: Path) -> None:
+    write_csv(folder / "t.csv", header=("17", "message", f"x@{CANARY}.org", "why? " * 20))
+    init("own", "--from", "t.csv", "--text", "message")
+    text = (folder / "own/data/public/schema.yaml").read_text()
+    assert "column:" not in text
+    assert CANARY not in text
+
+
+def test_the_file_is_named_relative_to_the_project(folder: Path) -> None:
+    write_csv(folder / "tickets.csv")
+    init(
+        "own", "--from", "tickets.csv", "--text", "message", "--id", "case no", "--user", "customer"
+    )
+    settings = load_params(folder / "own/params.yaml")
+    assert settings.prepare.file == "../tickets.csv"
+    assert settings.prepare.text_column == "message"
+    assert settings.prepare.id_column == "case no"
+    assert settings.prepare.user_column == "customer"
+    assert settings.privacy.unit.value == "user"
+    assert settings.privacy.dataset == "tickets"
+    assert settings.prepare.donated is None
+    fields = yaml.safe_load((folder / "own/params.yaml").read_text())
+    assert fields["privacy"]["dataset"] == "tickets"
+    here = (folder / "own/params.yaml").read_text().count("#")
+    assert here == project_files()["params.yaml"].count("#")
+
+
+def test_an_absolute_path_outside_the_project_stays_absolute(folder: Path) -> None:
+    write_csv(folder / "tickets.csv")
+    init("own", "--from", str(folder / "tickets.csv"), "--text", "message")
+    assert load_params(folder / "own/params.yaml").prepare.file == str(folder / "tickets.csv")
+
+
+def test_without_donated_examples_columns_are_comments_and_one_attribute_is_proposed(
+    folder: Path,
+) -> None:
+    write_csv(folder / "tickets.csv")
+    init("own", "--from", "tickets.csv", "--text", "message", "--id", "case no")
+    path = folder / "own/data/public/schema.yaml"
+    assert load_schema(path).names == ("tone",)
+    text = path.read_text()
+    assert "# - name: product\n#   column: product\n#   values: [" in text
+    assert "case no" not in text and "message" not in text
+    start = text.index("# - name: product")
+    path.write_text(text[:start] + text[start:].replace("# ", ""))
+    assert load_schema(path).names == ("tone", "product", "customer")
+
+
+def test_donated_examples_give_the_values_of_their_columns_and_topics(folder: Path) -> None:
+    write_csv(folder / "tickets.csv")
+    (folder / "donated.jsonl").write_text("".join(json.dumps(d) + "\n" for d in DONATED))
+    options = ("--donated", "donated.jsonl", "--subject", "letters to a shop")
+    init("own", "--from", "tickets.csv", "--text", "message", *options)
+    path = folder / "own/data/public/schema.yaml"
+    schema = load_schema(path)
+    assert schema.subject == "letters to a shop"
+    assert schema.names == ("product", "topic")  # the private file has no column `mood`
+    assert set(schema.attribute("product").values) == {"lamp", "chair"}
+    assert "# - name: customer" in path.read_text()
+    assert load_params(folder / "own/params.yaml").prepare.donated == "../donated.jsonl"
+
+
+def test_the_private_file_is_refused_as_donated_examples(folder: Path) -> None:
+    write_csv(folder / "tickets.csv")
+    options = ("--from", "tickets.csv", "--text", "message", "--donated", "tickets.csv")
+    assert "names the private file itself" in init("own", *options, code=2).output
+    assert not (folder / "own").exists()
+
+
+def test_a_file_that_differs_is_named_and_nothing_is_written(folder: Path) -> None:
+    (folder / "README.md").write_text("mine")
+    (folder / "tasks").mkdir()
+    (folder / "tasks/evolve.py").write_text("mine")
+    before = files_of(folder)
+    said = init(code=2).output
+    assert "README.md, tasks/evolve.py" in said.replace("\n", " ")
+    assert files_of(folder) == before
+    assert not (folder / ".git").exists()
+
+
+def test_a_failure_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, text: str) -> None:
+        if path.name == "prefect.yaml":
+            raise KeyboardInterrupt
+        write(path, text)
+
+    write = init_module._write
+    monkeypatch.setattr(init_module, "_write", fail)
+    (folder / "there").mkdir()
+    for name in ("new/deep", "there"):
+        CliRunner().invoke(app, ["init", name])
+    assert [path.name for path in folder.rglob("*")] == ["there"]
+
+
+def test_init_again_writes_nothing(folder: Path) -> None:
+    init("demo")
+    before = {path: path.stat().st_mtime_ns for path in (folder / "demo").rglob("*.py")}
+    assert "nothing to write" in init("demo").output
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_update_writes_generated_files_only_and_keeps_the_old_ones(folder: Path) -> None:
+    init()
+    (folder / "dvc.yaml").write_text("stages: {}\n")
+    (folder / "tasks/evolve.py").unlink()
+    gone = project_files()["tasks/evolve.py"].replace('"evolve"', '"crt"')
+    (folder / "tasks/crt.py").write_text(gone)
+    (folder / "tasks/own.py").write_text("mine")
+    (folder / "params.yaml").write_text("methods: [augpe]\n")
+    said = init("--update").output
+    assert (folder / "dvc.yaml").read_text() == project_files()["dvc.yaml"]
+    assert (folder / "dvc.yaml.old").read_text() == "stages: {}\n"
+    assert (folder / "tasks/evolve.py").read_text() == project_files()["tasks/evolve.py"]
+    assert (folder / "params.yaml").read_text() == "methods: [augpe]\n"
+    assert (folder / "tasks/own.py").read_text() == "mine"
+    assert not (folder / "tasks/crt.py").exists()
+    for name in ("dvc.yaml", "tasks/evolve.py", "tasks/crt.py"):
+        assert f"{name}: " in said
+    assert "up to date" in init("--update").output
+
+
+def test_options_that_do_not_go_together_are_refused(folder: Path) -> None:
+    assert "needs --from" in init("--text", "message", code=2).output
+    assert "not found" in init("--from", "gone.csv", code=2).output
+    assert "is for the folder of a project" in init("--update", code=2).output
+    assert not files_of(folder)
+
+
+def test_a_run_refuses_the_stages_of_another_version(folder: Path) -> None:
+    init()
+    fields = yaml.safe_load((folder / "dvc.yaml").read_text())
+    fields["stages"]["prepare"]["deps"].pop()
+    fields["stages"]["mine"] = {"cmd": "true"}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump(fields))
+    done = CliRunner().invoke(app, ["run"])
+    assert done.exit_code == 2
+    assert "prepare differs. Write it again with: sugarbush init --update" in done.output
+    assert "mine" not in done.output
+    (folder / "dvc.yaml").write_text(project_files()["dvc.yaml"])
+    (folder / "tasks/prepare.py").unlink()
+    assert "tasks/prepare.py: not found" in CliRunner().invoke(app, ["run"]).output

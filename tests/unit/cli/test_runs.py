@@ -1,0 +1,75 @@
+"""What `sugarbush run` and `sugarbush report` print."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sugarbush.cli.main import app
+from sugarbush.cli.runs import needed_stages, shortened
+from sugarbush.paths import Roots
+from tests.settings import params
+
+
+def test_a_stage_that_no_method_needs_is_not_shown() -> None:
+    needed = needed_stages(params(methods=["maple"]))
+    assert {"make_example", "prepare", "evolve@maple", "report"} <= needed
+    for name in ("pretrain", "finetune@maple", "generate@maple"):
+        assert shortened(f"Running stage '{name}':", needed) is None
+        assert shortened(f"Stage '{name}' didn't change, skipping", needed) is None
+    assert shortened("Running stage 'evolve@maple':", needed) == "evolve@maple: running"
+    assert shortened("Stage 'report' didn't change, skipping", needed) == "report: up to date"
+
+
+def test_a_trained_method_needs_its_own_stages() -> None:
+    needed = needed_stages(params(methods=["dpft"]))
+    assert {"pretrain", "finetune@dpft", "generate@dpft"} <= needed
+    assert "evolve@dpft" not in needed
+
+
+def test_lines_of_a_stage_are_shown_and_those_of_dvc_are_not() -> None:
+    assert shortened("round 1: 20 calls", ()) == "round 1: 20 calls"
+    assert shortened("> exec python -m tasks.report", ()) is None
+    assert shortened("", ()) is None
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    pages: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(webbrowser, "open", lambda page: not pages.append(page))
+    return pages
+
+
+def report(*options: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["report", *options])
+    return done.exit_code, done.output
+
+
+def test_without_a_report_the_command_says_how_to_write_it(opened: list[str]) -> None:
+    code, said = report("--open")
+    assert code == 2
+    assert "sugarbush run" in said
+    assert not opened
+
+
+def test_the_internal_page_is_opened_only_when_asked_for(tmp_path: Path, opened: list[str]) -> None:
+    roots = Roots(tmp_path)
+    for folder in (roots.published, roots.internal):
+        folder.mkdir(parents=True)
+        (folder / "index.html").touch()
+    assert "reports/public/release_card.md" in report()[1]
+    assert not opened
+    assert "internal" not in report("--open")[1]
+    assert opened.pop().endswith("/reports/public/index.html")
+    assert "not DP" in report("--open", "--internal")[1]
+    assert opened.pop().endswith("/reports/internal/index.html")
+
+
+def test_the_version_is_printed() -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert done.exit_code == 0
+    assert done.output.startswith("sugarbush 0.")

@@ -1,0 +1,65 @@
+"""A small project in a folder, without git and DVC, whose stages run in this process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.project import Project
+from tests.integration.project import (
+    SCHEMA,
+    SMALL,
+    SMALL_EVOLUTION,
+    SMALL_TRAINING,
+    as_lines,
+    letters,
+)
+from tests.settings import settings
+
+# What measures and shows: neither draws, charges nor changes a text.
+AFTERWARDS = frozenset({"evaluate", "report"})
+
+
+def write_project(folder: Path, **changes: Any) -> Project:
+    """Settings and the three input files of 140 invented letters. No person wrote them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = settings(**(SMALL | changes))
+    for method in ("maple", "augpe"):
+        fields["evolve"][method] |= SMALL_EVOLUTION
+    fields["finetune"]["dpft"] |= SMALL_TRAINING
+    corpus = letters(146)
+    (folder / "params.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
+    (folder / "letters.schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    (folder / "letters.jsonl").write_text(as_lines(corpus[6:]))
+    (folder / "donated.jsonl").write_text(as_lines(corpus[:6]))
+    return Project(folder)
+
+
+def run_stages(
+    base: Path,
+    *,
+    without: frozenset[str] = AFTERWARDS,
+    before: Callable[[], None] = lambda: None,
+) -> None:
+    """Every stage in order, each with settings that are read anew; `before` each one is called."""
+    for stage in STAGES:
+        if stage.name in without or stage.name == "make_example":
+            continue
+        project = Project(base)
+        for method in project.settings.chosen if stage.by_method else (None,):
+            before()
+            stage.run(project, method)
+
+
+def seed_everything() -> None:
+    """The public generators that libraries share; private draws never come from them."""
+    torch.manual_seed(1)
+    np.random.seed(1)
+    random.seed(1)

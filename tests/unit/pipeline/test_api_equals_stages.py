@@ -1,0 +1,103 @@
+"""Without chance, `sugarbush.synthesize` gives what the stages of a project give.
+
+The same texts, the same finished draws under the same cache keys, the same ledger entries and the
+same card; only dates may differ.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+import sugarbush as sb
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import final_folder
+from sugarbush.pipeline.stages.report import public_data
+from sugarbush.report.card import release_card
+from tests.integration.project import as_lines, letters
+from tests.stand_ins import without_chance, write_key
+from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
+
+CASES: dict[str, dict[str, Any]] = {
+    "kernel_herding": {"methods": ["maple"], "evolve__maple__selection": "kernel_herding"},
+    "user": {
+        "methods": ["maple"],
+        "privacy__unit": "user",
+        "privacy__records_per_user": 2,
+        "prepare__user_column": "writer",
+    },
+    "dpft": {"methods": ["dpft"], "generate__texts": 12},
+}
+# Sections that the arguments of `synthesize` do not carry.
+FURTHER = ("initialise", "synthesize_metadata", "embedding", "pretrain")
+
+
+def by_stages(folder: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> Project:
+    folder.mkdir()
+    monkeypatch.setenv("SUGARBUSH_STATE", str(write_key(folder / "state")))
+    project = write_project(folder / "project", **CASES[case])
+    if case == "user":
+        own = [r | {"writer": f"writer-{min(i % 60, 49)}"} for i, r in enumerate(letters(146)[6:])]
+        (project.base / "letters.jsonl").write_text(as_lines(own))
+    run_stages(project.base, before=seed_everything)
+    return project
+
+
+def by_api(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> sb.Release:
+    settings = project.settings
+    fields = yaml.safe_load((project.base / "params.yaml").read_text())
+    further = {name: fields[name] for name in FURTHER}
+    without_chance(monkeypatch)  # ids of entries are counted from 1 again
+    seed_everything()
+    return sb.synthesize(
+        pd.read_json(project.base / "letters.jsonl", lines=True),
+        schema=project.base / "letters.schema.yaml",
+        method=settings.chosen[0],
+        generator=settings.generator.chosen,
+        donated=pd.read_json(project.base / "donated.jsonl", lines=True),
+        privacy=settings.privacy,
+        user=settings.prepare.user_column,
+        settings=further | {"prepare": {"min_records": fields["prepare"]["min_records"]}},
+        state=write_key(state),
+    )
+
+
+def draws(state: Path) -> dict[str, bytes]:
+    """Every file of the finished draws, by the cache key of its stage."""
+    files = (path for path in (state / "draws").rglob("*") if path.is_file())
+    return {str(path.relative_to(state)): path.read_bytes() for path in files}
+
+
+def charges(state: Path) -> list[dict[str, Any]]:
+    """The ledger's entries."""
+    (ledger,) = (state / "ledgers").rglob("*.jsonl")
+    return [undated(json.loads(line)) for line in ledger.read_text().splitlines()]
+
+
+def undated(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in {"time", "created"}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_the_api_gives_what_the_stages_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    without_chance(monkeypatch)
+    project = by_stages(tmp_path / "stages", case, monkeypatch)
+    release = by_api(project, tmp_path / "api", monkeypatch)
+    saved = release.save(tmp_path / "saved")
+    folder = final_folder(project.roots, project.settings.chosen[0])
+    for name in ("synthetic.jsonl", "final.parquet", "usage.json"):
+        assert (saved / name).read_bytes() == (folder / name).read_bytes(), name
+    assert draws(tmp_path / "api") == draws(tmp_path / "stages" / "state")
+    assert charges(tmp_path / "api") == charges(tmp_path / "stages" / "state")
+    cards = (dict(release.card or {}), release_card(public_data(project).release))
+    one, other = ([undated(e) for e in card["budget"].pop("events")] for card in cards)
+    assert one == other
+    assert undated(cards[0]) == undated(cards[1])

@@ -1,0 +1,228 @@
+"""Without chance, a run charges, draws and writes what version 0.1 did.
+
+Each case runs a small project's stages in this process. The five functions of
+`sugarbush.privacy.noise` are replaced by deterministic ones, the ids of ledger entries by a counter
+and the installation's key by fixed bytes. `golden_0_1.json` holds what version 0.1 left under the
+same replacements: every ledger entry, the names of result stores (they hold cache keys), tables,
+votes, survivors, texts, and the numbers of the card.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.stages.report import public_data
+from sugarbush.report.card import release_card
+from tests.integration.project import as_lines, letters
+from tests.settings import ROOT
+from tests.stand_ins import without_chance, write_key
+from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
+
+GOLDEN = json.loads((ROOT / "tests/fixtures/golden_0_1.json").read_text())
+MADE_WITH = GOLDEN.pop("_made_with")
+# Folders of 0.1, and where the same results lie now.
+MOVED = {
+    "released/finetuned/": "released/finetune/dpft/",
+    "released/generated/": "released/generate/dpft/",
+}
+# Fields of release.json that name a stage: the last methods got stages like those of others.
+STAGES_OF_0_1 = {
+    "generate@dpft": "generate",
+    "evolve@nonprivate": "nonprivate",
+    "initialise@nonprivate": "nonprivate",
+}
+ADDED = frozenset(
+    f"private/arms/{name}"
+    for name in ("crt/final.parquet", "crt/release.json", "nonprivate/initial/release.json")
+)
+# A kernel score is rounded to 1/4096 of a vote: the encoder's last digit may move a sum by one.
+ROUNDING = {"herded": 4}
+Ledgers = dict[str, list[dict[str, Any]]]
+LABELLED = [
+    {
+        "text": f"Please call 555-010-{i:04d} soon",
+        "spans": [{"start": 12, "end": 24, "label": "PHONE"}],
+    }
+    for i in range(40)
+]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder with a known key, in a process without chance."""
+    without_chance(monkeypatch)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    return write_key(tmp_path / "state")
+
+
+# --- the comparison
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_a_run_charges_draws_and_writes_what_0_1_did(
+    tmp_path: Path, state: Path, case: str
+) -> None:
+    golden, base = GOLDEN[case], tmp_path / "project"
+    write_project(base, **golden["settings"])
+    if case == "user":
+        rows = enumerate(letters(146)[6:])
+        own = [row | {"writer": f"writer-{min(i % 60, 49)}"} for i, row in rows]
+        (base / "letters.jsonl").write_text(as_lines(own))
+    if case == "crt":
+        (base / "labelled.jsonl").write_text(as_lines(LABELLED))
+    run_stages(base, before=seed_everything)
+
+    charged = ledgers(state)
+    assert without_ids(charged) == without_ids(golden["ledgers"])
+    assert stores(state) == golden["stores"]
+    data = base / "data"
+    assert found(data, "rows.parquet", table) == golden["rows"]
+    for kind in ("labels", "survivors"):
+        assert found(data, f"{kind}.npy", values) == golden[kind], kind
+    votes = found(data, "votes.npy", values)
+    assert votes.keys() == golden["votes"].keys()
+    for name, drawn in votes.items():
+        assert drawn == pytest.approx(golden["votes"][name], abs=ROUNDING.get(case, 0)), name
+    if same_arithmetic() or not (base / "data/public/pretrained/config.json").exists():
+        assert found(data, "synthetic.jsonl", texts) == moved(golden["texts"])
+        populations = found(data, "candidates.parquet", content)
+        populations |= found(data, "final.parquet", content)
+        assert that_0_1_wrote(populations) == moved(golden["populations"])
+    releases = that_0_1_wrote(found(data, "release.json", promise))
+    assert paid_by(releases, charged) == paid_by(moved(golden["releases"]), golden["ledgers"])
+    card = numbers(release_card(public_data(Project(base)).release)) if golden["card"] else {}
+    assert without_settings(card) == pytest.approx(without_settings(golden["card"]))
+    card_of_model = data / "released/finetune/dpft/model_card.json"
+    assert read_numbers(card_of_model) == pytest.approx(golden["model_card"])
+    confidential = base / "reports/internal/confidentiality.json"
+    assert read_numbers(confidential) == pytest.approx(golden["confidentiality"])
+
+
+def same_arithmetic() -> bool:
+    """Trained weights, and so texts, are equal only where torch computes as it did."""
+    here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
+    return here == MADE_WITH
+
+
+def ledgers(state: Path) -> Ledgers:
+    folder = state / "ledgers"
+    return {
+        str(path.relative_to(folder)): [entry(line) for line in path.read_text().splitlines()]
+        for path in sorted(folder.rglob("*.jsonl"))
+    }
+
+
+def entry(line: str) -> dict[str, Any]:
+    """A ledger entry without its date; of the long fingerprint a digest."""
+    fields = json.loads(line)
+    names = ("id", "stage", "run", "event", "delta", "unit", "whose")
+    digest = hashlib.sha256("".join(fields["sketch"]).encode()).hexdigest()[:16]
+    return {name: fields.get(name) for name in names} | {"sketch": digest}
+
+
+def stores(state: Path) -> list[str]:
+    """Every finished draw: <dataset>/<stage>-<digest>/generation-<n>/<result>."""
+    folder = state / "draws"
+    return sorted(str(p.relative_to(folder)) for p in folder.glob("*/*/*/*") if p.is_dir())
+
+
+def without_ids(ledgers: Ledgers) -> Ledgers:
+    """Ids are counted over all ledgers, so they follow the order of stages. Places do not."""
+    return {
+        name: [entry | {"id": place} for place, entry in enumerate(entries)]
+        for name, entries in ledgers.items()
+    }
+
+
+def paid_by(releases: dict[str, Any], ledgers: Ledgers) -> dict[str, Any]:
+    """What release.json says, with the place of each entry in its ledger for its id."""
+    places = {
+        entry["id"]: f"{name}#{place}"
+        for name, entries in ledgers.items()
+        for place, entry in enumerate(entries)
+    }
+    return {
+        name: fields | {"ledger_ids": sorted(places[i] for i in fields["ledger_ids"])}
+        for name, fields in releases.items()
+    }
+
+
+def that_0_1_wrote(files: dict[str, Any]) -> dict[str, Any]:
+    """Without the files that methods without a DP guarantee write since they have stages."""
+    return {name: value for name, value in files.items() if name not in ADDED}
+
+
+def values(path: Path) -> list[Any]:
+    return list(np.load(path).tolist())
+
+
+def found(data: Path, name: str, read: Any) -> dict[str, Any]:
+    roots = [data / "released", data / "private" / "arms"]
+    files = sorted(path for root in roots for path in root.rglob(name))
+    return {str(path.relative_to(data)): read(path) for path in files}
+
+
+def moved(files: dict[str, Any]) -> dict[str, Any]:
+    def now(path: str) -> str:
+        for old, new in MOVED.items():
+            path = path.replace(old, new)
+        return path
+
+    return {now(path): value for path, value in files.items()}
+
+
+def table(path: Path) -> list[Any]:
+    frame = pd.read_parquet(path)
+    return [list(frame.columns), frame.to_numpy().tolist()]
+
+
+def texts(path: Path) -> str:
+    """A digest of the file. For `crt` 0.1 wrote the texts and no other column."""
+    written = path.read_bytes()
+    if path.parent.name == "crt":
+        own = pd.DataFrame({"text": [json.loads(line)["text"] for line in written.splitlines()]})
+        written = own.to_json(orient="records", lines=True, force_ascii=False).encode()
+    return hashlib.sha256(written).hexdigest()
+
+
+def content(path: Path) -> str:
+    written = pd.read_parquet(path).to_json(orient="split")
+    return hashlib.sha256(written.encode()).hexdigest()
+
+
+def promise(path: Path) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(path.read_text())
+    return fields | {"stage": STAGES_OF_0_1.get(fields["stage"], fields["stage"])}
+
+
+def read_numbers(path: Path) -> dict[str, float]:
+    return numbers(json.loads(path.read_text())) if path.exists() else {}
+
+
+def numbers(value: Any, place: str = "") -> dict[str, float]:
+    """Every number and every truth value, by its dotted place."""
+    return dict(_numbers(value, place))
+
+
+def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
+    children = value.items() if isinstance(value, dict) else ()
+    children = enumerate(value) if isinstance(value, list | tuple) else children
+    for name, child in children:
+        yield from _numbers(child, f"{place}{name}.")
+    if isinstance(value, int | float):
+        yield place[:-1], value
+
+
+def without_settings(card: dict[str, float]) -> dict[str, float]:
+    """The settings on the card may gain one with a default; cache keys show that none changed."""
+    return {name: value for name, value in card.items() if not name.startswith("made_by.settings")}

@@ -1,0 +1,401 @@
+"""dvc.yaml, the thin modules of tasks/ and the cache keys of draws agree with the declarations."""
+
+from __future__ import annotations
+
+import ast
+import json
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from enum import Enum
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from sugarbush import registry
+from sugarbush.data.schema import Schema
+from sugarbush.evolution.population import NO_PARENT, Population
+from sugarbush.generators.interface import Price
+from sugarbush.generators.pool_files import PoolSource
+from sugarbush.methods import dpft
+from sugarbush.methods.dpft import DPFT
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
+from sugarbush.methods.nonprivate import NonPrivatePE
+from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
+from sugarbush.pipeline.graph import STAGES, stage_named
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.stages import fingerprint
+from sugarbush.privacy import budget
+from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan, Subsampling
+from sugarbush.privacy.events import PoissonGaussian
+from sugarbush.privacy.settings import Purpose
+from sugarbush.settings import Section, _NotInOutput
+from tests.settings import ROOT, params
+
+EVERY_METHOD = ["maple", "augpe", "public", "nonprivate", "dpft", "crt"]
+EVOLVING = ["maple", "augpe", "public", "nonprivate"]
+SCHEMA = Schema.model_validate(
+    {
+        "subject": "letters",
+        "attributes": [
+            {"name": "topic", "column": "topic", "values": ["a", "b"]},
+            {"name": "mood", "column": "mood", "values": ["glad", "sad"]},
+        ],
+    }
+)
+METADATA = MetadataRelease(
+    rows=np.zeros((4, 2), dtype=np.int64), record_count=4000.0, labels=np.array([3, 1, 0])
+)
+FIRST = Population(
+    ids=np.arange(2),
+    texts=("one", "two"),
+    codes=np.zeros((2, 2), dtype=np.int64),
+    labels=np.zeros(2, dtype=np.int64),
+    parents=np.full(2, NO_PARENT),
+    rounds=np.zeros(2, dtype=np.int64),
+)
+# Stages whose draws lie under one cache key. A change of any of them must run one of these stages.
+KEYS = {
+    "metadata": ("synthesize_metadata",),
+    "maple": ("evolve@maple",),
+    "augpe": ("evolve@augpe",),
+    "public": ("evolve@public",),
+    "nonprivate": ("initialise@nonprivate", "evolve@nonprivate"),
+    "dpft": ("finetune@dpft",),
+}
+
+
+# --- what is generated
+
+
+def test_dvc_yaml_is_what_the_declarations_say() -> None:
+    assert (ROOT / "dvc.yaml").read_text() == dvc_yaml()
+
+
+def test_every_stage_has_one_thin_module_and_nothing_else_lies_beside_them() -> None:
+    found = {path.stem: path for path in (ROOT / "tasks").glob("*.py") if path.stem != "__init__"}
+    assert set(found) == {stage.name for stage in STAGES}
+    for name, path in found.items():
+        body = ast.parse(path.read_text()).body
+        assert [type(node) for node in body] == [ast.Expr, ast.ImportFrom, ast.If], name
+        (call,) = body[2].body  # type: ignore[attr-defined]
+        assert ast.unparse(call) == f"run_stage('{name}')"
+
+
+# --- what a stage depends on
+
+
+def with_subsampling(
+    plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
+) -> BudgetPlan:
+    """In place of the search for the noise of training: a number for all that decides it."""
+    noise = 1 + crc32(repr((plan, parts, epsilon)).encode()) / 2**32
+
+    def known(part: BudgetAllocation) -> BudgetAllocation:
+        if part.name not in parts:
+            return part
+        rate, steps = parts[part.name].rate, parts[part.name].steps
+        event = PoissonGaussian(noise_multiplier=noise, rate=rate, count=steps)
+        return replace(part, subsampled=event)
+
+    return replace(plan, allocations=tuple(map(known, plan.allocations)))
+
+
+class World:
+    """A project whose data stay the same while its settings change."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+
+    def keys(self, settings: ProjectSettings) -> dict[str, str]:
+        """The cache key of every draw, as JSON."""
+        project = self._project(settings)
+        found: dict[str, Mapping[str, Any]] = {"metadata": project.metadata_request().cache_key()}
+        for method in settings.chosen:
+            inputs = project.method_inputs(method, stage="evolve", metadata=METADATA)
+            if method.name != "crt":  # it restores nothing: its checkpoints go when it ends
+                found[method.name] = _key_of(method, inputs)
+        return {name: json.dumps(key, sort_keys=True, default=str) for name, key in found.items()}
+
+    def tracked(self, settings: ProjectSettings) -> dict[str, str]:
+        """What DVC compares for every stage, as JSON."""
+        resolved = fingerprint.resolved_settings(self._project(settings))
+        found = {}
+        for stage in STAGES:
+            for method in settings.methods if stage.by_method else [""]:
+                keys = [key.replace("{method}", method) for key in parameter_keys(stage)]
+                name = f"{stage.name}@{method}" if method else stage.name
+                found[name] = json.dumps([_at(resolved, key) for key in keys], sort_keys=True)
+        return found
+
+    def _project(self, settings: ProjectSettings) -> Project:
+        project = Project(self._base, settings=settings)
+        project.__dict__["schema"] = SCHEMA
+        return project
+
+
+def _key_of(method: Method, inputs: MethodInputs) -> Mapping[str, Any]:
+    if isinstance(method, NonPrivatePE):
+        catching = _replaced(inputs, open_store=lambda stage, key, **_: key)
+        key: Mapping[str, Any] = method._store(catching, forced=False)
+        return key
+    if isinstance(method, EvolvingMethod):
+        return method.cache_key(inputs, FIRST)
+    assert isinstance(method, DPFT)
+    plan = method.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
+    return method._cache_key(inputs, method._mechanism(inputs, plan))
+
+
+def _replaced(inputs: MethodInputs, **changes: Any) -> MethodInputs:
+    return MethodInputs(**{**vars(inputs), **changes})
+
+
+def _at(fields: Mapping[str, Any], key: str) -> Any:
+    value: Any = fields
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+@cache
+def installed(**wanted: str) -> EntryPoints:
+    return entry_points(**wanted)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    for name in ("train_texts", "train_codes"):
+        path = tmp_path / "data/stamps" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"stamp": name}))
+    (tmp_path / "data/public/pretrained").mkdir(parents=True)
+    (tmp_path / "data/public/pretrained/pretrain.json").write_text('{"digest": "start"}')
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    encoder = types.SimpleNamespace(encode=lambda texts: np.zeros((len(texts), 1)))
+    monkeypatch.setattr(Project, "encoder", lambda self, *, private: encoder)
+    monkeypatch.setattr(Project, "donated", lambda self: None)
+    monkeypatch.setattr(registry, "entry_points", installed)  # it reads a file for each package
+    monkeypatch.setattr(fingerprint, "code_digest", lambda modules: "code")
+    monkeypatch.setattr(dpft, "with_subsampling", with_subsampling)
+    # A plan is then mu-GDP as a whole: noise still follows from all that decides it, in no time.
+    monkeypatch.setattr(budget, "epsilon_of", lambda events, *, delta: 0.0)
+    return World(tmp_path)
+
+
+@cache
+def base_settings(**changes: Any) -> ProjectSettings:
+    """Every method, on data that are declared public."""
+    source = {"file": "pool.jsonl", "text_column": "text"}
+    return params(
+        methods=EVERY_METHOD,
+        privacy__purpose="benchmark",
+        privacy__epsilon=4.0,
+        finetune__dpft__model="folder/gpt2",
+        generator__pool__sources=[source],
+        extract_metadata__llm={"model": "reader"},
+        **changes,
+    )
+
+
+# --- every leaf of the settings, and another value of it
+
+
+Leaf = tuple[tuple[str, ...], bool]  # place, and whether it is marked as not in the output
+
+
+def leaves(section: Section, place: tuple[str, ...] = (), marked: bool = False) -> Iterator[Leaf]:
+    for name, value in section:
+        field = type(section).model_fields.get(name)
+        own = field is not None and any(isinstance(m, _NotInOutput) for m in field.metadata)
+        if isinstance(value, Section):
+            yield from leaves(value, (*place, name), marked or own)
+        else:
+            yield (*place, name), marked or own
+
+
+def changed(section: Any, place: tuple[str, ...]) -> Any:
+    """The settings with another value at a place. Nothing is validated: any value will do."""
+    name, *rest = place
+    old = getattr(section, name)
+    if rest:
+        new = changed(old, tuple(rest))
+    elif name in OTHERS:
+        new = OTHERS[name]
+    else:
+        field = type(section).model_fields.get(name)
+        new = another(old, None if field is None else field.annotation)
+    assert new != old, place
+    return section.model_copy(update={name: new})
+
+
+def another(value: Any, kind: Any) -> Any:
+    """A value of the same type that is not `value`."""
+    if isinstance(value, Enum):
+        return next(member for member in type(value) if member is not value)
+    choices = [choice for choice in _choices(kind) if choice != value]
+    if choices:
+        return choices[0]
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case float():
+            return value * 1.25 + 0.125
+        case str():
+            return value + "-x"
+        case tuple():
+            return value[:-1] if value else ("x",)
+        case dict():
+            return {**value, "x": 1}
+        case None:
+            return _of_type(kind)
+    raise AssertionError(f"no other value of {value!r}")
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return tuple(choice for part in _parts(kind) for choice in _choices(part))
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    if get_origin(kind) is Annotated:
+        return (get_args(kind)[0],)
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else ()
+
+
+def _of_type(kind: Any) -> Any:
+    """Some value of an optional setting that is not given."""
+    known: dict[Any, Any] = {str: "x", int: 7, float: 7.5, bool: True}
+    if kind in known:
+        return known[kind]
+    if get_origin(kind) is tuple:
+        return ("topic",)
+    if get_origin(kind) is dict:
+        return {"a": 7}
+    return next((_of_type(p) for p in _parts(kind) if p is not type(None)), 7)
+
+
+# Where another value of the same type would be refused by the code that reads it.
+OTHERS: dict[str, Any] = {
+    "provider": "pool",
+    "label": "mood",
+    "sources": (PoolSource(file="other.jsonl", text_column="text"),),
+    "prices": {"my-model": Price(input=1.0, output=2.0, date="2026-11-01")},
+    "methods": ("maple", "augpe", "public", "nonprivate", "dpft"),
+}
+# `evolve.dpft` and `evolve.crt` are null: these methods evolve nothing.
+NO_SETTINGS = {("evolve", "dpft"), ("evolve", "crt")}
+PROVIDERS = ("simulator", "pool", "openai", "huggingface")
+
+
+def all_leaves() -> list[Leaf]:
+    return [leaf for leaf in leaves(base_settings()) if leaf[0] not in NO_SETTINGS]
+
+
+def provider_of(place: tuple[str, ...]) -> str:
+    return place[1] if place[0] == "generator" and place[1] in PROVIDERS else "simulator"
+
+
+def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: World) -> None:
+    """Otherwise a run would restore old draws and say that nothing changed, or charge unasked."""
+    before = {
+        name: (s := base_settings(generator__provider=name), world.keys(s), world.tracked(s))
+        for name in PROVIDERS
+    }
+    wrong, counted = [], set()
+    for place, marked in all_leaves():
+        settings, keys, tracked = before[provider_of(place)]
+        other = changed(settings, place)
+        other_keys, other_tracked = world.keys(other), world.tracked(other)
+        stale = {name for name in tracked if other_tracked.get(name) != tracked[name]}
+        drawn = {name for name in keys if name in other_keys and other_keys[name] != keys[name]}
+        setting = ".".join(place)
+        if marked and (stale or drawn):
+            wrong.append(f"{setting} is marked NOT_IN_OUTPUT and changes {sorted(stale | drawn)}")
+        wrong += [
+            f"{setting} changes the cache key of {name}, and DVC runs none of {KEYS[name]}"
+            for name in sorted(drawn)
+            if not stale & set(KEYS[name])
+        ]
+        counted |= {(name, setting) for name in drawn}
+    assert not wrong, "\n".join(wrong)
+    # The walk finds what it should: a setting of each kind of draw changes its key.
+    assert counted >= {
+        ("metadata", "synthesize_metadata.seed"),
+        ("metadata", "privacy.epsilon"),
+        ("maple", "evolve.maple.rounds"),
+        ("maple", "embedding.model"),
+        ("augpe", "synthesize_metadata.label"),
+        ("nonprivate", "evolve.nonprivate.rounds"),
+        ("nonprivate", "initialise.length.words"),
+        ("public", "generator.openai.model"),
+        ("dpft", "finetune.dpft.learning_rate"),
+        ("dpft", "privacy.delta"),
+    }
+
+
+def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: World) -> None:
+    """A setting that nothing depends on is missing from the graph, or should be marked."""
+    free = {
+        "privacy.cap",  # read when a charge is made
+        "make_example.records", "make_example.donated", "make_example.seed",  # params.yaml itself
+        "generator.max_dropped_share",
+    }  # fmt: skip
+    unseen = []
+    for place, marked in all_leaves():
+        settings = base_settings(generator__provider=provider_of(place))
+        unused = place[0] == "finetune" and place[1] in ("yue2023", "lora")
+        setting = ".".join(place)
+        if marked or unused or setting in free:
+            continue
+        if world.tracked(settings) == world.tracked(changed(settings, place)):
+            unseen.append(setting)
+    assert not unseen
+
+
+@pytest.mark.parametrize(
+    ("provider", "setting", "value"),
+    [
+        ("huggingface", "model", "another-model"),
+        ("openai", "model", "another-model"),
+        ("openai", "reasoning_effort", "low"),
+    ],
+)
+def test_another_model_makes_every_method_that_asks_it_stale(
+    world: World, provider: str, setting: str, value: str
+) -> None:
+    own = base_settings(generator__provider=provider)
+    other = base_settings(
+        generator__provider=provider, **{f"generator__{provider}__{setting}": value}
+    )
+    before, after = world.tracked(own), world.tracked(other)
+    drawn, again = world.keys(own), world.keys(other)
+    for method in EVOLVING:
+        assert drawn[method] != again[method]
+        for stage in ("initialise", "evolve"):
+            assert before[f"{stage}@{method}"] != after[f"{stage}@{method}"]
+    for stage in ("synthesize_metadata", "finetune@dpft"):
+        assert before[stage] == after[stage]
+
+
+def test_a_stage_that_spends_depends_on_no_code() -> None:
+    spending = [stage for stage in STAGES if stage.spends]
+    assert [stage.name for stage in spending] == ["synthesize_metadata", "evolve", "finetune"]
+    for stage in spending:
+        assert not stage.code and stage.version is not None
+
+
+def test_methods_name_stages_of_the_graph(world: World) -> None:
+    assert base_settings().privacy.purpose is Purpose.BENCHMARK
+    for method in base_settings().chosen:
+        for name in method.stages:
+            assert stage_named(name).by_method

@@ -1,0 +1,117 @@
+"""A state folder of version 0.1 is worth what it was: nothing is drawn or charged again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sugarbush.evolution.population import load_population
+from sugarbush.pipeline.artifacts import Artifacts
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import final_folder, first_candidates, method_folder, read_metadata
+from sugarbush.pipeline.stages.report import public_data
+from sugarbush.report.card import release_card
+from tests.settings import ROOT
+from tests.unit.pipeline.small_project import run_stages
+
+SAVED = ROOT / "tests" / "fixtures" / "state_0_1"
+# Folder of a project of 0.1, with how often it was charged.
+PROJECTS = {"": 6, "second": 3}
+
+
+def copied(name: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project, with its state folder in use. Git keeps no modes, so they are set here."""
+    shutil.copytree(SAVED / name / "project", target / "project")
+    state = shutil.copytree(SAVED / name / "state", target / "state")
+    for path in (state, *state.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(state))
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    return target / "project"
+
+
+@pytest.fixture
+def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return copied("", tmp_path, monkeypatch)
+
+
+def files(folder: Path) -> dict[str, str]:
+    """A digest of every file, but for locks."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith("lock")
+    }
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+@pytest.mark.parametrize("data", ["with its data", "without data"])
+def test_a_state_of_0_1_is_charged_nothing_and_keeps_its_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: str
+) -> None:
+    base = copied(name, tmp_path, monkeypatch)
+    if data == "without data":
+        shutil.rmtree(base / "data")
+    run_stages(base)
+    for part in ("ledgers", "draws"):
+        assert files(tmp_path / "state" / part) == files(SAVED / name / "state" / part), part
+    project, old = Project(base), SAVED / name / "project" / "data" / "released"
+    assert len(project.ledger().entries()) == PROJECTS[name]
+    for path in [*old.rglob("votes.npy"), *old.rglob("labels.npy"), *old.rglob("survivors.npy")]:
+        restored = np.load(project.roots.released / path.relative_to(old))
+        assert np.array_equal(restored, np.load(path)), path
+    for path in [*old.rglob("rows.parquet"), *old.glob("evolve/*/final.parquet")]:
+        again = pd.read_parquet(project.roots.released / path.relative_to(old))
+        pd.testing.assert_frame_equal(again, pd.read_parquet(path))
+    weights = "model.safetensors"
+    if (old / "finetuned" / weights).exists():
+        trained = project.roots.released / "finetune" / "dpft" / weights
+        assert trained.read_bytes() == (old / "finetuned" / weights).read_bytes()
+
+
+def test_what_0_1_released_is_read(first: Path) -> None:
+    found = Artifacts(first)
+    assert set(found.donated().columns) == {"text", "product", "wish"}
+    metadata = found.metadata()
+    assert metadata.rows is not None and metadata.label_counts is not None
+    assert found.card()["format"] == "sugarbush release card 1"
+    for method, rounds in {"maple": 2, "augpe": 1, "public": 0}.items():
+        assert len(found.initial(method).candidates)
+        evolution = found.evolution(method)
+        assert len(evolution.rounds) == rounds
+        written = first / "data/released/evolve" / method / "synthetic.jsonl"
+        lines = written.read_text().splitlines()
+        assert [json.loads(line)["text"] for line in lines] == list(evolution.synthetic["text"])
+
+
+def test_the_folders_of_0_1_are_used_until_there_are_newer_ones(first: Path) -> None:
+    project = Project(first)
+    method, released = project.settings.method("dpft"), project.roots.released
+    assert final_folder(project.roots, method) == released / "generated"
+    assert method_folder(project.roots, method, "finetune") == released / "finetuned"
+    assert first_candidates(project.roots, method, project.schema) is None
+    texts = load_population(released / "generated/final.parquet", project.schema.names).texts
+    assert len(texts) == 12
+    newer = released / "generate" / "dpft"
+    shutil.copytree(released / "generated", newer)
+    assert final_folder(project.roots, method) == newer
+
+
+def test_the_promise_of_a_card_of_0_1_is_derived_again(first: Path) -> None:
+    project = Project(first)
+    metadata = read_metadata(project.roots)
+    assert metadata.rows is not None and metadata.labels is not None
+    old = json.loads((first / "reports/public/release_card.json").read_text())
+    card = release_card(public_data(project).release)
+    for name in ("epsilon", "delta", "unit", "records_per_unit"):
+        assert card["promise"][name] == pytest.approx(old["promise"][name]), name
+    for name in ("planned_epsilon", "dataset_total_epsilon", "dataset_cap_epsilon"):
+        assert card["budget"][name] == pytest.approx(old["budget"][name]), name
+    charged = [[event["id"] for event in of["budget"]["events"]] for of in (card, old)]
+    assert charged[0] == charged[1]

@@ -1,0 +1,85 @@
+"""What the API promises about private texts and charges."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import sugarbush as sb
+
+SCHEMA = {
+    "subject": "letters",
+    "attributes": [{"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}],
+}
+METHOD = sb.Maple(rounds=1, candidates=8, variations=2, prompt="metadata")
+
+
+def letters(count: int = 300) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "message": [f"Order {i} arrived late" for i in range(count)],
+            "who": [f"user {i % (count // 2)}" for i in range(count)],
+        }
+    )
+
+
+def prepared(state: Path, **privacy: Any) -> sb.Corpus:
+    return sb.prepare(
+        letters(),
+        text="message",
+        schema=SCHEMA,
+        user="who" if privacy.get("unit") == "user" else None,
+        privacy=sb.Privacy(dataset="letters", **privacy),
+        state=state,
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"unit": "user", "records_per_user": 1}, {"unit": "user", "records_per_user": 3}, {}],
+    ids=["fewer records", "more records", "another unit"],
+)
+def test_a_prepared_corpus_keeps_its_unit(tmp_path: Path, other: dict[str, Any]) -> None:
+    corpus = prepared(tmp_path, unit="user", records_per_user=2)
+    settings = {} if other else {"prepare": {"user_column": None}}
+    with pytest.raises(sb.ParamsError, match="Prepare it again"):
+        sb.synthesize(
+            corpus,
+            method=METHOD,
+            privacy=sb.Privacy(dataset="letters", **other),
+            settings=settings,
+        )
+    assert not sb.open_ledger("letters", unit="user", user_column="who", state=tmp_path).entries()
+
+
+def test_a_release_can_be_pickled_and_holds_no_private_text(tmp_path: Path) -> None:
+    release = sb.synthesize(prepared(tmp_path), method=METHOD)
+    stored = pickle.dumps(release)
+    assert not [text for text in letters()["message"] if text.encode() in stored]
+    assert pickle.loads(stored).texts == release.texts
+    assert (release.save(tmp_path / "out") / "release.json").exists()
+
+
+def test_a_prepared_corpus_and_its_embeddings_refuse_pickling(tmp_path: Path) -> None:
+    corpus = prepared(tmp_path)
+    for part in (corpus, corpus.private, corpus.private_embeddings):
+        with pytest.raises(TypeError, match="pickled"):
+            pickle.dumps(part)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"categories": ["a", "a"]}, {"categories": []}, {"records_per_unit": 0}],
+    ids=str,
+)
+def test_a_bad_histogram_is_refused_before_the_charge(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    asked: dict[str, Any] = {"categories": ["a", "b"], "epsilon": 1.0, "delta": 1e-6} | wrong
+    with pytest.raises(sb.ParamsError):
+        sb.private_histogram(["a"], dataset="letters", state=tmp_path, **asked)
+    assert not sb.open_ledger("letters", state=tmp_path).entries()

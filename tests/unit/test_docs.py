@@ -1,0 +1,144 @@
+"""The Python examples of the documentation run.
+
+A block without a title runs as written, in the order of its page. A block with a title is a file of
+a package: it is written, the package is registered, and its tests run in another process. A block
+after `<!-- not run: ... -->` is only parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import sugarbush as sb
+from sugarbush.privacy import mechanisms
+from tests.settings import ROOT
+
+DOCS = ROOT / "docs"
+PACKAGES = ("add-a-method", "add-a-generator", "add-a-metric", "add-an-encoder")
+_BLOCK = re.compile(
+    r"(?P<skip><!-- not run: .*? -->\n)?^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n"
+    r"(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Block(NamedTuple):
+    text: str
+    language: str
+    title: str | None
+    skipped: bool
+
+
+def blocks(page: Path) -> list[Block]:
+    found = _BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [Block(m["text"], m["language"], m["title"], bool(m["skip"])) for m in found]
+
+
+def runnable(page: Path) -> str:
+    return "\n".join(
+        b.text for b in blocks(page) if b.language == "python" and not b.title and not b.skipped
+    )
+
+
+def run(code: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {} if namespace is None else namespace
+    exec(compile(code, "<documentation>", "exec"), found)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples write to a temporary folder, charge a ledger there, and have no endpoint."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    monkeypatch.setitem(vars(sb), "OpenAI", lambda **_: sb.Simulator())
+
+
+@pytest.mark.parametrize("page", [p for p in DOCS.rglob("*.md") if p.parts[-2] != "log"], ids=str)
+def test_every_python_block_can_be_parsed(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "python":
+            ast.parse(block.text)
+
+
+def test_the_concepts_run() -> None:
+    found = run(runnable(DOCS / "concepts.md"))
+    assert found["counts"].value.shape == (12,)
+    assert [entry.stage for entry in found["ledger"].entries()] == ["count"]
+
+
+@pytest.mark.slow
+def test_the_quickstart_runs() -> None:
+    rows = [f"Ticket {i}: my {('lamp', 'chair')[i % 2]} is broken" for i in range(160)]
+    Path("tickets.csv").write_text("message\n" + "\n".join(rows) + "\n")
+    Path("schema.yaml").write_text(
+        "subject: tickets\n"
+        "attributes:\n"
+        "  - {name: product, values: [lamp], keywords: {lamp: [lamp]}}\n"
+    )
+    assert run(runnable(DOCS / "quickstart.md"))["release"].epsilon <= 1
+    assert Path("out/synthetic.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_the_python_api_runs() -> None:
+    found = run(runnable(DOCS / "how-to" / "python-api.md"))
+    assert [release.method for release in found["releases"]] == ["public", "augpe"]
+    assert 1 < found["ledger"].total() < 8
+    assert isinstance(found["figures"].value.iloc[0], float)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_package_of_a_page_passes_its_own_tests(name: str, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    for block in blocks(DOCS / "how-to" / f"{name}.md"):
+        if block.title:
+            (package / block.title).write_text(block.text)
+    project = tomllib.loads((package / "pyproject.toml").read_text())
+    assert {f"{module}.py" for module in project["tool"]["setuptools"]["py-modules"]} <= {
+        path.name for path in package.iterdir()
+    }
+    info = package / f"{project['project']['name'].replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['project']['name']}\nVersion: 1.0\n"
+    )
+    ((group, points),) = project["project"]["entry-points"].items()
+    ((key, target),) = points.items()
+    (info / "entry_points.txt").write_text(f"[{group}]\n{key} = {target}\n")
+    load = f"from sugarbush.registry import load_plugin; assert load_plugin({group!r}, {key!r})"
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{package}"}
+    for command in (
+        ["-c", load],
+        ["-m", "pytest", "-q", "--doctest-modules", "-p", "no:cacheprovider", str(package)],
+    ):
+        finished = subprocess.run(
+            [sys.executable, *command], env=environment, cwd=package, text=True,
+            capture_output=True, check=False, timeout=300,
+        )  # fmt: skip
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_the_mechanism_of_the_page_passes_its_own_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism, tests = (
+        b.text for b in blocks(DOCS / "how-to" / "add-a-mechanism.md") if b.language == "python"
+    )
+    name = "noisy_bounded_sum"
+    monkeypatch.setattr(mechanisms, name, None, raising=False)
+    exec(compile(mechanism, "<documentation>", "exec"), vars(mechanisms))
+    found = run(tests)
+    found["test_one_more_record_moves_the_sum_by_at_most_the_bound"]()
+    found["test_a_refused_charge_leaves_the_ledger_unchanged"](tmp_path / "refused")

@@ -1,0 +1,247 @@
+"""Methods, generators, encoders and metrics of another package, found by their entry points.
+
+`tests/fixtures/toy_package` has one of each. It is installed into a folder of its own: copied, with
+the metadata that an installer writes, so that no test needs an installer or a network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.errors import ParamsError
+from sugarbush.evaluation.evaluate import installed_metrics
+from sugarbush.pipeline.settings import default_fields, parse_params
+from tests.settings import ROOT, settings
+
+TOY = ROOT / "tests" / "fixtures" / "toy_package"
+slow = [pytest.mark.slow, pytest.mark.xdist_group("plugins")]
+
+Install = Callable[..., Path]
+
+
+def install_into(target: Path, *, name: str = "toy-package") -> Path:
+    """Put the toy package into `target`, registered by a package called `name`."""
+    project = tomllib.loads((TOY / "pyproject.toml").read_text())["project"]
+    shutil.copytree(TOY / "toy_package", target / "toy_package")
+    info = target / f"{name.replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {project['version']}\n"
+    )
+    lines = [
+        line
+        for group, points in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{key} = {value}" for key, value in points.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return target
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs the toy package for one test, under any name."""
+
+    def installed(name: str = "toy-package") -> Path:
+        target = install_into(tmp_path / name, name=name)
+        monkeypatch.syspath_prepend(str(target))
+        for module in [m for m in sys.modules if m.partition(".")[0] == "toy_package"]:
+            monkeypatch.delitem(sys.modules, module)
+        return target
+
+    return installed
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a project, the API and the commands did with all four plug-ins, in another process."""
+    site = install_into(tmp_path_factory.mktemp("site") / "packages")
+    finished = subprocess.run(
+        [sys.executable, str(TOY / "run_project.py"), str(tmp_path_factory.mktemp("run"))],
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}", "OMP_NUM_THREADS": "1"},
+        cwd=ROOT, text=True, capture_output=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    found: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    return found
+
+
+def with_toys(**changes: Any) -> dict[str, Any]:
+    toys = {"methods": ["toy"], "generator__provider": "toy", "embedding__model": "toy"}
+    return settings(**(toys | changes))
+
+
+def test_settings_name_a_method_a_generator_and_an_encoder_of_another_package(
+    install: Install,
+) -> None:
+    install()
+    found = parse_params(with_toys(evolve__toy={"texts": 7}))
+    assert found.chosen[0].model_dump() == {"texts": 7}
+    assert found.generator.chosen.name == found.embedding.model == "toy"
+
+
+def test_a_method_without_a_section_has_its_defaults(install: Install) -> None:
+    install()
+    found = parse_params({"methods": ["toy"]})
+    assert found.chosen[0].model_dump() == default_fields()["evolve"]["toy"] == {"texts": 20}
+
+
+def test_a_new_version_of_its_package_makes_a_method_s_stages_stale(install: Install) -> None:
+    install()
+    found = parse_params({"methods": ["toy", "maple"]}).output_settings()["by_method"]
+    assert found["toy"] == {"texts": 20, "package": "toy-package 1.0"}
+    assert "package" not in found["maple"]
+
+
+def test_a_plug_in_that_evolves_shows_no_examples_where_none_are_donated(
+    install: Install,
+) -> None:
+    package = install() / "toy_package"
+    (package / "method.py").write_text(
+        "from sugarbush.methods.evolving import EvolvingMethod\n"
+        "class Toy(EvolvingMethod):\n"
+        "    name = 'toy'\n"
+    )
+    own = {"file": "letters.csv", "donated": None}
+    method = parse_params({"methods": ["toy"], "prepare": own}).chosen[0]
+    assert method.model_dump(mode="json")["prompt"] == "metadata"
+
+
+def test_an_encoder_of_another_package_embeds_texts(install: Install) -> None:
+    install()
+    found = Encoder(EmbeddingSettings(model="toy"), cache=None).encode(["a late lamp", "a lamp"])
+    assert found.shape == (2, 64)
+    assert (found**2).sum(axis=1) == pytest.approx(1)
+
+
+def test_a_metric_of_another_package_is_among_the_installed_ones(install: Install) -> None:
+    install()
+    assert "toy_questions" in {metric.name for metric in installed_metrics()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"methods": ["toi"]}, "'toi' is no installed method. Known: augpe, crt, dpft, maple,"),
+        ({"generator__provider": "toi"}, "generator.provider: 'toi' is no installed generator."),
+        (
+            {"evolve__toy": {"text": 1}},
+            "evolve.toy.text is not a known setting; did you mean texts?",
+        ),
+        ({"evolve__quux": {}}, "evolve: quux is not a known setting, and no installed method"),
+        ({"generator__quux": {}}, "generator.quux: is no setting, and 'quux' is no installed"),
+    ],
+)
+def test_an_unknown_plug_in_is_named_with_its_setting(
+    install: Install, changes: dict[str, Any], complaint: str
+) -> None:
+    install()
+    with pytest.raises(ParamsError, match=re.escape(complaint)):
+        parse_params(with_toys(**changes))
+
+
+def test_an_unknown_encoder_is_named() -> None:
+    with pytest.raises(ParamsError, match="no-such-encoder"):
+        Encoder(EmbeddingSettings(model="no-such-encoder"), cache=None).encode(["a text"])
+
+
+def test_two_packages_that_register_one_name_are_named(install: Install) -> None:
+    install()
+    install("other-toys")
+    for changes in ({"methods": ["toy"]}, {"generator": {"provider": "toy"}}):
+        with pytest.raises(ParamsError, match="other-toys and toy-package both register a"):
+            parse_params(changes)
+
+
+def test_pip_installs_the_toy_package_with_its_entry_points(tmp_path: Path) -> None:
+    if not (find_spec("pip") and find_spec("setuptools")):
+        pytest.skip("needs pip and setuptools")
+    shutil.copytree(TOY, tmp_path / "source")  # a build writes into it
+    subprocess.run(
+        [
+            sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
+            "--no-build-isolation", "--target", str(tmp_path / "site"), str(tmp_path / "source"),
+        ],
+        check=True, timeout=300, capture_output=True,
+    )  # fmt: skip
+    by_hand = install_into(tmp_path / "by_hand")
+    (made,), (expected,) = (
+        [path.read_text().split() for path in site.glob("*.dist-info/entry_points.txt")]
+        for site in (tmp_path / "site", by_hand)
+    )
+    assert sorted(made) == sorted(expected)
+
+
+class TestAProject:
+    """With the toy method, generator, encoder and metric."""
+
+    pytestmark = slow
+
+    def test_a_method_charges_its_one_histogram(self, ran: dict[str, Any]) -> None:
+        assert ran["charges"] == ["evolve@toy"]
+        assert [event["kind"] for event in ran["card"]["budget"]["events"]] == ["discrete_gaussian"]
+        assert ran["card"]["promise"]["epsilon"] <= 1
+
+    def test_a_second_run_restores_its_draws_and_spends_nothing(self, ran: dict[str, Any]) -> None:
+        assert ran["charges_after_a_second_run"] == ran["charges"]
+
+    def test_a_generator_writes_the_texts(self, ran: dict[str, Any]) -> None:
+        texts = [json.loads(line)["text"] for line in ran["texts"]]
+        assert len(texts) == 12
+        assert all(re.fullmatch(r"(I write about|Is) my \w+( safe\?|\.)", t) for t in texts)
+
+    def test_a_metric_is_among_the_internal_ones(self, ran: dict[str, Any]) -> None:
+        assert {"real", "toy"} == set(ran["metrics"])
+        assert all("toy_questions" in spaces["text"] for spaces in ran["metrics"].values())
+
+    def test_the_card_names_method_generator_encoder_and_settings(
+        self, ran: dict[str, Any]
+    ) -> None:
+        made_by = ran["card"]["made_by"]
+        assert made_by["methods"] == ["toy"]
+        assert made_by["generator"] == {"provider": "toy"}
+        assert made_by["encoder"] == "toy"
+        assert made_by["software"]["toy-package"] == "1.0"
+        assert made_by["settings"]["evolve"] == {"toy": {"texts": 12}}
+        assert "toy" in ran["page"]
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("check", "generator  ok: toy"),
+            ("budget", "counts:toy       discrete gaussian"),
+            ("estimate", "12 calls"),
+        ],
+    )
+    def test_commands_before_a_run_know_its_plan(
+        self, ran: dict[str, Any], name: str, expected: str
+    ) -> None:
+        assert ran["before"][name]["code"] == 0
+        assert expected in ran["before"][name]["output"]
+
+    def test_commands_after_a_run_show_its_results(self, ran: dict[str, Any]) -> None:
+        assert {shown["code"] for shown in ran["after"].values()} == {0}
+        assert "evolve@toy" in ran["after"]["budget"]["output"]
+        assert "10 of 12" in ran["after"]["show synthetic"]["output"]
+        assert "20 (here: 12)" in ran["settings"]["output"]
+
+    def test_the_api_runs_a_method_and_charges_it_once(self, ran: dict[str, Any]) -> None:
+        api = ran["api"]
+        assert api["entries"] == [1, 1]
+        assert api["events"] == ["discrete_gaussian"]
+        assert api["methods"] == ["toy"]
+        assert 0 < api["epsilon"] <= 1
+        assert all(re.fullmatch(r"My \w+ broke\.", text) for text in api["texts"])

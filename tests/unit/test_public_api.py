@@ -1,0 +1,123 @@
+"""The public names of `sugarbush`: complete, documented with an example that runs, and cheap."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sugarbush as sb
+from tests.settings import ROOT
+
+# Names without an example of their own, and why.
+WITHOUT_EXAMPLE = {
+    "Artifacts": "reads the folder of a finished run; docs/inspect.ipynb shows it",
+    "BudgetExceededError": "an error",
+    "Corpus": "made by prepare",
+    "GeneratorError": "an error",
+    "InputError": "an error",
+    "LedgerError": "an error",
+    "MethodInputs": "made by the pipeline; docs/how-to/add-a-method.md shows it",
+    "ParamsError": "an error",
+    "PrivacyError": "an error",
+    "PrivateModel": "made by train_dpsgd",
+    "Redaction": "made by redact",
+    "Release": "made by synthesize",
+    "SchemaError": "an error",
+    "SugarbushError": "an error",
+    "train_dpsgd": "needs a language model; docs/how-to/python-api.md shows it",
+}
+# What only some calls need, so that no name may load it.
+HEAVY = {"torch", "transformers", "sentence_transformers", "openai", "dvc", "prefect", "sklearn"}
+MODULES = sorted({target.partition(":")[0] for target in sb._NAMES.values()})
+
+IMPORTS = """
+import json, socket, sys
+before = set(sys.modules)
+
+def refuse(*_):
+    raise AssertionError("an import must not use the network")
+
+socket.socket.connect = socket.getaddrinfo = refuse
+import sugarbush as sb
+
+def loaded():
+    found = {name.partition(".")[0] for name in set(sys.modules) - before}
+    return sorted(found - set(sys.stdlib_module_names))
+
+first = loaded()
+sb.__version__
+for name in sb.__all__:
+    getattr(sb, name)
+print(json.dumps([first, loaded()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> list[list[str]]:
+    """The packages that `import sugarbush` loads, and those that all its names load."""
+    finished = subprocess.run(
+        [sys.executable, "-c", IMPORTS], cwd=ROOT, text=True, capture_output=True, timeout=120,
+        check=True,
+    )  # fmt: skip
+    found: list[list[str]] = json.loads(finished.stdout)
+    return found
+
+
+def test_all_names_are_listed_in_order() -> None:
+    assert sb.__all__ == sorted(sb.__all__)
+    assert set(sb.__all__) == set(sb._NAMES)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse(Path(str(sb.__file__)).read_text())
+    (guarded,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in guarded.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname or alias.name for node in imports for alias in node.names}
+    assert seen == set(sb.__all__)
+
+
+def test_an_import_loads_no_other_package(loaded: list[list[str]]) -> None:
+    assert loaded[0] == ["sugarbush"]
+
+
+def test_no_name_loads_a_heavy_package(loaded: list[list[str]]) -> None:
+    assert not HEAVY & set(loaded[1])
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert sb.__version__[0].isdigit()
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'synthesise'"):
+        sb.synthesise  # noqa: B018
+
+
+@pytest.mark.parametrize("name", sb.__all__)
+def test_a_public_name_is_documented_with_an_example(name: str) -> None:
+    value: Any = getattr(sb, name)
+    assert name in dir(sb)
+    described = value.__doc__ or ""
+    assert inspect.cleandoc(described).strip()
+    assert not described.startswith(f"{value.__name__}("), "a docstring that a dataclass generates"
+    assert (">>>" in described) != (name in WITHOUT_EXAMPLE)
+
+
+@pytest.mark.parametrize("name", ["sugarbush.registry", "sugarbush.privacy.mechanisms", *MODULES])
+def test_the_examples_of_a_module_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+    assert not any(tmp_path.iterdir()), "an example must not write where it runs"
