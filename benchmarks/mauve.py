@@ -9,7 +9,7 @@ such product per iteration.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
 
@@ -60,5 +60,8 @@ def main(n: int, dim: int) -> None:
 
 
 if __name__ == "__main__":
-    given = [int(argument) for argument in sys.argv[1:]]
-    main(*given) if len(given) == 2 else main(5000, 384)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("n", type=int, nargs="?", default=5000, help="texts of each sample")
+    parser.add_argument("dim", type=int, nargs="?", default=384)
+    asked = parser.parse_args()
+    main(asked.n, asked.dim)

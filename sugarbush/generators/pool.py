@@ -10,7 +10,6 @@ data set is public, a hash of the text separates the two (`randomness.hash_share
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +115,7 @@ class PoolGenerator:
         params: Pool,
         seed: int,
         embed: Embed,
+        places: dict[str, list[int]] | None = None,
     ) -> None:
         if len(embeddings) != len(texts):
             raise InvariantError(f"{len(embeddings)} embeddings for {len(texts)} pool texts")
@@ -124,9 +124,7 @@ class PoolGenerator:
         self._params = params
         self._seed = seed
         self._embed = embed
-        self._places: dict[str, list[int]] = {}
-        for place, text in enumerate(self._texts):
-            self._places.setdefault(text, []).append(place)
+        self._places = _places_of(self._texts) if places is None else places
         if len(self._places) < 2:
             raise GeneratorError(
                 "the pool has fewer than two different texts: add files to generator.pool.sources"
@@ -134,9 +132,14 @@ class PoolGenerator:
 
     def again(self, params: Pool, *, seed: int, embed: Embed) -> PoolGenerator:
         """A generator with the same texts and another seed."""
-        other = copy.copy(self)
-        vars(other).update(_params=params, _seed=seed, _embed=embed)
-        return other
+        return PoolGenerator(
+            self._texts,
+            self._embeddings,
+            params=params,
+            seed=seed,
+            embed=embed,
+            places=self._places,
+        )
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
@@ -232,3 +235,11 @@ def _prompt(request: Request, rng: Rng) -> _Prompt:
         values = (f"{name.replace('_', ' ')}: {value}" for name, value in request.attributes)
         return _Prompt(texts=(", ".join(values),))
     return _NOTHING
+
+
+def _places_of(texts: Sequence[str]) -> dict[str, list[int]]:
+    """Where each text lies."""
+    places: dict[str, list[int]] = {}
+    for place, text in enumerate(texts):
+        places.setdefault(text, []).append(place)
+    return places

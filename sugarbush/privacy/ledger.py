@@ -133,16 +133,16 @@ class Ledger:
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
-        self._known: tuple[Entry, ...] | None = None
+        self.fixed_entries: tuple[Entry, ...] | None = None
 
     def entries(self) -> tuple[Entry, ...]:
         """Every charge so far, oldest first."""
-        return _read(self.path) if self._known is None else self._known
+        return _read(self.path) if self.fixed_entries is None else self.fixed_entries
 
     def snapshot(self) -> Ledger:
         """This ledger as it is now, to read: it refuses charges and does not see later ones."""
         found = copy.copy(self)
-        vars(found)["_known"] = self.entries()
+        found.fixed_entries = self.entries()
         return found
 
     def total(self, *more: Event) -> float:
@@ -162,7 +162,7 @@ class Ledger:
         Raises BudgetExceededError, or LedgerError when the ledger knows the corpus under another
         dataset name. Both leave the ledger unchanged.
         """
-        if self._known is not None:
+        if self.fixed_entries is not None:
             raise InvariantError("a snapshot of a ledger cannot be charged")
         with self._locked():
             self._admit(self.entries(), (event,), f"stage '{stage}'", dataset_fingerprint)

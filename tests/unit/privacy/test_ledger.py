@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from sugarbush.errors import BudgetExceededError, LedgerError, ParamsError, StorageError
+from sugarbush.errors import (
+    BudgetExceededError,
+    InvariantError,
+    LedgerError,
+    ParamsError,
+    StorageError,
+)
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, NonPrivate
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
@@ -263,3 +269,20 @@ def test_the_state_is_for_its_owner_alone(tmp_path: Path) -> None:
         os.umask(before)
     made = [state.parent, state, *(path for path in state.rglob("*") if path.is_dir())]
     assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
+
+
+def test_a_charge_far_below_the_cap_needs_no_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sugarbush.privacy.ledger.epsilon", lambda *_, **__: 1 / 0)
+    charge(ledger_at(tmp_path, cap=100.0))
+
+
+def test_a_snapshot_does_not_see_later_charges_and_cannot_be_charged(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path, cap=100.0)
+    charge(ledger)
+    snapshot = ledger.snapshot()
+    charge(ledger)
+    assert (len(snapshot.entries()), len(ledger.entries())) == (1, 2)
+    with pytest.raises(InvariantError, match="snapshot"):
+        charge(snapshot)

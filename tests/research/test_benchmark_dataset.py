@@ -1,0 +1,67 @@
+"""Runs on a set in memory: equal settings, snapshots by round, and a state of their own."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sugarbush as sb
+from research.benchmark_dataset import BenchmarkDataset, Variant, snapshots
+from sugarbush.examples import example_records, example_schema
+
+SIZE = {"candidates": 24, "rounds": 2, "variations": 3}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkDataset:
+    records = pd.DataFrame(islice(example_records(1), 120))
+    state = tmp_path_factory.mktemp("state")
+    privacy = sb.Privacy(dataset="letters", purpose="benchmark", cap=1000)
+    corpus = sb.prepare(
+        records.iloc[20:],
+        schema=example_schema(),
+        privacy=privacy,
+        donated=records.iloc[:20],
+        state=state,
+    )
+    return BenchmarkDataset(corpus, name="letters", texts=8, state=None)
+
+
+def test_a_run_has_a_snapshot_for_its_start_each_round_and_its_end(
+    dataset: BenchmarkDataset,
+) -> None:
+    release = dataset.run(Variant(evolution=SIZE), epsilon=1.0, seed=3)
+    found = list(snapshots(release))
+    assert [s.round for s in found] == [0, 1, 2, None]
+    assert [s.calls for s in found] == [8, 24, 40, 40]
+    assert all(len(s.texts) == len(s.codes) == 8 for s in found)
+    assert found[-1].texts == release.texts
+    assert set(dataset.measured(release.texts, seed=1)) == {"mauve", "mauve_tfidf", "mean_jsd"}
+
+
+def test_the_ledger_of_a_run_ends_with_it_and_its_card_stays(dataset: BenchmarkDataset) -> None:
+    first, second = (dataset.run(Variant(evolution=SIZE), epsilon=1.0, seed=3) for _ in range(2))
+    assert not set(first.ledger_ids) & set(second.ledger_ids)
+    assert not list((dataset.corpus.state / "ledgers").glob("*/*.jsonl"))
+    assert second.epsilon <= 1.0
+
+
+def test_a_run_with_a_state_is_restored(dataset: BenchmarkDataset, tmp_path: Path) -> None:
+    kept = BenchmarkDataset(dataset.corpus, name="letters", texts=8, state=tmp_path)
+    first, second = (kept.run(Variant(evolution=SIZE), epsilon=1.0, seed=3) for _ in range(2))
+    assert first.texts == second.texts
+    assert first.ledger_ids == second.ledger_ids
+
+
+def test_sections_of_a_variant_reach_the_budget(dataset: BenchmarkDataset) -> None:
+    def stddev(metadata: float) -> float:
+        shares = {"metadata": metadata, "synthesis": 1 - metadata}
+        variant = Variant(evolution=SIZE, settings={"privacy": {"shares": shares}})
+        card = dataset.run(variant, epsilon=2.0, seed=1).card
+        assert card is not None
+        return float(card["budget"]["events"][-1]["stddev"])
+
+    assert stddev(0.5) == pytest.approx(stddev(0.1) * (0.9 / 0.5) ** 0.5, rel=1e-3)
