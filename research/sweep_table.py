@@ -33,7 +33,7 @@ NAME = "sweep_table"
 
 
 def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
-    """A finished point's figures with what they belong to; None where it is not finished.
+    """The figures of a point with its set and settings; None while the point is not finished.
 
     `calls` are those of the generator up to a round, answers from its cache among them.
     """

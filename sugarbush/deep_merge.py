@@ -13,7 +13,7 @@ def deep_merge(
     defaults: Mapping[str, Any] | None = None,
     place: tuple[str, ...] = (),
 ) -> list[str]:
-    """Change `settings` in place; the dotted names of the changed settings.
+    """Change `settings` in place, and return the dotted names of the changed settings.
 
     A missing setting that is changed to its value in `defaults` stays missing.
     """

@@ -20,9 +20,10 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 
 @dataclass(frozen=True)
 class _Leak:
-    """A value over gamma: title, unit, start of its axis, its maximum, and the value of a guess.
+    """How to draw one value against gamma: title, unit of the y axis, its start and its end.
 
-    `guess` takes the number of canaries. Whiskers end at `most`; the table has the whole interval.
+    `guess` is the value of an attack that guesses. It takes the number of canaries. Whiskers end at
+    `most`; the table has the whole interval.
     """
 
     title: str

@@ -100,7 +100,7 @@ def example_is_made(project: Project) -> bool:
 
 
 def schema_of(project: Project) -> Schema:
-    """The schema. Raises InputError where it is the example's and not written yet."""
+    """The schema. Raises InputError if it is the embedded example's and no run has written it."""
     if not example_is_made(project):
         path = project.find(project.settings.prepare.schema_)
         raise InputError(f"{path}: the example is not written yet; run: sugarbush run")

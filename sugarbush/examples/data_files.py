@@ -27,5 +27,5 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def lines(text: str | list[str]) -> tuple[str, ...]:
-    """The lines of a block of text. A list stands for lines that are empty or end in a blank."""
+    """The lines of a block of text, or of a list: only that can have empty lines in YAML."""
     return tuple(text.splitlines() if isinstance(text, str) else text)

@@ -217,7 +217,7 @@ class EvolvingMethod(EvolutionSettings, Method):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """Every batch, at the longest requests that settings and donated examples can make.
+        """Every batch of requests. Each request is as long as settings and donated examples allow.
 
         Without a DP record count the most candidates that the settings allow are counted.
         """

@@ -56,8 +56,17 @@ def release_facts(
         labels_endpoint=settings.extract_metadata.label_endpoint.base_url
         if schema.asked_of_llm
         else None,
+        other_packages=_packages_with_private_texts(settings),
         settings=_shown_settings(settings),
     )
+
+
+def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
+    """The other parties' packages whose method or encoder had the private texts."""
+    used = [(METHODS, method.name) for method in settings.released]
+    used.append((ENCODERS, settings.embedding.model))
+    packages = (package_of(group, name) for group, name in used)
+    return tuple(dict.fromkeys(package for package in packages if package is not None))
 
 
 def _plugin_versions(settings: ProjectSettings) -> dict[str, str]:

@@ -30,7 +30,8 @@ class Output:
 
     `keyed` outputs hold digests under the installation's key: DVC does not copy them into its
     cache. `persist` keeps the old one while the stage runs, so that DVC never restores one half of
-    an output whose other half is private.
+    an output whose other half is private. That includes the outputs of every method: without a DP
+    guarantee its results are private, and DVC sees a keyed digest.
     """
 
     path: str

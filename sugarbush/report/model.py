@@ -35,7 +35,8 @@ class Release:
     on the dataset so far, including this release, under `cap`. `donated` is the number of donated
     examples, which are public. `labels_endpoint` received every private text to assign attributes,
     None if there was none. `generator` is None if no method used one. `starts_from` is the model
-    that was fine-tuned. `settings` are settings, never results; `created` is a date.
+    that was fine-tuned. `other_packages` are names and versions of packages whose method or encoder
+    had the private texts. `settings` are settings, never results; `created` is a date.
     """
 
     title: str
@@ -58,6 +59,7 @@ class Release:
     records_per_unit: int = 1
     engine: str | None = None
     labels_endpoint: str | None = None
+    other_packages: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

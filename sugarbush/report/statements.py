@@ -62,6 +62,11 @@ def statement(release: Release) -> str:
     spent = release_epsilon(release)
     if math.isinf(spent):
         return "Nothing is promised: epsilon is infinite."
+    if not release.entries and release.other_packages:
+        return (
+            "No mechanism was charged: epsilon is 0 if the code of other packages used no "
+            "private text."
+        )
     if not release.entries:
         return "No private text was used: epsilon is 0."
     return (
@@ -172,6 +177,12 @@ def not_covered(release: Release) -> list[str]:
         "the ledger alone.",
         "Other releases about the same people, under other dataset names or by other programs.",
     ]
+    if release.other_packages:
+        items.append(
+            f"The code of {', '.join(release.other_packages)}: it had the private texts, as a "
+            "method or an encoder. The promise covers what was charged. Sugarbush cannot check "
+            "that this code charged every use."
+        )
     if release.generator is not None and release.generator.endpoint is not None:
         items.append(
             f"The logs of the provider at {release.generator.endpoint}: it saw every prompt and "

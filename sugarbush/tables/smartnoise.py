@@ -1,10 +1,11 @@
 """smartnoise-synth's AIM as a second engine, which reads our measurer instead of the data.
 
 Its loop (snsynth 1.0.8, `AIMSynthesizer.AIM`) decides what to request. The measurer answers with
-exact noise under the filter, so the loop reads no record: its floating-point noise, its selection
-by numpy's global generator, its domains from the data and its errors with values are not used. We
-suppress its prints and add attributes to the workload that it would leave out. Rows come from our
-junction tree, since mbi 1.1 samples wrongly from cycles and correlates columns that share a parent.
+exact noise under the filter, so the loop reads no record. Parts of the loop are not used: its
+floating-point noise, its selection by numpy's global generator, its domains from the data, and its
+errors that quote values. We suppress its prints and add attributes to the workload that it would
+leave out. Rows come from our junction tree, since mbi 1.1 samples wrongly from cycles and
+correlates columns that share a parent.
 """
 
 from __future__ import annotations

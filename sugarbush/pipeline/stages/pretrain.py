@@ -154,8 +154,8 @@ def simulated(
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Texts by the simulator and their codes (n, d), drawn uniformly: nothing of it is private.
 
-    Each is written after the `settings.examples` of `examples` (m,) that are nearest to its codes
-    by theirs (m, d). The bucket of values that the schema does not name is asked for by no text.
+    Each text is written after some of `examples` (m,): those whose codes (m, d) are nearest to its
+    own, `settings.examples` of them. No text is written for the bucket of other values.
     """
     rng = public_rng(settings.seed, "codes")
     columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]

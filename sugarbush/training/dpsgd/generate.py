@@ -37,7 +37,7 @@ class Decoding:
 
     @classmethod
     def by(cls, params: GenerateSettings, *, max_length: int) -> Decoding:
-        """As the settings have it."""
+        """The decoding that the settings describe."""
         return cls(
             top_k=params.top_k,
             top_p=params.top_p,

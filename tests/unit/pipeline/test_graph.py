@@ -50,6 +50,15 @@ SCHEMA = Schema.model_validate(
         ],
     }
 )
+
+
+def test_dvc_never_restores_a_digest_whose_private_half_is_of_another_run() -> None:
+    """A method without a DP guarantee writes to the private root and shows DVC a digest."""
+    for stage in STAGES:
+        if stage.by_method:
+            assert all(output.persist for output in stage.outputs), stage.name
+
+
 METADATA = MetadataRelease(
     rows=np.zeros((4, 2), dtype=np.int64), record_count=4000.0, labels=np.array([3, 1, 0])
 )

@@ -125,6 +125,13 @@ def test_the_card_names_an_endpoint_that_received_private_texts() -> None:
     assert "EVERY PRIVATE TEXT was sent" in item
 
 
+def test_the_card_names_another_package_whose_method_had_the_private_texts() -> None:
+    card = release_card(release(other_packages=("toy-package 1.0",), entries=()))
+    (item,) = (i for i in card["not_covered"] if "toy-package 1.0" in i)
+    assert "cannot check that this code charged every use" in item
+    assert "No private text was used" not in card["promise"]["statement"]
+
+
 def test_a_pool_names_the_public_corpora_that_it_draws_on() -> None:
     generator = GeneratorFacts(provider="pool", sources=("reviews", "tweets"))
     assert "reviews, tweets" in " ".join(

@@ -1,0 +1,91 @@
+"""`sugarbush.train_dpsgd`: one charge for one run, and another run for anything that differs."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sugarbush as sb
+from sugarbush.training.dpsgd.checkpoints import Checkpoints
+
+TEXTS = tuple(f"Order {number} arrived late" for number in range(60))
+
+
+def train(saved_model: Path, folder: Path, name: str, **changes: Any) -> sb.PrivateModel:
+    asked: dict[str, Any] = {
+        "texts": TEXTS,
+        "model": saved_model,
+        "output": folder / name,
+        "records": 60,
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "dataset": "letters",
+        "epochs": 1.0,
+        "batch_size": 20.0,
+        "max_length": 16,
+        "device": "cpu",
+        "cap": 40.0,
+        "state": folder / "state",
+    }
+    asked |= changes
+    return sb.train_dpsgd(asked.pop("texts"), **asked)
+
+
+def charges(folder: Path) -> int:
+    return len(sb.open_ledger("letters", state=folder / "state").entries())
+
+
+def draws(folder: Path) -> list[int]:
+    return [path.stat().st_size for path in (folder / "state").rglob("draws-*")]
+
+
+def test_a_training_that_died_continues_on_its_charge_and_draws_no_step_more(
+    saved_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, saved = Checkpoints.save, []
+
+    def die(self: Checkpoints, step: int, *rest: Any) -> None:
+        saved.append(step)
+        if step == 2:
+            raise KeyboardInterrupt
+        whole(self, step, *rest)
+
+    monkeypatch.setattr(Checkpoints, "save", die)
+    with pytest.raises(KeyboardInterrupt):
+        train(saved_model, tmp_path, "one")
+    monkeypatch.setattr(Checkpoints, "save", whole)
+    assert saved == [1, 2] and not (tmp_path / "one").exists()
+    model = train(saved_model, tmp_path, "one")
+    assert (charges(tmp_path), draws(tmp_path)) == (1, [3])
+    assert train(saved_model, tmp_path, "two").ledger_ids == model.ledger_ids
+    assert (charges(tmp_path), draws(tmp_path)) == (1, [3])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"texts": TEXTS[:-1]}, {"learning_rate": 2e-3}, {"clip_norm": 0.5}, {"epsilon": 3.0}],
+    ids=["a text less", "learning rate", "clip norm", "epsilon"],
+)
+def test_another_text_or_argument_is_another_run(
+    saved_model: Path, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    train(saved_model, tmp_path, "one")
+    train(saved_model, tmp_path, "two", **changes)
+    assert charges(tmp_path) == 2
+
+
+def test_two_trainings_at_once_do_not_draw_twice_on_one_charge(
+    saved_model: Path, tmp_path: Path
+) -> None:
+    both = [
+        threading.Thread(target=train, args=(saved_model, tmp_path, name))
+        for name in ("one", "two")
+    ]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert (charges(tmp_path), draws(tmp_path)) == (1, [3])
