@@ -672,7 +672,7 @@ def _run(
 ) -> Release:
     """The stages of one method, one after the other."""
     drawn = project.metadata_request().release(
-        forced=new_draw, before_charge=lambda: method.preflight(project.schema)
+        forced=new_draw, before_charge=lambda: _preflight(project, method)
     )
     inputs = project.method_inputs(
         method, stage="synthesize", metadata=drawn.value(), report=report
@@ -690,6 +690,16 @@ def _run(
             first = Released(initial.population, initial.ledger_ids)
         final = method.evolve(inputs, first, forced=new_draw)
     return _release(project, method, final, inputs, drawn.described)
+
+
+def _preflight(project: InMemoryProject, method: Method) -> None:
+    """What stages check before the first charge: the generator answers, the model loads."""
+    from sugarbush.pipeline.preflight import check_generator
+
+    donated = project.donated()
+    if method.asks_generator:
+        check_generator(project, () if donated is None else donated.texts)
+    method.preflight(project.schema)
 
 
 def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSet:

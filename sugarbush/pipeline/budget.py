@@ -48,7 +48,13 @@ def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
 def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
     """Each mechanism once: those for metadata first, the tables before the counts, then votes in
     the order of the methods, then training."""
-    distinct = {request.name: request for request in requests}
+    distinct: dict[str, ShareRequest] = {}
+    for request in requests:
+        if distinct.setdefault(request.name, request) != request:
+            raise ParamsError(
+                f"two methods request the mechanism '{request.name}' with different settings. "
+                "Rename the request of one method, or run the methods apart"
+            )
     metadata = [request for request in distinct.values() if request.share == "metadata"]
     others = [request for request in distinct.values() if request.share != "metadata"]
     metadata.sort(key=lambda request: request.count)

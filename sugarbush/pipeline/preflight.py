@@ -23,9 +23,13 @@ def preflight(project: Project) -> None:
         method.preflight(project.schema)
 
 
-def check_generator(project: Project) -> None:
-    """Check that the generator can answer a run's requests, with one paid call at most."""
-    planned = longest_requests(project, tuple(read_donated(project)["text"]))
+def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:
+    """Check that the generator can answer a run's requests, with one paid call at most.
+
+    `donated` are the donated texts; those of prepare.donated unless given.
+    """
+    shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
+    planned = longest_requests(project, shown)
     _refuse_cut_answers(project, planned)
     generator = project.settings.generator.chosen
     generator.preflight(project.generator_context("check"), Released(planned))
