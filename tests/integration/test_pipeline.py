@@ -12,7 +12,7 @@ import pytest
 
 from sugarbush.errors import LedgerError, MissingInputError
 from sugarbush.paths import Roots
-from sugarbush.pipeline import artifacts
+from sugarbush.pipeline.artifacts import Artifacts
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters
 from tests.pipelines import FinishedPipelines, copied, run_pipeline
 from tests.settings import ROOT
@@ -44,7 +44,7 @@ def test_the_card_lists_the_charges(project: Checkout) -> None:
 
 
 def test_the_loaders_read_what_every_stage_released(project: Checkout) -> None:
-    opened = artifacts.Project(project.path)
+    opened = Artifacts(project.path)
     assert list(opened.donated()["product"]) == [row["product"] for row in letters(6)]
     metadata, first, evolved = opened.metadata(), opened.initial("maple"), opened.evolution("maple")
     assert metadata.rows is not None
@@ -63,7 +63,7 @@ def test_the_loaders_read_what_every_stage_released(project: Checkout) -> None:
 
 def test_the_loaders_name_the_stage_that_has_not_run(project: Checkout) -> None:
     with pytest.raises(MissingInputError, match="evolve@augpe"):
-        artifacts.Project(project.path).evolution("augpe")
+        Artifacts(project.path).evolution("augpe")
 
 
 @pytest.mark.slow

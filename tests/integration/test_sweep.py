@@ -14,7 +14,7 @@ import pytest
 import yaml
 from prefect.settings import get_current_settings
 
-from sugarbush.pipeline import artifacts
+from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from tests.integration.project import Checkout, make_project
@@ -105,7 +105,7 @@ def test_a_killed_sweep_resumes(project: Checkout) -> None:
     assert "weak, ε 1" in (reports / "index.html").read_text(encoding="utf-8")
     assert {"product", "wish"} <= set(pd.read_csv(reports / "figures.csv")["metric"])
 
-    weak = artifacts.Project(sweep / "weak-epsilon-1-seed-1")
+    weak = Artifacts(sweep / "weak-epsilon-1-seed-1")
     rows = weak.metadata().rows
     assert rows is not None
     assert rows["product"].notna().all()
@@ -114,7 +114,7 @@ def test_a_killed_sweep_resumes(project: Checkout) -> None:
 
     assert not ledger(project, "release").entries()
     for folder in ("full", "weak"):
-        point = artifacts.Project(sweep / f"{folder}-epsilon-1-seed-1")
+        point = Artifacts(sweep / f"{folder}-epsilon-1-seed-1")
         assert point.evolution("maple").note.publishable is False
         assert not point.roots.published.exists()
     for closed in ("reports/internal", "data/private"):
