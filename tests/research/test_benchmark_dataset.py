@@ -12,12 +12,13 @@ import sugarbush as sb
 from research.benchmark_dataset import BenchmarkDataset, Variant, snapshots
 from sugarbush.examples import example_records, example_schema
 
+pytestmark = pytest.mark.slow
 SIZE = {"candidates": 24, "rounds": 2, "variations": 3}
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkDataset:
-    records = pd.DataFrame(islice(example_records(1), 120))
+    records = pd.DataFrame(islice(example_records(1), 170))
     state = tmp_path_factory.mktemp("state")
     privacy = sb.Privacy(dataset="letters", purpose="benchmark", cap=1000)
     corpus = sb.prepare(
