@@ -30,6 +30,7 @@ test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-fast: $(STAMP)
+	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" tests/unit tests/property
 
 docs: $(STAMP)
