@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from sugarbush import versions
 from sugarbush.data.private_store import keyed_digest
-from sugarbush.data.schema import Schema, load_schema
-from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.data.schema import Schema, load_schema, schema_of
+from sugarbush.errors import InputError, ParamsError, PrivacyError, SchemaError
 from sugarbush.evolution.evolve import Evolution
 from sugarbush.examples.generator import Simulator
 from sugarbush.generators.interface import GeneratorSettings
@@ -131,7 +132,7 @@ def prepare(
     user: str | None = None,
     record_id: str | None = None,
     settings: Mapping[str, Any] | None = None,
-    state: Path | None = None,
+    state: Path | str | None = None,
 ) -> Corpus:
     """A private corpus, checked, split and coded once, for several calls of `synthesize`.
 
@@ -148,10 +149,14 @@ def prepare(
     >>> corpus.schema.names
     ('topic',)
     """
+    _require_kind("the corpus", frame, pd.DataFrame, "a pandas DataFrame")
+    _require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
+    writer = Simulator() if generator is None else generator
+    _require_kind("generator", writer, GeneratorSettings, "sb.Simulator()")
     sections = _sections(
         text=text,
         privacy=privacy,
-        generator=generator or Simulator(),
+        generator=writer,
         donated=donated is not None,
         user=user,
         record_id=record_id,
@@ -159,6 +164,7 @@ def prepare(
     found = project_settings(sections, settings)
     examples = donated
     if donated is not None and not isinstance(donated, pd.DataFrame):
+        _require_texts("donated", donated)
         examples = pd.DataFrame({text: list(donated)})
     own = open_schema(schema)
     if own.asked_of_llm:
@@ -167,7 +173,9 @@ def prepare(
             "column with their values, or use `sugarbush init`"
         )
     assert examples is None or isinstance(examples, pd.DataFrame)
-    return prepare_corpus(frame, found, own, donated=examples, state=state)
+    return prepare_corpus(
+        frame, found, own, donated=examples, state=None if state is None else Path(state)
+    )
 
 
 def synthesize(
@@ -184,7 +192,7 @@ def synthesize(
     seed: int = 1,
     new_draw: bool = False,
     settings: Mapping[str, Any] | None = None,
-    state: Path | None = None,
+    state: Path | str | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> Release:
     """A synthetic corpus like the private one, under differential privacy.
@@ -213,7 +221,12 @@ def synthesize(
     >>> len(release.texts), release.epsilon <= 1
     (4, True)
     """
-    chosen = method or Maple()
+    chosen = Maple() if method is None else method
+    _require_kind("method", chosen, Method, "sb.Maple()")
+    if generator is not None:
+        _require_kind("generator", generator, GeneratorSettings, "sb.Simulator()")
+    if privacy is not None:
+        _require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
     if not isinstance(corpus, Corpus):
         if schema is None or privacy is None:
             raise ParamsError("synthesize needs schema= and privacy=, or a prepared corpus")
@@ -244,7 +257,7 @@ def dp_table(
     cap: float = 4.0,
     engine: str = "sugarbush",
     seed: int = 1,
-    state: Path | None = None,
+    state: Path | str | None = None,
 ) -> Released[pd.DataFrame]:
     """A synthetic table like `frame`, by AIM, under differential privacy.
 
@@ -265,9 +278,15 @@ def dp_table(
     """
     from sugarbush.randomness import public_rng
     from sugarbush.tables.engines import synthesize as synthesize_table
-    from sugarbush.tables.settings import SynthesizeMetadataSettings
+    from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 
     codes = _checked_codes(frame, domain)
+    _require_promise(epsilon, delta)
+    try:
+        params = SynthesizeMetadataSettings.model_validate({"engine": engine})
+    except ValidationError:
+        known = ", ".join(name.value for name in Engine)
+        raise ParamsError(f"engine: expected one of {known} (got {engine!r})") from None
     plan = make_plan(
         [BudgetRequest(name=METADATA, share=1.0, count=0)], epsilon=epsilon, delta=delta
     )
@@ -276,7 +295,7 @@ def dp_table(
         Private(codes),
         dict(domain),
         mu=plan.of(METADATA).mu,
-        params=SynthesizeMetadataSettings.model_validate({"engine": engine}),
+        params=params,
         session=session,
         rng=public_rng(seed, "table"),
     )
@@ -292,7 +311,7 @@ def private_histogram(
     dataset: str,
     cap: float = 4.0,
     records_per_unit: int = 1,
-    state: Path | None = None,
+    state: Path | str | None = None,
 ) -> Released[pd.Series[int]]:
     """How many values fall into each category, with noise; counts may be negative.
 
@@ -315,6 +334,7 @@ def private_histogram(
         raise ParamsError("private_histogram needs one category or more, each once")
     if records_per_unit < 1:
         raise ParamsError(f"records_per_unit must be at least 1 (got {records_per_unit})")
+    _require_promise(epsilon, delta)
     bins = np.array([place.get(value, len(place) - 1) for value in values], dtype=np.int64)
     plan = make_plan(
         [BudgetRequest(name=LABELS, share=1.0, count=1)],
@@ -359,7 +379,10 @@ def evaluate(
     from sugarbush.evaluation.features import latent_space
     from sugarbush.evaluation.interface import MetricSettings, Sample
 
-    own = tuple(synthetic.texts if isinstance(synthetic, Release) else synthetic)
+    texts = synthetic.texts if isinstance(synthetic, Release) else synthetic
+    _require_texts("synthetic", texts)
+    _require_texts("real", real)
+    own = tuple(texts)
     held = tuple(real)
     if not own or len(held) < 2:
         raise ParamsError("evaluate needs a synthetic text and two real ones")
@@ -408,6 +431,7 @@ def redact(
     from sugarbush.training.crt.policies import make_policy
     from sugarbush.training.crt.redact import mask_spans
 
+    _require_texts("texts", texts)
     policy = make_policy(tuple(detectors), threshold=threshold)
     found = policy.spans(texts)
     return Redaction(
@@ -443,7 +467,7 @@ def train_dpsgd(
     lora_rank: int | None = None,
     device: str = "auto",
     cap: float = 4.0,
-    state: Path | None = None,
+    state: Path | str | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> PrivateModel:
     """A causal language model, fine-tuned on private texts by DP-SGD.
@@ -461,6 +485,8 @@ def train_dpsgd(
     from sugarbush.privacy.results import open_result_store
     from sugarbush.training.fine_tune import FineTuning, fine_tune
 
+    _require_texts("texts", texts)
+    _require_promise(epsilon, delta)
     target = Path(output)
     if target.exists() and any(target.iterdir()):
         raise ParamsError(f"{target}: is not empty; name another folder")
@@ -522,7 +548,11 @@ def open_schema(schema: SchemaLike) -> Schema:
     if isinstance(schema, Schema):
         return schema
     if isinstance(schema, Mapping):
-        return Schema.model_validate(schema)
+        return schema_of(dict(schema), source="the schema")
+    if not isinstance(schema, Path | str):
+        raise SchemaError(
+            f"the schema: expected a path, a mapping or a Schema, got {_named(schema)}"
+        )
     return load_schema(Path(schema))
 
 
@@ -534,7 +564,7 @@ def open_ledger(
     purpose: str = "release",
     unit: str = "record",
     user_column: str | None = None,
-    state: Path | None = None,
+    state: Path | str | None = None,
 ) -> Ledger:
     """The ledger of a dataset: what was spent on it, under `cap`. Reads; spends nothing.
 
@@ -547,15 +577,46 @@ def open_ledger(
         _state(state),
         dataset=dataset,
         purpose=purpose,
-        unit=Unit(unit),
+        unit=_unit(unit),
         cap=cap,
         delta=delta,
         user_column=user_column,
     )
 
 
-def _state(state: Path | None) -> Path:
-    return state_root(Path()) if state is None else state
+def _unit(name: str) -> Unit:
+    try:
+        return Unit(name)
+    except ValueError:
+        raise ParamsError(f"unit: expected record or user (got {name!r})") from None
+
+
+def _state(state: Path | str | None) -> Path:
+    return state_root(Path()) if state is None else Path(state)
+
+
+def _require_kind(name: str, value: object, kind: type, example: str) -> None:
+    """Raises ParamsError for an argument that is not an object of `kind`."""
+    if not isinstance(value, kind):
+        raise ParamsError(f"{name}: expected an object such as {example}, got {_named(value)}")
+
+
+def _require_texts(name: str, texts: object) -> None:
+    """Raises InputError for one text in place of several: its characters would be texts."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
+
+
+def _require_promise(epsilon: float, delta: float) -> None:
+    """Raises ParamsError for an epsilon or delta that no mechanism can keep."""
+    if not 0 < epsilon < math.inf:
+        raise ParamsError(f"epsilon must be a number above 0 (got {epsilon})")
+    if not 0 < delta < 1:
+        raise ParamsError(f"delta must be above 0 and below 1 (got {delta})")
+
+
+def _named(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _session(
@@ -564,7 +625,7 @@ def _session(
     stage: str,
     cap: float,
     delta: float,
-    state: Path | None,
+    state: Path | str | None,
     records_per_unit: int = 1,
 ) -> PrivacySession:
     """Where a single mechanism on values without a text is charged."""

@@ -223,13 +223,18 @@ def load_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}{where}: is not YAML") from None
     if not isinstance(fields, dict):
         raise SchemaError(f"{path}: expected 'subject' and 'attributes'")
+    return schema_of(fields, source=str(path))
+
+
+def schema_of(fields: dict[str, Any], *, source: str) -> Schema:
+    """The schema in a mapping. Raises SchemaError that names `source` and the attribute."""
     try:
         return Schema.model_validate(fields)
     except ValidationError as error:
-        raise SchemaError(_explain(path, fields, error)) from None
+        raise SchemaError(_explain(source, fields, error)) from None
 
 
-def _explain(path: Path, fields: dict[str, Any], error: ValidationError) -> str:
+def _explain(source: str, fields: dict[str, Any], error: ValidationError) -> str:
     lines = []
     problems = error.errors(include_input=False, include_url=False)
     # A list whose every item is wrong is called too short as well.
@@ -245,7 +250,7 @@ def _explain(path: Path, fields: dict[str, Any], error: ValidationError) -> str:
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             message = "is not a known setting"
-        lines.append(f"{path}: {'.'.join(map(str, place))}: {message}".replace(": :", ":"))
+        lines.append(f"{source}: {'.'.join(map(str, place))}: {message}".replace(": :", ":"))
     return "\n".join(lines)
 
 

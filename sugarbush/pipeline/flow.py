@@ -120,6 +120,37 @@ def _name(address: str) -> str:
     return address.rpartition(":")[2]
 
 
+def run_stage(
+    name: str,
+    targets: Sequence[str],
+    *,
+    force: bool,
+    say: Callable[[str], None],
+    folder: Path = Path(),
+) -> bool:
+    """Run `targets`, of which `name` is the last, if DVC finds them out of date.
+
+    Returns whether DVC ran `name`, by what it prints. Raises StageFailedError.
+    """
+    lines: list[str] = []
+
+    def heard(line: str) -> None:
+        lines.append(line)
+        say(line)
+
+    options = ["--force"] if force else []
+    run_dvc(
+        "--wait-for-lock", "repro", "--single-item", *options, *targets, say=heard, folder=folder
+    )
+    return any(_starts(line, name) for line in lines)
+
+
+def _starts(line: str, name: str) -> bool:
+    """Whether DVC says in this line that it runs the stage, rather than that it skips it."""
+    address = line.removeprefix("Running stage '").removesuffix("':")
+    return line.startswith("Running stage '") and _name(address) == name
+
+
 def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) -> None:
     """Run DVC in `folder`, and pass each line that it prints to `say`. Raises StageFailedError.
 

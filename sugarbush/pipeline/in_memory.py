@@ -57,7 +57,7 @@ class Corpus:
     """
 
     private: CorpusInMemory = field(repr=False)
-    donated: DonatedCodes
+    donated: DonatedCodes = field(repr=False)
     schema: Schema
     settings: ProjectSettings
     digests: Mapping[str, str] = field(repr=False)

@@ -351,7 +351,8 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
     got = "" if isinstance(arrived, dict | list) else f" (got {arrived!r})"
-    return f"{source}: {place or 'settings'}: {message.removesuffix('.')}{got}."
+    where = f"{source}: {place}" if place else source
+    return f"{where}: {message.removesuffix('.')}{got}."
 
 
 def _at(fields: Any, location: tuple[str | int, ...]) -> Any:

@@ -20,7 +20,7 @@ from sugarbush.pipeline.flow import (
     StageFailedError,
     publish_artifacts,
     read_stages,
-    run_dvc,
+    run_stage,
     stale_stages,
 )
 
@@ -32,25 +32,26 @@ def pipeline(force: bool = False) -> None:
     for name in stages.first:
         stage(name, stages.with_markers(name))
     stale = set(stages.others) if force else stale_stages(stages)
-    runs: dict[str, PrefectFuture[None]] = {}
+    runs: dict[str, PrefectFuture[bool]] = {}
     for name in stages.others:
         if name in stale:
             inputs = [runs[each] for each in stages.inputs(name) if each in runs]
             targets = stages.with_markers(name)
             runs[name] = stage.submit(name, targets, force, return_state=False, wait_for=inputs)
-    for run in runs.values():
-        run.result()
-    up_to_date = len(stages.needed) - len(stale)
+    # DVC skips a stage after all when a stage before it ran and wrote what was there already.
+    ran = {name for name, run in runs.items() if run.result()}
+    up_to_date = len(stages.needed) - len(ran)
     get_run_logger().info("%d of %d stages were up to date", up_to_date, len(stages.needed))
-    publish_artifacts(stages, ran=stale)
+    publish_artifacts(stages, ran=ran)
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{name}")
-def stage(name: str, targets: tuple[str, ...], force: bool = False) -> None:
-    """Run a stage, after the stages that write a marker for it, if DVC finds it out of date."""
-    options = ["--force"] if force else []
-    say = get_run_logger().info
-    run_dvc("--wait-for-lock", "repro", "--single-item", *options, *targets, say=say)
+def stage(name: str, targets: tuple[str, ...], force: bool = False) -> bool:
+    """Run a stage, after the stages that write a marker for it, if DVC finds it out of date.
+
+    Returns whether DVC ran it.
+    """
+    return run_stage(name, targets, force=force, say=get_run_logger().info)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+"""What a flow reports that DVC did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sugarbush.pipeline import flow
+
+
+@pytest.mark.parametrize(
+    ("line", "ran"),
+    [
+        ("Running stage 'evolve@maple':", True),
+        ("Running stage 'projects/a/dvc.yaml:evolve@maple':", True),
+        ("Running stage 'evolve@augpe':", False),
+        ("Stage 'evolve@maple' didn't change, skipping", False),
+        ("Stage 'evolve@maple' is cached - skipping run, checking out outputs", False),
+    ],
+)
+def test_a_stage_ran_when_dvc_says_that_it_runs_it(
+    monkeypatch: pytest.MonkeyPatch, line: str, ran: bool
+) -> None:
+    def run_dvc(*arguments: str, say: Any, folder: Any) -> None:
+        say(line)
+
+    monkeypatch.setattr(flow, "run_dvc", run_dvc)
+    heard: list[str] = []
+    targets = ("finetune@maple", "evolve@maple")
+    assert flow.run_stage("evolve@maple", targets, force=False, say=heard.append) is ran
+    assert heard == [line]

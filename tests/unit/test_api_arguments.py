@@ -1,0 +1,99 @@
+"""A wrong argument of the API is refused with a message, before anything is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import sugarbush as sb
+
+FRAME = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
+SCHEMA: dict[str, Any] = {
+    "subject": "letters",
+    "attributes": [{"name": "topic", "values": ["late"], "keywords": {"late": ["late"]}}],
+}
+CODES = pd.DataFrame({"stars": [0, 1, 2, 2] * 50})
+
+
+def synthesize(state: Path, **changed: Any) -> None:
+    arguments: dict[str, Any] = {
+        "corpus": FRAME,
+        "text": "message",
+        "schema": SCHEMA,
+        "privacy": sb.Privacy(dataset="letters"),
+        "state": state,
+    }
+    arguments |= changed
+    sb.synthesize(arguments.pop("corpus"), **arguments)
+
+
+def table(state: Path, **changed: Any) -> None:
+    arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "dataset": "letters"} | changed
+    sb.dp_table(CODES, domain={"stars": 3}, state=state, **arguments)
+
+
+def histogram(state: Path, **changed: Any) -> None:
+    arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "dataset": "letters"} | changed
+    sb.private_histogram(["a"], categories=["a", "b"], state=state, **arguments)
+
+
+def train(state: Path, **changed: Any) -> None:
+    arguments: dict[str, Any] = {"texts": ["a"], "epsilon": 1.0, "delta": 1e-6} | changed
+    sb.train_dpsgd(
+        arguments.pop("texts"),
+        model="none",
+        output=state / "model",
+        records=100,
+        dataset="letters",
+        state=state,
+        **arguments,
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "changed", "message"),
+    [
+        (synthesize, {"corpus": ["a"]}, "the corpus: .* got list"),
+        (synthesize, {"method": "maple"}, r"method: .* sb\.Maple\(\), got str"),
+        (synthesize, {"method": sb.Maple}, "method: .* got the class Maple"),
+        (synthesize, {"generator": "simulator"}, "generator: .* got str"),
+        (synthesize, {"privacy": {"epsilon": 1}}, "privacy: .* got dict"),
+        (synthesize, {"donated": "one text"}, "donated: expected a list of texts"),
+        (synthesize, {"schema": 3}, "the schema: .* got int"),
+        (synthesize, {"schema": {"subject": "x"}}, "the schema: attributes: Field required"),
+        (table, {"epsilon": -1}, "epsilon must be"),
+        (table, {"delta": 2}, "delta must be"),
+        (table, {"engine": "x"}, "engine: expected one of sugarbush, "),
+        (histogram, {"epsilon": 0}, "epsilon must be"),
+        (histogram, {"delta": 0}, "delta must be"),
+        (train, {"texts": "one text"}, "texts: expected a list of texts"),
+        (train, {"epsilon": float("nan")}, "epsilon must be"),
+    ],
+)
+def test_a_wrong_argument_is_refused_and_charges_nothing(
+    tmp_path: Path, call: Callable[..., None], changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(sb.SugarbushError, match=message):
+        call(tmp_path, **changed)
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_one_text_in_place_of_several_is_refused() -> None:
+    with pytest.raises(sb.InputError, match="texts: expected a list of texts, got str"):
+        sb.redact("Call 555-010-1234 today")
+    with pytest.raises(sb.InputError, match="real: expected a list of texts, got str"):
+        sb.evaluate(["a"], real="ab")
+
+
+def test_a_state_folder_may_be_a_string(tmp_path: Path) -> None:
+    histogram(str(tmp_path))  # type: ignore[arg-type]
+    assert sb.open_ledger("letters", state=str(tmp_path)).total() > 0
+
+
+def test_a_ledger_has_a_known_unit(tmp_path: Path) -> None:
+    with pytest.raises(sb.ParamsError, match="unit: expected record or user"):
+        sb.open_ledger("letters", unit="person", state=tmp_path)
