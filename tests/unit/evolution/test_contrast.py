@@ -78,6 +78,6 @@ def test_a_round_is_shown_the_round_before_and_the_first_nothing(tmp_path: Path)
     assert all(r.good == r.bad == () for r in rounds[0])
     texts = np.array(found.rounds[0].population.texts)
     ranked = texts[np.argsort(-found.rounds[0].votes.value, kind="stable")]
-    assert all(r.good for r in rounds[1])
-    assert {good for r in rounds[1] for good in r.good} <= {*ranked[:2]}
+    # Two candidates can be the same text, so a parent can be both of the best.
+    assert all({*r.good} == {*ranked[:2]} - {r.parent} for r in rounds[1])
     assert {bad for r in rounds[1] for bad in r.bad} <= {*ranked[-2:]}
