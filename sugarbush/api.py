@@ -334,6 +334,8 @@ def private_histogram(
         raise ParamsError("private_histogram needs one category or more, each once")
     if records_per_unit < 1:
         raise ParamsError(f"records_per_unit must be at least 1 (got {records_per_unit})")
+    if isinstance(values, str):
+        raise ParamsError("private_histogram needs a list of values, not one text")
     _require_promise(epsilon, delta)
     bins = np.array([place.get(value, len(place) - 1) for value in values], dtype=np.int64)
     plan = make_plan(
@@ -671,10 +673,14 @@ def _sections(
             "user_column": user,
             "donated": "a frame" if donated else None,
         },
-        "generator": {
-            "provider": generator.name,
-            generator.name: generator.model_dump(mode="json", by_alias=True),
-        },
+        "generator": _generator_section(generator),
+    }
+
+
+def _generator_section(generator: GeneratorSettings) -> dict[str, Any]:
+    return {
+        "provider": generator.name,
+        generator.name: generator.model_dump(mode="json", by_alias=True),
     }
 
 
@@ -693,10 +699,7 @@ def _project(
     if privacy is not None:
         changes["privacy"] = privacy.model_dump(mode="json")
     if generator is not None:
-        changes["generator"] = {
-            "provider": generator.name,
-            generator.name: generator.model_dump(mode="json", by_alias=True),
-        }
+        changes["generator"] = _generator_section(generator)
     if seed != 1:
         for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
             changes[section] = {**changes.get(section, {}), "seed": seed}

@@ -36,9 +36,10 @@ def table(state: Path, **changed: Any) -> None:
     sb.dp_table(CODES, domain={"stars": 3}, state=state, **arguments)
 
 
-def histogram(state: Path, **changed: Any) -> None:
+def histogram(state: Path | str, **changed: Any) -> None:
     arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "dataset": "letters"} | changed
-    sb.private_histogram(["a"], categories=["a", "b"], state=state, **arguments)
+    values = arguments.pop("values", ["a"])
+    sb.private_histogram(values, categories=["a", "b"], state=state, **arguments)
 
 
 def train(state: Path, **changed: Any) -> None:
@@ -70,6 +71,7 @@ def train(state: Path, **changed: Any) -> None:
         (table, {"engine": "x"}, "engine: expected one of sugarbush, "),
         (histogram, {"epsilon": 0}, "epsilon must be"),
         (histogram, {"delta": 0}, "delta must be"),
+        (histogram, {"values": "abc"}, "a list of values, not one text"),
         (train, {"texts": "one text"}, "texts: expected a list of texts"),
         (train, {"epsilon": float("nan")}, "epsilon must be"),
     ],
@@ -90,7 +92,7 @@ def test_one_text_in_place_of_several_is_refused() -> None:
 
 
 def test_a_state_folder_may_be_a_string(tmp_path: Path) -> None:
-    histogram(str(tmp_path))  # type: ignore[arg-type]
+    histogram(str(tmp_path))
     assert sb.open_ledger("letters", state=str(tmp_path)).total() > 0
 
 
