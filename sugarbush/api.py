@@ -69,6 +69,7 @@ class Release:
     evolution: Evolution = field(repr=False)
     _schema: Schema = field(repr=False)
     _privacy: PrivacySettings = field(repr=False)
+    _ledger: Ledger = field(repr=False)
     _make_card: Callable[[], Mapping[str, Any] | None] = field(repr=False)
 
     @cached_property
@@ -117,6 +118,7 @@ class Release:
                 privacy=self._privacy,
                 ledger_ids=self.ledger_ids,
                 run=self.run,
+                ledger=self._ledger,
             )
         return target
 
@@ -832,10 +834,11 @@ def _release(
         evolution=evolution,
         _schema=project.schema,
         _privacy=privacy,
+        _ledger=(ledger := project.ledger().snapshot()),
         _make_card=_CardMaker(
             settings=project.settings,
             schema=project.schema,
-            ledger=project.ledger().snapshot(),
+            ledger=ledger,
             ledger_ids=ids,
             donated=0 if inputs.donated is None else len(inputs.donated.texts),
             engine=described["engine"],

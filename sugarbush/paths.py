@@ -60,13 +60,14 @@ class Roots:
 def state_root(base: Path, *, example: bool = False) -> Path:
     """The folder of everything that must outlive a run.
 
-    SUGARBUSH_STATE where it is set; else the user's state folder. The embedded example is public
-    data, and any number of clones of it may run: its state lies in the checkout, and a DVC
-    experiment's temporary copy (under .dvc/tmp/exps) uses the one of the checkout around it.
+    SUGARBUSH_STATE where it is set, relative to the checkout; else the user's state folder. The
+    embedded example is public data, and any number of clones of it may run: its state lies in the
+    checkout. A DVC experiment's temporary copy (under .dvc/tmp/exps), which is deleted, always uses
+    the state of the checkout around it.
     """
     named = os.environ.get(STATE_VARIABLE)
     if named:
-        return Path(named).expanduser().absolute()
+        return checkout_root(base) / Path(named).expanduser()
     if example:
         return checkout_root(base) / ".state"
     return Path(platformdirs.user_state_dir("sugarbush"))

@@ -10,7 +10,9 @@ from rich.table import Table
 
 from sugarbush.cli.checks import example_is_made
 from sugarbush.cli.staleness import would_spend
+from sugarbush.errors import LedgerError
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import entries_of_releases
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
@@ -21,6 +23,12 @@ def show_budget(project: Project, console: Console) -> None:
     """Print the ledger of `privacy.dataset`, its total, and the plan of the next run."""
     ledger, plan, settings = project.ledger(), project.plan, project.settings
     console.print(f"Ledger of '{ledger.dataset}' ({settings.privacy.purpose}): {ledger.path}")
+    if missing := len(ledger.missing_charges()):
+        console.print(
+            f"[bold red]It lacks {missing} charges that results name:[/] a run would be refused. "
+            "Set SUGARBUSH_STATE to the folder that they were made with, restore the ledger from "
+            "a backup, or run sugarbush budget --repair."
+        )
     entries = ledger.entries()
     if entries:
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -28,7 +36,7 @@ def show_budget(project: Project, console: Console) -> None:
             table.add_column(column, no_wrap=column != "mechanism")
         for (stage, run, event), same in groupby(entries, lambda e: (e.stage, e.run, e.event)):
             charged = list(same)
-            when = charged[0].time[:16].replace("T", " ")
+            when = charged[0].time[:10]
             table.add_row(when, stage, run[:8], str(len(charged)), described(event))
         console.print(table)
     delta = f"at delta {ledger.delta:g}, per {ledger.unit}"
@@ -47,6 +55,23 @@ def show_budget(project: Project, console: Console) -> None:
         runs = runs_within_cap(ledger, events)
         more = f"{_MANY} or more" if runs == _MANY else str(runs)
         console.print(f"The cap has room for {more} such runs on changed data.")
+
+
+def repair(project: Project, console: Console) -> None:
+    """Add to the ledger what released folders of the project name and it lacks. Removes nothing.
+
+    Raises LedgerError when a finished result names a charge that no released folder describes:
+    then only a backup helps.
+    """
+    ledger = project.ledger()
+    added = ledger.add_missing(entries_of_releases(project.roots, project.settings.privacy))
+    console.print(f"Added {added} charges to {ledger.path}.")
+    if missing := ledger.missing_charges():
+        raise LedgerError(
+            f"{ledger.path}: lacks {len(missing)} charges still, the first named in "
+            f"{next(iter(missing.values()))}: no folder of data/released describes them. Restore "
+            "the ledger from a backup."
+        )
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:

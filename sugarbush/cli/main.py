@@ -194,15 +194,25 @@ def show_settings(
 
 
 @app.command()
-def budget(settings: Settings = None, assignments: Assignments = None) -> None:
-    """Show what the ledger of the dataset contains, and what a run would spend."""
+def budget(
+    settings: Settings = None,
+    assignments: Assignments = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Add charges that data/released names and the ledger lacks."),
+    ] = False,
+) -> None:
+    """Show where the ledger of the dataset is, what it contains, and what a run would spend."""
     from sugarbush.cli import budgets
     from sugarbush.cli.settings import changed_settings
     from sugarbush.pipeline.project import Project
 
     with report_errors():
         tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        budgets.show_budget(Project(BASE, settings=tried.params), Console())
+        project = Project(BASE, settings=tried.params)
+        if repair:
+            budgets.repair(project, Console())
+        budgets.show_budget(project, Console())
 
 
 @app.command()

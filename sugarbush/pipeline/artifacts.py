@@ -11,6 +11,7 @@ computed on real texts lies in data/private and reports/internal, and has no loa
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +32,8 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 class ReleaseNote:
     """release.json of a folder: which stage drew it, and the ledger entries that paid for it.
 
-    `records_per_unit` are used of one person at most where `unit` is that.
+    `records_per_unit` are used of one person at most where `unit` is that. `charges` are those
+    entries; folders that version 0.2 wrote have none.
     """
 
     stage: str
@@ -43,6 +45,7 @@ class ReleaseNote:
     delta: float
     ledger_ids: tuple[str, ...]
     run: str
+    charges: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,4 +192,5 @@ class Artifacts:
 
 def _note(folder: Path) -> ReleaseNote:
     fields = json.loads((folder / "release.json").read_text())
-    return ReleaseNote(**fields | {"ledger_ids": tuple(fields["ledger_ids"])})
+    lists = {name: tuple(fields.get(name, ())) for name in ("ledger_ids", "charges")}
+    return ReleaseNote(**fields | lists)

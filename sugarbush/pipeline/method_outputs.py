@@ -51,7 +51,7 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
             privacy=project.settings.privacy,
             ledger_ids=final.evolution.ledger_ids,
             run=final.run,
-            has_guarantee=not method.stays_private,
+            ledger=None if method.stays_private else project.ledger(),
         )
 
 

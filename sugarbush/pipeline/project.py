@@ -161,7 +161,18 @@ class Project:
             user_column=self.settings.prepare.user_column,
             cap=privacy.cap,
             delta=privacy.delta,
+            paid_for=self._paid_for,
         )
+
+    def _paid_for(self) -> dict[str, Path]:
+        """The charges that released folders of the dataset name. The example has none: its state
+        may be deleted."""
+        from sugarbush.pipeline.released import charges_of_releases
+
+        privacy = self.settings.privacy
+        if privacy.purpose is Purpose.EXAMPLE:
+            return {}
+        return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
         """Where what has no DP epsilon is noted: beside the DP ledgers, never added to them."""

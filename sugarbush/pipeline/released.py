@@ -19,6 +19,7 @@ from sugarbush.evolution.population import NO_CODE, Population, load_population,
 from sugarbush.methods.interface import MetadataRelease, Method
 from sugarbush.paths import Roots, require
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.ledger import Entry, Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
 T = TypeVar("T")
@@ -34,21 +35,25 @@ def write_release(
     privacy: PrivacySettings,
     ledger_ids: Iterable[str],
     run: str,
-    has_guarantee: bool = True,
+    ledger: Ledger | None,
 ) -> None:
-    """Write release.json: the stage, the promise, and the ledger entries that paid for it.
+    """Write release.json: the stage, the promise, and the entries of `ledger` that paid for it.
 
-    Without a DP guarantee the folder is never publishable.
+    Without a DP guarantee `ledger` is None, and the folder is never publishable. The entries are
+    written whole, so that a lost ledger can be completed from what it paid for.
     """
+    ids = list(dict.fromkeys(ledger_ids))
+    charges = [] if ledger is None else [entry.public_fields() for entry in ledger.of(ids)]
     fields = {
         "stage": stage,
         "dataset": privacy.dataset,
         "purpose": privacy.purpose.value,
-        "publishable": has_guarantee and privacy.purpose is Purpose.RELEASE,
+        "publishable": ledger is not None and privacy.purpose is Purpose.RELEASE,
         "unit": privacy.unit.value,
         "records_per_unit": privacy.records_per_user,
         "delta": privacy.delta,
-        "ledger_ids": list(dict.fromkeys(ledger_ids)),
+        "ledger_ids": ids,
+        "charges": charges,
         "run": run,
     }
     (folder / FILE).write_text(json.dumps(fields, indent=1) + "\n")
@@ -63,6 +68,30 @@ def read_release(folder: Path) -> dict[str, Any]:
 def read_ledger_ids(folder: Path) -> tuple[str, ...]:
     """The ledger entries that paid for what a folder holds."""
     return tuple(read_release(folder)["ledger_ids"])
+
+
+def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
+    """The charges on the settings' dataset that released folders name, each with such a folder."""
+    return {
+        str(i): path.parent
+        for path in sorted(roots.released.glob(f"**/{FILE}"))
+        if _is_of(fields := json.loads(path.read_text()), privacy)
+        for i in fields["ledger_ids"]
+    }
+
+
+def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
+    """The same charges as ledger entries. Folders that version 0.2 wrote do not contain them."""
+    return tuple(
+        Entry.from_public_fields(charge)
+        for path in sorted(roots.released.glob(f"**/{FILE}"))
+        if _is_of(fields := json.loads(path.read_text()), privacy)
+        for charge in fields.get("charges", ())
+    )
+
+
+def _is_of(fields: dict[str, Any], privacy: PrivacySettings) -> bool:
+    return bool(fields["dataset"] == privacy.dataset and fields["purpose"] == privacy.purpose.value)
 
 
 def restored(value: T, folder: Path) -> Released[T]:

@@ -2,12 +2,21 @@
 
     <state>/key                         32 random bytes that key every fingerprint and digest
     <state>/ledgers/<purpose>/<dataset>.jsonl     one entry a line, appended and never rewritten
+    <state>/ledgers/<purpose>/<dataset>.head      the seal of the last entry
 
 It lies outside the checkout, because DVC deletes a stage's outputs, experiments run in copies and
 clones are deleted. `charge` takes the lock, reads the file again, checks the cap, appends and waits
 for the disk; only then may a mechanism run. A crash in between wastes budget but never releases an
 uncharged result. Entries contain events, ids and keyed fingerprints: no text, no count, no record
-number.
+number. A charge names the day only: the second at which a long sum ends depends on the number of
+records.
+
+Each entry is sealed: its last field is an HMAC under the key over the entry and the seal before it.
+An edited, reordered or deleted line breaks the chain, and the last seal is stored apart, so that a
+missing end is noticed too. Lines of version 0.1 have no seal; the first sealed line covers them.
+Whoever has the key can forge a ledger. An older copy of the whole state folder is noticed only by
+what its charges paid for: while a released folder or a finished result names a charge that the
+ledger lacks, nothing more is charged.
 """
 
 from __future__ import annotations
@@ -20,7 +29,7 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,14 +39,16 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
-from sugarbush.paths import make_owner_only
+from sugarbush.paths import atomic_file, make_owner_only
 from sugarbush.privacy.accounting import epsilon, gaussian_mu
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event, event_from_dict
+from sugarbush.privacy.key import state_key
 from sugarbush.privacy.unit import Unit
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
+_SEAL_FIELD = b',"seal":"'
 _MINIMA = 64
 # Two corpora that share more than about this part of their records are one dataset: 3 of the 64
 # minima. A corpus that has grown tenfold still shares 3 with probability 0.96; two corpora without
@@ -62,8 +73,9 @@ class Entry:
     delta: float
     dataset_fingerprint: tuple[str, ...]
 
-    def as_line(self) -> bytes:
-        fields = {
+    def public_fields(self) -> dict[str, Any]:
+        """The entry without its fingerprint, as release.json has it."""
+        return {
             "id": self.id,
             "time": self.time,
             "unit": self.unit.value,
@@ -72,9 +84,27 @@ class Entry:
             "run": self.run,
             "event": self.event.as_dict(),
             "delta": self.delta,
-            "sketch": list(self.dataset_fingerprint),
         }
-        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def from_public_fields(cls, fields: Mapping[str, Any]) -> Entry:
+        """The inverse of `public_fields`. Raises KeyError, TypeError or ValueError."""
+        return cls(
+            id=str(fields["id"]),
+            time=str(fields["time"]),
+            unit=Unit(fields["unit"]),
+            user_column=None if (column := fields.get("whose")) is None else str(column),
+            stage=str(fields["stage"]),
+            run=str(fields["run"]),
+            event=event_from_dict(fields["event"]),
+            delta=float(fields["delta"]),
+            dataset_fingerprint=tuple(map(str, fields.get("sketch", ()))),
+        )
+
+    def as_line(self) -> bytes:
+        """The entry as JSON, without its seal."""
+        fields = {**self.public_fields(), "sketch": list(self.dataset_fingerprint)}
+        return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def make_dataset_fingerprint(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
@@ -99,7 +129,9 @@ class Ledger:
     """The charges on one dataset, under one cap.
 
     `cap` and `delta` limit the total: epsilon at `delta`, per `unit`. `user_column` names the
-    column of the user, where the unit is a user. Raises ParamsError on a bad dataset name.
+    column of the user, where the unit is a user. `paid_for` returns what the project's released
+    folders name as their charges: while one of them is missing here, nothing is charged.
+    Raises ParamsError on a bad dataset name.
 
     >>> import tempfile
     >>> from sugarbush.privacy.events import DiscreteGaussian
@@ -123,6 +155,7 @@ class Ledger:
         cap: float,
         delta: float,
         user_column: str | None = None,
+        paid_for: Callable[[], Mapping[str, Path]] = dict,
     ) -> None:
         if not _NAME.fullmatch(dataset):
             raise ParamsError(
@@ -130,6 +163,7 @@ class Ledger:
             )
         self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
         self.user_column = user_column
+        self._state, self._purpose, self._paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
@@ -137,7 +171,7 @@ class Ledger:
 
     def entries(self) -> tuple[Entry, ...]:
         """Every charge so far, oldest first."""
-        return _read(self.path) if self.fixed_entries is None else self.fixed_entries
+        return self._chain().entries if self.fixed_entries is None else self.fixed_entries
 
     def snapshot(self) -> Ledger:
         """This ledger as it is now, to read: it refuses charges and does not see later ones."""
@@ -152,6 +186,7 @@ class Ledger:
     def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
         """Raise what `charge` would raise for `events` together, and charge nothing."""
         with self._locked():
+            self._refuse_missing_charges()
             self._admit(self.entries(), tuple(events), "this run", dataset_fingerprint)
 
     def charge(
@@ -165,10 +200,12 @@ class Ledger:
         if self.fixed_entries is not None:
             raise InvariantError("a snapshot of a ledger cannot be charged")
         with self._locked():
-            self._admit(self.entries(), (event,), f"stage '{stage}'", dataset_fingerprint)
+            chain = self._chain()
+            self._refuse_missing_charges()
+            self._admit(chain.entries, (event,), f"stage '{stage}'", dataset_fingerprint)
             entry = Entry(
                 id=secrets.token_hex(8),
-                time=datetime.now(UTC).isoformat(timespec="seconds"),
+                time=datetime.now(UTC).date().isoformat(),
                 unit=self.unit,
                 user_column=self.user_column,
                 stage=stage,
@@ -177,8 +214,34 @@ class Ledger:
                 delta=self.delta,
                 dataset_fingerprint=dataset_fingerprint,
             )
-            self._append(entry.as_line())
+            self._append(entry, chain)
         return entry.id
+
+    def add_missing(self, entries: Iterable[Entry]) -> int:
+        """Append charges that are not here, as a repair does; how many were missing.
+
+        Nothing is compared with the cap: these results exist already. Nothing is removed.
+        """
+        added = 0
+        with self._locked():
+            for entry in entries:
+                chain = self._chain()
+                if entry.id not in {known.id for known in chain.entries}:
+                    self._append(entry, chain)
+                    added += 1
+        return added
+
+    def missing_charges(self) -> dict[str, Path]:
+        """Charges that a finished result or a released folder names and no ledger of the dataset
+        has, each with the place that names it."""
+        named = _ids_of_results(self._state / "draws", f"{self._purpose}-{self.dataset}")
+        named |= self._paid_for()
+        known = {entry.id for entry in self.entries()}
+        if named.keys() <= known:
+            return {}
+        for path in self.folder.parent.glob(f"*/{self.dataset}.jsonl"):
+            known |= {entry.id for entry in _read(path, self._state).entries}
+        return {i: place for i, place in named.items() if i not in known}
 
     def of(self, ids: Iterable[str]) -> tuple[Entry, ...]:
         """The entries with these ids. Raises LedgerError when one is missing."""
@@ -239,7 +302,7 @@ class Ledger:
         """One corpus has one name and one purpose, and so one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         for path in sorted(paths):
-            for known in {entry.dataset_fingerprint for entry in _read(path)}:
+            for known in {e.dataset_fingerprint for e in _read(path, self._state).entries}:
                 if known and _agreement(known, dataset_fingerprint) > _SAME_DATASET:
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
@@ -261,8 +324,29 @@ class Ledger:
         except OSError as error:
             raise LedgerError(f"{self.path}: cannot be used: {error.strerror}") from None
 
-    def _append(self, line: bytes) -> None:
-        """Append one line and wait for the disk. An incomplete last line is removed first."""
+    def _chain(self) -> _Chain:
+        return _read(self.path, self._state)
+
+    def _refuse_missing_charges(self) -> None:
+        missing = self.missing_charges()
+        if missing:
+            place = next(iter(missing.values()))
+            raise LedgerError(
+                f"{self.path}: lacks {len(missing)} charges that results name, the first in "
+                f"{place}: this is another ledger than theirs, or an older copy. Set "
+                "SUGARBUSH_STATE to the folder that they were made with, restore the ledger from "
+                "a backup, or add what is missing: sugarbush budget --repair"
+            )
+
+    def _append(self, entry: Entry, chain: _Chain) -> None:
+        """Append a sealed entry, wait for the disk, and store its seal apart.
+
+        An incomplete last line is removed first. The file may be ahead of the stored seal, after a
+        crash, and never behind it.
+        """
+        body = entry.as_line()
+        seal = _seal(state_key(self._state), self.path, chain.last, body)
+        line = body[:-1] + _SEAL_FIELD + seal.encode() + b'"}\n'
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             whole = self.path.read_bytes().rfind(b"\n") + 1
@@ -278,6 +362,9 @@ class Ledger:
             os.fsync(folder)
         finally:
             os.close(folder)
+        with atomic_file(_head(self.path)) as path:
+            path.write_text(seal)
+            path.chmod(0o600)
 
 
 def _per(unit: Unit, user_column: str | None) -> str:
@@ -289,34 +376,74 @@ def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
     return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
 
 
-def _read(path: Path) -> tuple[Entry, ...]:
-    """The entries of a file. An incomplete last line comes from a crash before its mechanism ran.
-    Any other line that does not parse means that somebody edited the file."""
+@dataclass(frozen=True)
+class _Chain:
+    """The entries of a file and the seal that the next one continues from."""
+
+    entries: tuple[Entry, ...]
+    last: str
+
+
+def _read(path: Path, state: Path) -> _Chain:
+    """The entries of a file, each with a seal that fits. An incomplete last line comes from a crash
+    before its mechanism ran. Any other line that does not fit means that somebody edited the file.
+    """
+    head = _head(path).read_text() if _head(path).exists() else None  # before the file: it grows
     try:
         *lines, _unfinished = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return ()
-    entries = []
+        lines = []
+    entries: list[Entry] = []
+    unsealed = hashlib.sha256()
+    seals: list[str] = []
     for number, line in enumerate(lines, start=1):
+        body, mark, seal = line.rpartition(_SEAL_FIELD)
+        if mark:
+            found = seal.removesuffix(b'"}').decode("ascii", "replace")
+            before = seals[-1] if seals else unsealed.hexdigest()
+            expected = _seal(state_key(state), path, before, body + b"}")
+            if not hmac.compare_digest(expected.encode(), found.encode()):
+                raise _edited(path, f"line {number} does not continue the lines before it")
+            seals.append(found)
+        elif seals:
+            raise _edited(path, f"line {number} is not an entry that this program sealed")
+        else:
+            unsealed.update(line + b"\n")
         try:
-            entries.append(_parse(json.loads(line)))
-        except (ValueError, KeyError, TypeError, AssertionError):
+            entries.append(Entry.from_public_fields(json.loads(line)))
+        except (ValueError, KeyError, TypeError, AssertionError, InvariantError):
             raise LedgerError(
                 f"{path}, line {number}: not an entry. Restore the file from a backup; "
                 "no mechanism runs while the ledger cannot be read."
             ) from None
-    return tuple(entries)
+    if (head is not None and head not in seals) or (head is None and len(seals) > 1):
+        raise _edited(path, "its last lines are missing, or its .head file")
+    return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
 
 
-def _parse(fields: dict[str, Any]) -> Entry:
-    return Entry(
-        id=str(fields["id"]),
-        time=str(fields["time"]),
-        unit=Unit(fields["unit"]),
-        user_column=None if (user_column := fields.get("whose")) is None else str(user_column),
-        stage=str(fields["stage"]),
-        run=str(fields["run"]),
-        event=event_from_dict(fields["event"]),
-        delta=float(fields["delta"]),
-        dataset_fingerprint=tuple(map(str, fields["sketch"])),
+def _edited(path: Path, what: str) -> LedgerError:
+    return LedgerError(
+        f"{path}: {what}: the file was edited, or its state folder has another key. Restore the "
+        "file and the key from a backup; no mechanism runs until then."
     )
+
+
+def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
+    """The seal of an entry after the seal `before`, in the ledger of one purpose and dataset."""
+    said = b"\x1f".join(
+        [b"ledger", f"{path.parent.name}/{path.stem}".encode(), before.encode(), body]
+    )
+    return hmac.digest(key, said, "sha256").hex()
+
+
+def _head(path: Path) -> Path:
+    return path.with_suffix(".head")
+
+
+def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
+    """The charges that finished results name, each with a file that names it."""
+    return {
+        str(i): path
+        for path in (folder / dataset).glob("*/generation-*/*/ledger_ids.json")
+        for i in json.loads(path.read_text())
+    }

@@ -44,6 +44,6 @@ def run(project: Project, method: Method) -> None:
             privacy=project.settings.privacy,
             ledger_ids=trained.ledger_ids,
             run=trained.run,
-            has_guarantee=not method.stays_private,
+            ledger=None if method.stays_private else project.ledger(),
         )
     trained.clean_up()

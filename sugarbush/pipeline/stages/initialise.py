@@ -35,5 +35,5 @@ def run(project: Project, method: Method) -> None:
             privacy=project.settings.privacy,
             ledger_ids=first.ledger_ids,
             run=first.run,
-            has_guarantee=not method.stays_private,
+            ledger=None if method.stays_private else project.ledger(),
         )

@@ -29,4 +29,5 @@ def run(project: Project) -> None:
             privacy=project.settings.privacy,
             ledger_ids=drawn.ledger_ids,
             run=drawn.run,
+            ledger=project.ledger(),
         )

@@ -10,6 +10,11 @@ from tests.settings import params
 
 def test_a_note_has_a_field_for_everything_that_a_release_says(tmp_path: Path) -> None:
     write_release(
-        tmp_path, stage="evolve", privacy=params().privacy, ledger_ids=("a", "a"), run="r"
+        tmp_path,
+        stage="evolve",
+        privacy=params().privacy,
+        ledger_ids=("a", "a"),
+        run="r",
+        ledger=None,
     )
     assert set(read_release(tmp_path)) == {field.name for field in fields(ReleaseNote)}

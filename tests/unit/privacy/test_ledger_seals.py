@@ -1,0 +1,185 @@
+"""Whoever edits a ledger, or takes another one, cannot charge: the total never falls in silence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sugarbush.errors import LedgerError
+from sugarbush.pipeline.released import charges_of_releases, entries_of_releases, write_release
+from sugarbush.privacy.events import DiscreteGaussian
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.unit import Unit
+from tests.settings import ROOT, params
+
+STATE_0_1 = ROOT / "tests/fixtures/state_0_1/state"
+
+
+def ledger_at(state: Path, dataset: str = "letters", **more: object) -> Ledger:
+    return Ledger(
+        state, dataset=dataset, purpose="release", unit=Unit.RECORD, cap=50.0, delta=1e-6, **more
+    )  # type: ignore[arg-type]
+
+
+def charged(state: Path, count: int = 4, dataset: str = "letters") -> Ledger:
+    ledger = ledger_at(state, dataset)
+    for i in range(count):
+        ledger.charge(DiscreteGaussian(stddev=8.0 + i), stage="evolve", run="r")
+    return ledger
+
+
+def lines(ledger: Ledger) -> list[str]:
+    return ledger.path.read_text().splitlines()
+
+
+def rewrite(ledger: Ledger, changed: list[str]) -> None:
+    ledger.path.write_text("".join(line + "\n" for line in changed))
+
+
+def without_seal(line: str) -> str:
+    fields = json.loads(line)
+    del fields["seal"]
+    return json.dumps(fields, separators=(",", ":"))
+
+
+EDITS = {
+    "a stddev": lambda old: [old[0], old[1].replace('"stddev":9.0', '"stddev":90.0'), *old[2:]],
+    "a deleted line": lambda old: [old[0], *old[2:]],
+    "a deleted first line": lambda old: old[1:],
+    "a deleted last line": lambda old: old[:-1],
+    "two deleted last lines": lambda old: old[:-2],
+    "every line deleted": lambda old: [],
+    "two lines exchanged": lambda old: [old[0], old[2], old[1], old[3]],
+    "a repeated line": lambda old: [*old, old[-1]],
+    "a line without a seal": lambda old: [*old[:-1], without_seal(old[-1])],
+    "no line with a seal": lambda old: [without_seal(line) for line in old],
+    "a seal of zeros": lambda old: [*old[:-1], old[-1][:-66] + "0" * 64 + '"}'],
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_ledger_is_refused_for_reading_and_charging(tmp_path: Path, edit: str) -> None:
+    ledger = charged(tmp_path)
+    old = lines(ledger)
+    rewrite(ledger, EDITS[edit](old))
+    assert lines(ledger) != old
+    for use in (ledger.total, ledger.entries, lambda: charged(tmp_path, 1)):
+        with pytest.raises(LedgerError, match="edited"):
+            use()
+
+
+def test_a_deleted_ledger_is_refused(tmp_path: Path) -> None:
+    ledger = charged(tmp_path)
+    ledger.path.unlink()
+    with pytest.raises(LedgerError, match="edited"):
+        charged(tmp_path, 1)
+
+
+def test_a_line_of_another_ledger_is_refused(tmp_path: Path) -> None:
+    """Both have the same number of lines and the same key."""
+    ledger, other = charged(tmp_path), charged(tmp_path, dataset="other")
+    rewrite(ledger, lines(other))
+    ledger.path.with_suffix(".head").write_text(other.path.with_suffix(".head").read_text())
+    with pytest.raises(LedgerError, match="edited"):
+        ledger.entries()
+
+
+def test_another_key_is_refused(tmp_path: Path) -> None:
+    ledger = charged(tmp_path)
+    (tmp_path / "key").write_bytes(bytes(32))
+    with pytest.raises(LedgerError, match="another key"):
+        ledger.total()
+
+
+@pytest.mark.parametrize("died", ["before the head", "before the second head"])
+def test_a_crash_between_an_entry_and_its_stored_seal_stops_nothing(
+    tmp_path: Path, died: str
+) -> None:
+    ledger = charged(tmp_path, 1 if died == "before the head" else 3)
+    head = ledger.path.with_suffix(".head")
+    if died == "before the head":
+        head.unlink()
+    else:
+        head.write_text(json.loads(lines(ledger)[1])["seal"])
+    assert len(charged(tmp_path, 1).entries()) == len(lines(ledger))
+
+
+def test_a_ledger_of_0_1_is_continued_and_sealed_from_there(tmp_path: Path) -> None:
+    shutil.copytree(STATE_0_1, tmp_path / "state")
+    (path,) = (tmp_path / "state/ledgers/release").glob("*.jsonl")
+    old = path.read_text().splitlines()
+    assert old
+    assert not any("seal" in json.loads(line) for line in old)
+    ledger = ledger_at(tmp_path / "state", path.stem)
+    before = ledger.total()
+    charged(tmp_path / "state", 1, path.stem)
+    assert ledger.total() > before
+    rewrite(ledger, [*old[1:], lines(ledger)[-1]])  # the first seal covers the lines before it
+    with pytest.raises(LedgerError, match="edited"):
+        ledger.total()
+
+
+def test_a_finished_result_whose_charge_is_missing_stops_every_charge(tmp_path: Path) -> None:
+    result = tmp_path / "draws/release-letters/evolve-abc/generation-1/votes"
+    result.mkdir(parents=True)
+    ledger = charged(tmp_path)
+    ids = [entry.id for entry in ledger.entries()]
+    (result / "ledger_ids.json").write_text(json.dumps(ids))
+    charged(tmp_path, 1)
+    (result / "ledger_ids.json").write_text(json.dumps([*ids, "gone"]))
+    with pytest.raises(LedgerError, match="lacks 1 charges"):
+        charged(tmp_path, 1)
+    with pytest.raises(LedgerError, match="lacks 1 charges"):
+        ledger.check([DiscreteGaussian(stddev=9.0)])
+
+
+def released(tmp_path: Path, ledger: Ledger) -> tuple[object, PrivacySettings]:
+    from sugarbush.paths import Roots
+
+    privacy = params(privacy__dataset="letters", privacy__purpose="release").privacy
+    roots = Roots(tmp_path / "project")
+    folder = roots.released / "evolve" / "maple"
+    folder.mkdir(parents=True)
+    ids = [entry.id for entry in ledger.entries()]
+    write_release(folder, stage="evolve", privacy=privacy, ledger_ids=ids, run="r", ledger=ledger)
+    return roots, privacy
+
+
+def test_another_state_folder_cannot_be_charged_for_a_project_with_releases(
+    tmp_path: Path,
+) -> None:
+    """As when a service runs the project under another user's home."""
+    first = charged(tmp_path / "mine")
+    roots, privacy = released(tmp_path, first)
+    other = ledger_at(
+        tmp_path / "theirs",
+        paid_for=lambda: charges_of_releases(roots, privacy),  # type: ignore
+    )
+    with pytest.raises(LedgerError, match="lacks 4 charges"):
+        other.charge(DiscreteGaussian(stddev=9.0), stage="evolve", run="r")
+    assert other.entries() == ()
+
+
+def test_a_repair_only_adds_and_makes_the_totals_equal(tmp_path: Path) -> None:
+    first = charged(tmp_path / "mine")
+    roots, privacy = released(tmp_path, first)
+    other = ledger_at(
+        tmp_path / "theirs",
+        paid_for=lambda: charges_of_releases(roots, privacy),  # type: ignore
+    )
+    entries = entries_of_releases(roots, privacy)  # type: ignore[arg-type]
+    assert [other.add_missing(entries), other.add_missing(entries)] == [4, 0]
+    assert other.total() == first.total()
+    assert other.missing_charges() == {}
+    other.charge(DiscreteGaussian(stddev=9.0), stage="evolve", run="r")
+    assert other.total() > first.total()
+
+
+def test_a_charge_names_its_day_and_no_more(tmp_path: Path) -> None:
+    """The second at which a long sum ends depends on the number of records."""
+    (entry,) = charged(tmp_path, 1).entries()
+    assert len(entry.time) == len("2026-11-22")
