@@ -47,6 +47,7 @@ from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
@@ -507,9 +508,10 @@ def train_dpsgd(
         device=device,
     )
     key = state_key(folder)
+    texts_digest = keyed_digest([pd.DataFrame({_TEXT: private})], key=key)
     digest = digest_of(
         version=versions.TRAINING,
-        texts=keyed_digest([pd.DataFrame({_TEXT: private})], key=key),
+        texts=Snapshots(folder, dataset).of("train_dpsgd: texts", digest=texts_digest),
         settings={**asdict(wanted), "device": None},
         epsilon=epsilon,
         delta=delta,

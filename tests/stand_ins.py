@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import secrets
 import statistics
+from collections import defaultdict
+from collections.abc import Iterator
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,8 @@ def without_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in IMPORTS_NOISE.items():
         for name in names:
             monkeypatch.setattr(import_module(module), name, globals()[name])
-    counter = iter(range(1, 10**9))
-    monkeypatch.setattr(secrets, "token_hex", lambda n=32: f"{next(counter):0{2 * n}x}")
+    counters: defaultdict[int, Iterator[int]] = defaultdict(lambda: count(1))  # by length
+    monkeypatch.setattr(secrets, "token_hex", lambda n=32: f"{next(counters[n]):0{2 * n}x}")
     monkeypatch.delenv("DVC_STAGE", raising=False)
 
 

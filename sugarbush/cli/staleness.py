@@ -16,12 +16,12 @@ from sugarbush.pipeline.stages import fingerprint
 def would_spend(project: Project) -> bool:
     """Whether a run would start a stage that spends. It may still find its results finished.
 
-    Writes the keyed digests first, as every run does, to notice a changed corpus. Settings that
+    Writes the stamps first, as every run does, to notice a changed corpus. Settings that
     are not in params.yaml count as new.
     """
     if project.settings != load_params(project.base / FILE):
         return True
-    fingerprint.run(project)
+    fingerprint.run(project, only_look=True)
     spending = {
         f"{stage.name}@{method.name}" if stage.by_method else stage.name
         for stage in STAGES

@@ -4,7 +4,7 @@ On the audit list. Everything read here comes back as `Private`, except `real_te
 attacks and the method without noise open on purpose: what they compute stays internal. A test
 checks that no other module names the private root.
 
-DVC sees keyed digests of private files (`write_keyed_digest`): they change when the content does.
+DVC sees random names of private files (`privacy.snapshots`): they change when the content does.
 """
 
 from __future__ import annotations
@@ -119,10 +119,14 @@ class CorpusInMemory:
         return self._fingerprint
 
     def digests(self, *, key: bytes, by_user: bool) -> dict[str, str]:
-        """Keyed digests of the train texts and of their codes, for cache keys."""
+        """Keyed digests of the train texts, of their codes, and of everything."""
         columns = ["text", USER] if by_user else ["text"]
         prepared, coded = self._frames(self._prepared)[TRAIN], self._frames(self._coded)[TRAIN]
+        everything = (self._frames(self._prepared), self._frames(self._coded))
         return {
+            "all": keyed_digest(
+                [each[p] for each in everything for p in (TRAIN, HELDOUT)], key=key
+            ),
             "texts": keyed_digest([prepared], key=key, columns=columns),
             "codes": keyed_digest([coded], key=key),
         }
@@ -260,23 +264,22 @@ def keyed_digest(
     return digest.hexdigest()
 
 
-def write_keyed_digest(
-    stamp: Path, files: Sequence[Path], *, key: bytes, columns: Sequence[str] | None = None
-) -> None:
-    """Write the keyed digest of the tables in `files`, in order."""
+def keyed_digest_of_files(
+    files: Sequence[Path], *, key: bytes, columns: Sequence[str] | None = None
+) -> str:
+    """The keyed digest of the tables in `files`, in order."""
     wanted = None if columns is None else list(columns)
-    frames = [pd.read_parquet(file, columns=wanted) for file in files]
-    write_digest(stamp, keyed_digest(frames, key=key))
+    return keyed_digest([pd.read_parquet(file, columns=wanted) for file in files], key=key)
 
 
-def write_digest(stamp: Path, digest: str) -> None:
-    """Write a keyed digest for DVC to compare."""
+def write_stamp(stamp: Path, name: str) -> None:
+    """Write the name of an input for DVC to compare."""
     with atomic_file(stamp) as temporary:
-        temporary.write_text(json.dumps({"stamp": digest}) + "\n")
+        temporary.write_text(json.dumps({"stamp": name}) + "\n")
 
 
-def read_keyed_digest(stamp: Path, *, left_by: str) -> str:
-    """A keyed digest that a stage wrote."""
+def read_stamp(stamp: Path, *, left_by: str) -> str:
+    """The name that a stage wrote."""
     return str(json.loads(require(stamp, left_by=left_by).read_text())["stamp"])
 
 

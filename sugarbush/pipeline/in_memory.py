@@ -45,6 +45,7 @@ from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import make_dataset_fingerprint
 from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 
 
@@ -60,7 +61,7 @@ class Corpus:
     donated: DonatedCodes = field(repr=False)
     schema: Schema
     settings: ProjectSettings
-    digests: Mapping[str, str] = field(repr=False)
+    names: Mapping[str, str] = field(repr=False)
     state: Path
     private_embeddings: EmbeddingsInMemory = field(repr=False)
     public_embeddings: EmbeddingsInMemory = field(repr=False)
@@ -94,8 +95,8 @@ class InMemoryProject(Project):
         found = self._corpus.donated
         return Donated(texts=found.texts, codes=found.codes) if found.texts else None
 
-    def data_digests(self) -> dict[str, str]:
-        return dict(self._corpus.digests)
+    def data_names(self) -> dict[str, str]:
+        return dict(self._corpus.names)
 
     def encoder_named(self, name: str, *, private: bool) -> Encoder:
         corpus = self._corpus
@@ -182,7 +183,7 @@ def prepare_corpus(
         donated=examples,
         schema=schema,
         settings=settings,
-        digests=own.digests(key=key, by_user=by_user),
+        names=_names(own, settings, state=state, what="frame"),
         state=state,
         private_embeddings=private,
         public_embeddings=public,
@@ -214,12 +215,28 @@ def corpus_of_project(
         ),
         schema=project.schema,
         settings=project.settings,
-        digests=own.digests(key=project.key, by_user=project.settings.privacy.unit is Unit.USER),
+        names=project.data_names()
+        if limit is None
+        else _names(own, project.settings, state=project.state, what=f"{limit} of seed {seed}"),
         state=state or project.state,
         private_embeddings=caches[True],
         public_embeddings=caches[False],
         base=project.base,
     )
+
+
+def _names(
+    own: CorpusInMemory, settings: ProjectSettings, *, state: Path, what: str
+) -> dict[str, str]:
+    """Names of the texts and of their codes, for cache keys. `what` tells several sources apart."""
+    privacy = settings.privacy
+    snapshots = Snapshots(state, f"{privacy.purpose}-{privacy.dataset}")
+    digests = own.digests(key=state_key(state), by_user=privacy.unit is Unit.USER)
+    whole = snapshots.of(f"{what}: all", digest=digests["all"])
+    return {
+        name: snapshots.of(f"{what}: {name}", digest=digests[name], within=whole)
+        for name in ("texts", "codes")
+    }
 
 
 def _donated_frame(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sugarbush.data.private_store import write_digest
+from sugarbush.data.private_store import write_stamp
 from sugarbush.methods.interface import FinalSet, Method
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.graph import stage_named
@@ -22,7 +22,7 @@ def method_output(project: Project, method: Method, stage: str, *, run: str) -> 
     """A folder that becomes the stage's result when the block ends well.
 
     Without a DP guarantee the result lies in the private root, where stages of one method share a
-    folder; DVC gets a keyed digest of the run in its place.
+    folder; DVC gets a random name in its place.
     """
     (output,) = stage_named(stage).outputs
     shown = project.base / output.path.format(method=method.name)
@@ -38,7 +38,8 @@ def method_output(project: Project, method: Method, stage: str, *, run: str) -> 
     content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
     digest = hmac.new(project.key, content.encode(), "sha256").hexdigest()
     with atomic_directory(shown) as folder:
-        write_digest(folder / "private.json", digest)
+        named = project.snapshots.of(f"{stage}@{method.name}", digest=digest)
+        write_stamp(folder / "private.json", named)
 
 
 def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_keyed_digest
+from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.schema import Schema, load_schema
 from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sugarbush.privacy.budget import BudgetPlan
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
+    from sugarbush.privacy.snapshots import Snapshots
 
 
 def _print(line: str) -> None:
@@ -83,12 +84,20 @@ class Project:
 
         return read_donated_codes(self.roots, self.schema)
 
-    def data_digests(self) -> dict[str, str]:
-        """Keyed digests of the private texts and of their codes, for cache keys."""
+    def data_names(self) -> dict[str, str]:
+        """The names of the private texts and of their codes, for cache keys."""
         return {
-            "texts": self.keyed_digest("train_texts", left_by="prepare"),
-            "codes": self.keyed_digest("train_codes", left_by="extract_metadata"),
+            "texts": self.stamp("train_texts", left_by="prepare"),
+            "codes": self.stamp("train_codes", left_by="extract_metadata"),
         }
+
+    @cached_property
+    def snapshots(self) -> Snapshots:
+        """The names of the private inputs."""
+        from sugarbush.privacy.snapshots import Snapshots
+
+        privacy = self.settings.privacy
+        return Snapshots(self.state, f"{privacy.purpose}-{privacy.dataset}")
 
     @property
     def pretrained(self) -> Path:
@@ -110,7 +119,7 @@ class Project:
             privacy=self.settings.privacy,
             plan=self.plan,
             label=self.label(),
-            codes_digest=self.data_digests()["codes"],
+            codes_digest=self.data_names()["codes"],
             ledger=self.ledger,
             open_store=self.open_store,
         )
@@ -127,9 +136,20 @@ class Project:
         """A file that the settings name."""
         return find_input(self.base, name)
 
-    def keyed_digest(self, name: str, *, left_by: str) -> str:
-        """The keyed digest that a stage wrote to data/stamps."""
-        return read_keyed_digest(self.roots.stamps / f"{name}.json", left_by=left_by)
+    def stamp(self, name: str, *, left_by: str) -> str:
+        """The name of a private file that a stage wrote to data/stamps."""
+        return read_stamp(self.roots.stamps / f"{name}.json", left_by=left_by)
+
+    def write_stamp(self, name: str, *, digest: str, within: str) -> None:
+        """Write the name of a private file, for DVC to compare.
+
+        `digest` is the keyed digest of what it contains, `within` the stamp of what it was computed
+        from; a stage that is run by hand has none.
+        """
+        before = self.roots.stamps / f"{within}.json"
+        parent = read_stamp(before, left_by=within) if before.exists() else ""
+        named = self.snapshots.of(name, digest=digest, within=parent)
+        write_stamp(self.roots.stamps / f"{name}.json", named)
 
     @cached_property
     def plan(self) -> BudgetPlan:
@@ -292,7 +312,7 @@ class Project:
             text_column=settings.prepare.text_column,
             generator_identity=settings.generator.identity(),
             embedding=settings.embedding.model_dump(mode="json"),
-            digests=self.data_digests(),
+            digests=self.data_names(),
             writer=self.writer,
             encode=self.encoder(private=False).encode,
             encode_private=self.encoder(private=True).encode,

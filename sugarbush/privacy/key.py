@@ -14,6 +14,11 @@ from sugarbush.paths import make_owner_only
 _LOCK_TIMEOUT_S = 120
 
 
+def random_id() -> str:
+    """A random name of 32 hexadecimal digits, from the operating system."""
+    return secrets.token_hex(16)
+
+
 def state_key(state: Path) -> bytes:
     """The installation's secret key, created on first use and readable by its owner only.
 

@@ -1,12 +1,13 @@
 """Results of finished mechanisms, stored so that none runs, and is charged, twice.
 
     <state>/draws/<dataset>/<stage>-<digest>/generation-<n>/<name>/
+                                                           /run     the random id of the generation
 
-The digest covers settings, inputs and the method's version, so a comment or a log level changes
-nothing. A forced run opens a new generation. Only released results are stored here. This order
-makes a crash at any line safe: charge the ledger, run the mechanism, write the result here, and
-only then publish anything derived from it. A charge without a result is charged again, since the
-result may have been deleted.
+The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version,
+so a comment or a log level changes nothing. A forced run opens a new generation. Only released
+results are stored here. This order makes a crash at any line safe: charge the ledger, run the
+mechanism, write the result here, and only then publish anything derived from it. A charge without a
+result is charged again, since the result may have been deleted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from sugarbush.errors import PrivacyError, StorageError
 from sugarbush.paths import atomic_directory, make_owner_only
 from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.key import random_id
 
 _LOCK_TIMEOUT_S = 6 * 3600
 _GENERATION = re.compile(r"generation-(\d+)")
@@ -95,10 +97,18 @@ def open_result_store(
         newest = max(_generations(folder), default=0)
         generation = newest + 1 if forced or not newest else newest
         own = folder / f"generation-{generation}"
-        own.mkdir(exist_ok=True, mode=0o700)
-        yield ResultStore(own, f"{digest}-{generation}")
+        if not own.exists():
+            with atomic_directory(own, private=True) as made:
+                (made / "run").write_text(random_id())
+        yield ResultStore(own, _run_id(own, otherwise=f"{digest}-{generation}"))
     finally:
         lock.release()
+
+
+def _run_id(generation: Path, *, otherwise: str) -> str:
+    """The random id of a generation. Version 0.2 wrote none: its digest is no secret by now."""
+    path = generation / "run"
+    return path.read_text() if path.exists() else otherwise
 
 
 def _generations(folder: Path) -> list[int]:

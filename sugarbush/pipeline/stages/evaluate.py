@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import load_readers
-from sugarbush.data.private_store import HELDOUT, TRAIN, write_digest
+from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError
 from sugarbush.evaluation.evaluate import installed_metrics
@@ -205,4 +205,4 @@ def write_figures(
         frame[frame.space == ATTRIBUTE].to_csv(path, index=False)
     digest = hashlib.sha256(json.dumps(contents).encode()).digest()
     keyed = hmac.digest(project.key, digest, "sha256").hex()
-    write_digest(project.roots.stamps / "evaluate.json", keyed)
+    project.write_stamp("evaluate", digest=keyed, within="prepare")

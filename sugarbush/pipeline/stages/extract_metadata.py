@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import codes_of, read_donated_codes
-from sugarbush.data.private_store import HELDOUT, TRAIN, Records, write_keyed_digest
+from sugarbush.data.private_store import HELDOUT, TRAIN, Records, keyed_digest_of_files
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
@@ -25,7 +25,7 @@ from sugarbush.pipeline.project import Project
 
 def run(project: Project) -> None:
     """Extract from the donated examples, which calibrate, and then from the private parts."""
-    schema, store, stamps = project.schema, project.private, project.roots.stamps
+    schema, store, key = project.schema, project.private, project.key
     settings, labeller = project.settings.extract_metadata, project.labeller()
     donated = read_donated_codes(
         read_donated(project),
@@ -51,5 +51,6 @@ def run(project: Project) -> None:
     for part in (TRAIN, HELDOUT):
         store.save_codes(part, store.records(part).map_batch(extract), schema.names)
     train, heldout = store.codes_file(TRAIN), store.codes_file(HELDOUT)
-    write_keyed_digest(stamps / "extract_metadata.json", [train, heldout], key=project.key)
-    write_keyed_digest(stamps / "train_codes.json", [train], key=project.key)
+    for name, files in {"extract_metadata": [train, heldout], "train_codes": [train]}.items():
+        digest = keyed_digest_of_files(files, key=key)
+        project.write_stamp(name, digest=digest, within="prepare")

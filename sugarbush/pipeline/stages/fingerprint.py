@@ -1,14 +1,16 @@
 """Have the files that the settings name changed? Runs first, every time, so it is quick.
 
 Reads    prepare.file, prepare.donated, the schema, the generator's and the methods' public files
-Writes   data/stamps/                corpus.json, schema.json, donated.json, pool.json,
-                                     policy.json: digests under the installation's key
+Writes   data/stamps/                corpus.json: a random name of the private file, until it
+                                     changes; schema.json, donated.json, pool.json, policy.json:
+                                     digests of public files under the installation's key
          data/stamps/settings.json   the resolved settings that affect an output, the noise that
                                      the plan gives to each mechanism, digests of code
 Spends   nothing
 
 DVC compares these instead of the files, so that it learns no hash and no size. The digest of a
-later stage whose private files are gone is removed, so that DVC runs that stage again.
+later stage whose private files are gone is removed, so that DVC runs that stage again. A forced
+run gives the corpus another name, so that all of its results are drawn again.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from sugarbush.data.file_digests import digest_of_files
-from sugarbush.data.private_store import HELDOUT, TRAIN, write_digest
+from sugarbush.data.private_store import HELDOUT, TRAIN, write_stamp
 from sugarbush.methods.interface import LABELS, METADATA
 from sugarbush.paths import atomic_file
+from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
@@ -32,8 +35,12 @@ from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 NAME = "fingerprint"
 
 
-def run(project: Project) -> None:
-    """Write the digests and the resolved settings."""
+def run(project: Project, *, only_look: bool = False) -> None:
+    """Write the stamps and the resolved settings.
+
+    With `only_look`, a changed corpus gets no new name: what was drawn of the former one stays
+    valid if it returns before the next run.
+    """
     settings = project.settings
     donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
     public = list(settings.generator.chosen.public_files())
@@ -52,7 +59,13 @@ def run(project: Project) -> None:
     key = project.key
     for name, digest in digests.items():
         keyed = hmac.digest(key, name.encode() + digest, "sha256").hex()
-        write_digest(project.roots.stamps / f"{name}.json", keyed)
+        if name == "corpus":
+            keyed = (
+                project.snapshots.seen(name, digest=keyed)
+                if only_look
+                else project.snapshots.of(name, digest=keyed, renew=was_forced())
+            )
+        write_stamp(project.roots.stamps / f"{name}.json", keyed)
     with atomic_file(project.roots.stamps / "settings.json") as path:
         path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
     forget_digests_without_files(project)

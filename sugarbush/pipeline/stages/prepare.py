@@ -11,7 +11,7 @@ Spends   nothing; where a record goes depends on its own id alone, or on its use
 
 from __future__ import annotations
 
-from sugarbush.data.private_store import HELDOUT, TRAIN, USER, write_keyed_digest
+from sugarbush.data.private_store import HELDOUT, TRAIN, USER, keyed_digest_of_files
 from sugarbush.data.split import private_frame
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.project import Project
@@ -20,9 +20,9 @@ from sugarbush.privacy.unit import Unit
 
 
 def run(project: Project) -> None:
-    """Write both parts, the corpus's keyed fingerprint and the digests that DVC sees."""
+    """Write both parts, the corpus's keyed fingerprint and the stamps that DVC sees."""
     parts, schema, key = read_corpus(project), project.schema, project.key
-    store, stamps = project.private, project.roots.stamps
+    store = project.private
     store.save_prepared(
         {
             TRAIN: private_frame(parts.train, schema, key=key),
@@ -32,7 +32,9 @@ def run(project: Project) -> None:
         tally=parts.tally,
     )
     train, heldout = store.prepared_file(TRAIN), store.prepared_file(HELDOUT)
-    write_keyed_digest(stamps / "prepare.json", [train, heldout], key=key)
+    whole = keyed_digest_of_files([train, heldout], key=key)
+    project.write_stamp("prepare", digest=whole, within="corpus")
     by_user = project.settings.privacy.unit is Unit.USER
     columns = ["text", USER] if by_user else ["text"]
-    write_keyed_digest(stamps / "train_texts.json", [train], columns=columns, key=key)
+    texts = keyed_digest_of_files([train], columns=columns, key=key)
+    project.write_stamp("train_texts", digest=texts, within="corpus")

@@ -1,0 +1,86 @@
+"""Random names of private inputs: what leaves must not show whether two inputs are equal.
+
+    <state>/snapshots/<dataset>.json     by input: the keyed digest of what it contains, its name
+
+DVC, cache keys and release.json see the name in place of a digest. A digest, keyed or not, is equal
+whenever the input is: whoever compared two releases would learn exactly whether anything changed,
+and for one record that was added or removed no finite epsilon covers that. A name lasts while its
+input stays as it is. When an input returns to an earlier state it gets another name, so finished
+results are restored within one release only.
+
+What remains visible: that an input is the same as in the run before. A forced run renews the names,
+so a schedule that forces every run hides that too, for its price in budget.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from sugarbush.errors import StorageError
+from sugarbush.paths import atomic_file, make_owner_only
+from sugarbush.privacy.key import random_id
+
+_LOCK_TIMEOUT_S = 120
+_ADOPTED = "from_0_2"
+
+
+class Snapshots:
+    """The names of the private inputs of one dataset, such as "release-tickets".
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as state:
+    ...     names = Snapshots(Path(state), "release-tickets")
+    ...     first, same = names.of("corpus", digest="a"), names.of("corpus", digest="a")
+    ...     other, back = names.of("corpus", digest="b"), names.of("corpus", digest="a")
+    >>> first == same, len({first, other, back})
+    (True, 3)
+    """
+
+    def __init__(self, state: Path, dataset: str) -> None:
+        self._path = state / "snapshots" / f"{dataset}.json"
+        self._draws = state / "draws" / dataset
+
+    def of(self, name: str, *, digest: str, within: str = "", renew: bool = False) -> str:
+        """The name of the input `name`, whose content has the keyed digest `digest`.
+
+        It is a new one when the content changed, when the input `within` which it was computed
+        from has another name than before, and with `renew`. Results that version 0.2 stored under
+        digests stay valid: an input's first name is its digest where there are such results.
+        Raises StorageError where the state folder cannot be used.
+        """
+        with self._open() as inputs:
+            adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._draws.is_dir()))})
+            known = inputs.get(name)
+            same = known is not None and (known["digest"], known["within"]) == (digest, within)
+            if known is None and adopted["digest"] == "1" and not renew:
+                inputs[name] = {"digest": digest, "within": within, "name": digest}
+            elif not same or renew:
+                inputs[name] = {"digest": digest, "within": within, "name": random_id()}
+            return inputs[name]["name"]
+
+    def seen(self, name: str, *, digest: str) -> str:
+        """The name that `of` would return, without storing it where it is new."""
+        with self._open() as inputs:
+            known = inputs.get(name)
+        return known["name"] if known is not None and known["digest"] == digest else random_id()
+
+    @contextmanager
+    def _open(self) -> Iterator[dict[str, dict[str, str]]]:
+        try:
+            make_owner_only(self._path.parent)
+            with FileLock(f"{self._path}.lock", timeout=_LOCK_TIMEOUT_S):
+                before = self._path.read_text() if self._path.exists() else "{}"
+                inputs: dict[str, dict[str, str]] = json.loads(before)
+                yield inputs
+                if (after := json.dumps(inputs)) != before:
+                    with atomic_file(self._path) as path:
+                        path.write_text(after)
+        except (Timeout, ValueError) as error:
+            raise StorageError(f"{self._path}: cannot be used ({type(error).__name__})") from None
+        except OSError as error:
+            raise StorageError(f"{self._path}: {error.strerror or error}") from None
