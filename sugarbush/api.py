@@ -42,11 +42,12 @@ from sugarbush.pipeline.in_memory import (
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
-from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
+from sugarbush.privacy.fingerprint import make_dataset_fingerprint
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.settings import PrivacySettings
+from sugarbush.privacy.settings import LARGE_DELTA, PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 
@@ -617,8 +618,8 @@ def _require_promise(epsilon: float, delta: float) -> None:
     """Raises ParamsError for an epsilon or delta that no mechanism can keep."""
     if not 0 < epsilon < math.inf:
         raise ParamsError(f"epsilon must be a number above 0 (got {epsilon})")
-    if not 0 < delta < 1:
-        raise ParamsError(f"delta must be above 0 and below 1 (got {delta})")
+    if not 0 < delta <= LARGE_DELTA:
+        raise ParamsError(f"delta must be above 0 and at most {LARGE_DELTA:g} (got {delta})")
 
 
 def _named(value: object) -> str:

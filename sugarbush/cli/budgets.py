@@ -13,6 +13,7 @@ from sugarbush.cli.staleness import would_spend
 from sugarbush.errors import LedgerError
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
@@ -40,8 +41,10 @@ def show_budget(project: Project, console: Console) -> None:
             table.add_row(when, stage, run[:8], str(len(charged)), described(event))
         console.print(table)
     delta = f"at delta {ledger.delta:g}, per {ledger.unit}"
-    console.print(f"Spent so far: epsilon {ledger.total():.4g} of {ledger.cap:g} {delta}")
-    console.print(f"A run of {', '.join(settings.methods)} plans epsilon {plan.epsilon:.4g}:")
+    console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {ledger.cap:g} {delta}")
+    console.print(
+        f"A run of {', '.join(settings.methods)} plans epsilon {rounded_up(plan.epsilon)}:"
+    )
     for part in plan.allocations:
         console.print(f"  {part.name:<16} {described(part.event)}")
     events = tuple(part.event for part in plan.allocations)
@@ -50,7 +53,7 @@ def show_budget(project: Project, console: Console) -> None:
         return
     after = ledger.total(*events)
     verdict = "within the cap" if after <= ledger.cap else "past the cap: the run would be refused"
-    console.print(f"After it the total is {after:.4g} at most, {verdict}.")
+    console.print(f"After it the total is {rounded_up(after)} at most, {verdict}.")
     if events:
         runs = runs_within_cap(ledger, events)
         more = f"{_MANY} or more" if runs == _MANY else str(runs)

@@ -15,6 +15,7 @@ from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.preflight import check_generator
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
 
 DOMAIN_NOTICE = (
@@ -87,8 +88,8 @@ def _check_budget(project: Project, console: Console) -> None:
         return
     ledger.check([part.event for part in plan.allocations])
     console.print(
-        f"budget     ok: a run plans epsilon {plan.epsilon:.4g} at delta {plan.delta:g}; "
-        f"spent so far {ledger.total():.4g} of {ledger.cap:g}"
+        f"budget     ok: a run plans epsilon {rounded_up(plan.epsilon)} at delta {plan.delta:g}; "
+        f"spent so far {rounded_up(ledger.total())} of {ledger.cap:g}"
     )
 
 

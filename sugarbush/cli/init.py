@@ -24,7 +24,7 @@ from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import FailureError, ParamsError, SchemaError
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.settings import FILE, ProjectSettings
+from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
 
 _SEED = 1  # of the clusters that become topics
 
@@ -111,10 +111,11 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
             "donated": None if own.donated is None else _path_setting(own.donated, folder),
             "schema": SCHEMA,
         },
-        "privacy": {"unit": "record" if own.user_column is None else "user"},
+        "privacy": {
+            "dataset": dataset_name(file),
+            "unit": "record" if own.user_column is None else "user",
+        },
     }
-    params = changed_text(template[FILE], changes).params
-    changes["privacy"]["dataset"] = params.privacy.dataset
     changed = changed_text(template[FILE], changes)
     ignored = template[IGNORED]
     if not file.startswith("../") and not Path(file).is_absolute():

@@ -22,6 +22,7 @@ from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
 
 _DVC_CHATTER = (
@@ -136,7 +137,7 @@ def _promise(promise: dict[str, Any]) -> str:
 
 
 def _number(epsilon: float | str) -> str:
-    return epsilon if isinstance(epsilon, str) else f"{epsilon:.4g}"
+    return epsilon if isinstance(epsilon, str) else rounded_up(epsilon)
 
 
 def _figures(roots: Roots, console: Console) -> None:

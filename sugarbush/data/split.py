@@ -19,6 +19,7 @@ from sugarbush.data.records import Record, frame_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
+from sugarbush.privacy.fingerprint import make_dataset_fingerprint
 from sugarbush.randomness import hash_share
 
 
@@ -54,13 +55,22 @@ class ContributionBounder:
 class Prepared:
     """Both parts, and how many rows became what: exact tallies, internal.
 
-    `known_by` are the texts of the dataset fingerprint, before contributions are bounded.
+    `known_by` are the records of the dataset fingerprint, before contributions are bounded.
     """
 
     train: tuple[Record, ...]
     heldout: tuple[Record, ...]
-    known_by: tuple[str, ...]
+    known_by: tuple[Record, ...]
     tally: dict[str, int]
+
+    def fingerprint(self, *, key: bytes) -> tuple[str, ...]:
+        """The keyed fingerprint by which the ledger recognises the corpus."""
+        return make_dataset_fingerprint(
+            (r.text for r in self.known_by),
+            key=key,
+            users=(r.user for r in self.known_by if r.user is not None),
+            ids=(r.id for r in self.known_by),
+        )
 
 
 def normalised(text: str) -> str:
@@ -104,7 +114,7 @@ def split(
     return Prepared(
         train=tuple(parts[False]),
         heldout=tuple(parts[True]),
-        known_by=tuple(r.text for r in kept),
+        known_by=tuple(kept),
         tally={
             "train": len(parts[False]),
             "heldout": len(parts[True]),

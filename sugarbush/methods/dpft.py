@@ -33,6 +33,7 @@ from sugarbush.methods.interface import (
 )
 from sugarbush.methods.maple import TABLE
 from sugarbush.paths import require
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.budget import BudgetPlan, Subsampling, with_subsampling
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import ResultStore, digest_of
@@ -438,7 +439,6 @@ def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple
 
 def _progress_line(progress: Progress) -> str:
     return (
-        f"{STAGE}: step {progress.step} of {progress.steps}, epsilon {progress.epsilon:.3g} by the "
-        f"plan, {progress.expected_examples_per_s:.0f} examples/s expected, "
-        f"{progress.remaining_s / 60:.1f} minutes left"
+        f"{STAGE}: step {progress.step} of {progress.steps}, epsilon "
+        f"{rounded_up(progress.epsilon, 3)} by the plan"
     )

@@ -43,7 +43,6 @@ from sugarbush.paths import state_root
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.ledger import make_dataset_fingerprint
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
@@ -175,9 +174,7 @@ def prepare_corpus(
     codes = {
         part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
     }
-    own = CorpusInMemory(
-        prepared, codes, fingerprint=make_dataset_fingerprint(parts.known_by, key=key)
-    )
+    own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint(key=key))
     return Corpus(
         private=own,
         donated=examples,

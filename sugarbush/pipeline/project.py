@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from sugarbush.data.private_store import PrivateCorpus, PrivateStore, read_stamp, write_stamp
 from sugarbush.data.schema import Schema, load_schema
+from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
-from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.settings import Purpose
 
@@ -91,13 +92,24 @@ class Project:
             "codes": self.stamp("train_codes", left_by="extract_metadata"),
         }
 
+    @property
+    def dataset(self) -> str:
+        """The name of the ledger. Raises ParamsError where the settings name none."""
+        if not self.settings.privacy.dataset:
+            former = dataset_name(self.settings.prepare.file)
+            raise ParamsError(
+                "params.yaml: privacy.dataset is not set. It names the ledger: files about the "
+                f"same people need one name, and so one budget. For example dataset: {former}, as "
+                "earlier versions named it"
+            )
+        return self.settings.privacy.dataset
+
     @cached_property
     def snapshots(self) -> Snapshots:
         """The names of the private inputs."""
         from sugarbush.privacy.snapshots import Snapshots
 
-        privacy = self.settings.privacy
-        return Snapshots(self.state, f"{privacy.purpose}-{privacy.dataset}")
+        return Snapshots(self.state, f"{self.settings.privacy.purpose}-{self.dataset}")
 
     @property
     def pretrained(self) -> Path:
@@ -175,13 +187,14 @@ class Project:
         privacy = self.settings.privacy
         return Ledger(
             self.state,
-            dataset=privacy.dataset,
+            dataset=self.dataset,
             purpose=privacy.purpose.value,
             unit=privacy.unit,
             user_column=self.settings.prepare.user_column,
             cap=privacy.cap,
             delta=privacy.delta,
             paid_for=self._paid_for,
+            different_from=privacy.different_from,
         )
 
     def _paid_for(self) -> dict[str, Path]:
@@ -201,7 +214,7 @@ class Project:
         privacy = self.settings.privacy
         return Ledger(
             self.state,
-            dataset=privacy.dataset,
+            dataset=self.dataset,
             purpose=f"{privacy.purpose.value}-{kind}",
             unit=privacy.unit,
             cap=math.inf,
@@ -217,7 +230,7 @@ class Project:
         privacy = self.settings.privacy
         return open_result_store(
             self.state,
-            dataset=f"{dataset_prefix or privacy.purpose}-{privacy.dataset}",
+            dataset=f"{dataset_prefix or privacy.purpose}-{self.dataset}",
             stage=stage,
             digest=digest_of(**key),
             forced=forced,
@@ -298,6 +311,7 @@ class Project:
         from sugarbush.methods.interface import MethodInputs
 
         settings = self.settings
+        settings.privacy.check_delta(metadata.record_count)
         return MethodInputs(
             schema=self.schema,
             corpus=self.corpus,

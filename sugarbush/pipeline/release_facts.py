@@ -43,6 +43,7 @@ def release_facts(
         entries=ledger.of(ledger_ids),
         dataset_epsilon=ledger.total(),
         cap=privacy.cap,
+        different_from=privacy.different_from,
         plan=plan,
         schema=schema,
         donated=donated,

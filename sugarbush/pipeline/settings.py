@@ -278,8 +278,8 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
             for name in names:
                 given = section.get(name, kind.model_fields[name].default)
                 section[name] = None if str(given).startswith(EXAMPLE_FOLDER) else given
-    if privacy.get("dataset") in (None, ""):
-        privacy["dataset"] = "example" if example else _slug(Path(file).stem)
+    if privacy.get("dataset") is None:
+        privacy["dataset"] = "example" if example else ""
     if privacy.get("purpose") is None:
         privacy["purpose"] = "example" if example else "release"
     added = _added_methods(_chosen_names(fields))
@@ -337,9 +337,9 @@ def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
     return {"extract_metadata": {**section, "llm": {**shared, **own}}}
 
 
-def _slug(name: str) -> str:
+def dataset_name(file: str) -> str:
     """A dataset's name from a file's: a-z, 0-9, '.', '_' and '-', at most 64 of them."""
-    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("._-")[:64] or "data"
+    return re.sub(r"[^a-z0-9._-]+", "-", Path(file).stem.lower()).strip("._-")[:64] or "data"
 
 
 def _explain(source: str, fields: Any, problem: Any) -> str:

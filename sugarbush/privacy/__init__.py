@@ -8,7 +8,7 @@ __getattr__ = lazy_names(
         "accounting": ("Relation",),
         "budget": ("BudgetRequest", "Subsampling", "make_plan", "with_subsampling"),
         "key": ("state_key",),
-        "ledger": ("make_dataset_fingerprint",),
+        "fingerprint": ("make_dataset_fingerprint",),
         "results": ("digest_of",),
         "settings": ("Purpose",),
     },

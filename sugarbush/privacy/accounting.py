@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from decimal import ROUND_CEILING, Context, Decimal
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -157,3 +158,15 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
     return pld.from_gaussian_mechanism(
         1.0 / (mu * math.sqrt(count)), value_discretization_interval=interval
     )
+
+
+def rounded_up(value: float, figures: int = 4) -> str:
+    """A value that bounds a risk, in so many significant figures: never smaller than it is.
+
+    >>> rounded_up(1.0049, 3), rounded_up(0.7349, 2), rounded_up(2.0)
+    ('1.01', '0.74', '2')
+    """
+    if not math.isfinite(value):
+        return f"{value:g}"
+    context = Context(prec=figures, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal(Decimal(value))):.{figures}g}"

@@ -29,7 +29,7 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,20 +40,16 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
 from sugarbush.paths import atomic_file, make_owner_only
-from sugarbush.privacy.accounting import epsilon, gaussian_mu
+from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_up
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event, event_from_dict
+from sugarbush.privacy.fingerprint import is_same_dataset, stored_part
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.unit import Unit
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
-_MINIMA = 64
-# Two corpora that share more than about this part of their records are one dataset: 3 of the 64
-# minima. A corpus that has grown tenfold still shares 3 with probability 0.96; two corpora without
-# a common record share none.
-_SAME_DATASET = 0.04
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,30 +103,13 @@ class Entry:
         return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def make_dataset_fingerprint(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
-    """A keyed MinHash of a corpus: 64 minima whose agreement estimates the shared part.
-
-    It recognises a corpus under another name, also after some records were added or removed.
-    Without the key nobody can test whether a text is in the corpus.
-    """
-    minima = [b"\xff" * 16] * _MINIMA
-    for text in texts:
-        plain = " ".join(text.lower().split())  # white space and case do not make another corpus
-        digest = hmac.digest(key, plain.encode("utf-8", "surrogatepass"), "sha256")
-        for block in range(_MINIMA // 4):
-            wide = hashlib.sha512(digest + bytes([block])).digest()
-            for part in range(4):
-                value, place = wide[16 * part : 16 * part + 16], 4 * block + part
-                minima[place] = min(minima[place], value)
-    return tuple(value[:8].hex() for value in minima)
-
-
 class Ledger:
     """The charges on one dataset, under one cap.
 
     `cap` and `delta` limit the total: epsilon at `delta`, per `unit`. `user_column` names the
     column of the user, where the unit is a user. `paid_for` returns what the project's released
     folders name as their charges: while one of them is missing here, nothing is charged.
+    `different_from` are datasets that the settings declare to share nobody with this one.
     Raises ParamsError on a bad dataset name.
 
     >>> import tempfile
@@ -156,6 +135,7 @@ class Ledger:
         delta: float,
         user_column: str | None = None,
         paid_for: Callable[[], Mapping[str, Path]] = dict,
+        different_from: Collection[str] = (),
     ) -> None:
         if not _NAME.fullmatch(dataset):
             raise ParamsError(
@@ -163,6 +143,7 @@ class Ledger:
             )
         self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
         self.user_column = user_column
+        self.different_from = frozenset(different_from)
         self._state, self._purpose, self._paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
@@ -212,7 +193,7 @@ class Ledger:
                 run=run,
                 event=event,
                 delta=self.delta,
-                dataset_fingerprint=dataset_fingerprint,
+                dataset_fingerprint=_unknown_part(dataset_fingerprint, chain.entries),
             )
             self._append(entry, chain)
         return entry.id
@@ -286,8 +267,8 @@ class Ledger:
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
-                f"{who} would bring epsilon of dataset '{self.dataset}' to {after:.4g} at "
-                f"delta={self.delta:g}; spent so far {self._total(entries, ()):.4g}, "
+                f"{who} would bring epsilon of dataset '{self.dataset}' to {rounded_up(after)} at "
+                f"delta={self.delta:g}; spent so far {rounded_up(self._total(entries, ()))}, "
                 f"cap {self.cap:g}.\n"
                 "  Lower privacy.epsilon, or raise privacy.cap if you may."
             )
@@ -301,14 +282,16 @@ class Ledger:
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
         """One corpus has one name and one purpose, and so one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
-        for path in sorted(paths):
+        for path in sorted(path for path in paths if path.stem not in self.different_from):
             for known in {e.dataset_fingerprint for e in _read(path, self._state).entries}:
-                if known and _agreement(known, dataset_fingerprint) > _SAME_DATASET:
+                if is_same_dataset(dataset_fingerprint, known):
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
-                        f"'{path.stem}' ({path.parent.name}): one dataset has one budget.\n"
-                        f"  Set privacy.dataset: {path.stem} and "
-                        f"privacy.purpose: {path.parent.name}"
+                        f"'{path.stem}' ({path.parent.name}): they share texts, phrases, users or "
+                        "ids, and one dataset has one budget.\n"
+                        f"  Set privacy.dataset: {path.stem} and privacy.purpose: "
+                        f"{path.parent.name}. If nobody is in both, confirm it: "
+                        f"privacy.different_from: [{path.stem}]"
                     )
 
     @contextmanager
@@ -372,8 +355,10 @@ def _per(unit: Unit, user_column: str | None) -> str:
     return unit.value if user_column is None else f"{unit} by column '{user_column}'"
 
 
-def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
-    return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
+def _unknown_part(fingerprint: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[str, ...]:
+    """The fingerprint as an entry stores it: nothing where an earlier entry has it already."""
+    stored = stored_part(fingerprint)
+    return () if any(entry.dataset_fingerprint == stored for entry in entries) else stored
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,11 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from sugarbush.errors import ParamsError
 from sugarbush.privacy.unit import Unit
 from sugarbush.settings import AtLeastOne, Positive, Section, Share
+
+LARGE_DELTA = 1e-5
 
 
 class Purpose(StrEnum):
@@ -46,7 +49,9 @@ class PrivacySettings(Section):
     """
 
     dataset: str = ""  # no ledger accepts this name
-    """Name of the ledger that is charged; null: the name of the data file."""
+    """Name of the ledger that is charged; all files about the same people need the same."""
+    different_from: tuple[str, ...] = ()
+    """Datasets of the ledger that look the same; confirms that nobody is in both."""
     purpose: Purpose = Purpose.RELEASE
     """release, benchmark (public data) or example; null: by the data file."""
     unit: Unit = Unit.RECORD
@@ -56,7 +61,9 @@ class PrivacySettings(Section):
     epsilon: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Epsilon that one run may spend."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
-    """Delta of every epsilon."""
+    """Delta of every epsilon: 1e-5 at most, and below one over the number of units."""
+    allow_large_delta: bool = False
+    """Confirms a delta above 1e-5, with which a record may leave as it is with that probability."""
     shares: Shares = Shares()
     cap: Positive = 4.0
     """Epsilon that all runs on this dataset may spend together."""
@@ -69,6 +76,28 @@ class PrivacySettings(Section):
                 "every record is used. Set it to 1, or unit to user"
             )
         return self
+
+    @model_validator(mode="after")
+    def _small_delta(self) -> PrivacySettings:
+        if self.delta > LARGE_DELTA and not self.allow_large_delta:
+            raise ValueError(
+                f"delta={self.delta:g} is above {LARGE_DELTA:g}: publishing a whole record with "
+                "that probability would keep the promise. Lower it, or set "
+                "privacy.allow_large_delta: true"
+            )
+        return self
+
+    def check_delta(self, records: float | None) -> None:
+        """Refuse a delta above one over the DP count of records. Raises ParamsError.
+
+        `records` is None where no count was released.
+        """
+        if records is None or self.allow_large_delta or self.delta <= 1 / max(records, 1):
+            return
+        raise ParamsError(
+            f"params.yaml: privacy.delta={self.delta:g} is above one over the DP count of records "
+            f"({records:.0f}). Lower it, or set privacy.allow_large_delta: true"
+        )
 
     @property
     def promise(self) -> list[str | int | float]:

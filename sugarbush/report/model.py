@@ -36,7 +36,8 @@ class Release:
     examples, which are public. `labels_endpoint` received every private text to assign attributes,
     None if there was none. `generator` is None if no method used one. `starts_from` is the model
     that was fine-tuned. `other_packages` are names and versions of packages whose method or encoder
-    had the private texts. `settings` are settings, never results; `created` is a date.
+    had the private texts. `different_from` are datasets that the settings declare to share nobody
+    with this one. `settings` are settings, never results; `created` is a date.
     """
 
     title: str
@@ -60,6 +61,7 @@ class Release:
     engine: str | None = None
     labels_endpoint: str | None = None
     other_packages: tuple[str, ...] = ()
+    different_from: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.report.attribute_charts import attribute_charts
 from sugarbush.report.card import release_card
 from sugarbush.report.dp_table import table_view
@@ -85,7 +86,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
     found = [
         (
             "epsilon",
-            "∞" if math.isinf(spent) else f"{spent:.3g}",
+            "∞" if math.isinf(spent) else rounded_up(spent, 3),
             f"at delta {short_power(release.delta)}, for one {release.unit.value}",
         ),
         ("synthetic texts", f"{texts:,}", "by " + ", ".join(m.name for m in data.methods)),
@@ -119,7 +120,7 @@ def _budget(release: Release) -> dict[str, Any]:
     return {
         "this": 100 * this / whole,
         "before": 100 * max(0.0, total - this) / whole,
-        "text": f"{total:.3g} of {cap:g}",
+        "text": f"{rounded_up(total, 3)} of {cap:g}",
     }
 
 

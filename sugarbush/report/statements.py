@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import epsilon, rounded_up
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     Event,
@@ -71,7 +71,8 @@ def statement(release: Release) -> str:
         return "No private text was used: epsilon is 0."
     return (
         f"If {_unit(release)} is added or removed, the probability of any outcome changes by at "
-        f"most a factor of {math.exp(spent):.3g}, the exponential of epsilon = {spent:.3g}, and "
+        f"most a factor of {rounded_up(math.exp(spent), 3)}, the exponential of epsilon = "
+        f"{rounded_up(spent, 3)}, and "
         f"an additive delta of {short_power(release.delta)}."
     )
 
@@ -87,7 +88,7 @@ def in_other_words(release: Release) -> str | None:
     return (
         "Example: an observer knows everything else and gives a 50% chance beforehand that "
         f"{_unit(release)} is in the corpus. After this release the observer can give a chance of "
-        f"at most {1 / (1 + math.exp(-spent)):.0%}. This number does not include delta."
+        f"at most {math.ceil(100 / (1 + math.exp(-spent)))}%. This number does not include delta."
     )
 
 
@@ -149,6 +150,11 @@ def assumed_public(release: Release) -> list[str]:
             f"The model that fine-tuning starts from ({release.starts_from}) and everything that "
             "it was trained on."
         )
+    if release.different_from:
+        items.append(
+            f"The datasets {', '.join(release.different_from)} of the same ledger: the settings say "
+            "that nobody in them is in this dataset. Otherwise their epsilons add up."
+        )
     if release.donated:
         items.append(
             f"The {release.donated} donated examples. They are NOT protected: the released texts "
@@ -169,6 +175,9 @@ def not_covered(release: Release) -> list[str]:
         "alone is not protected.",
         "Facts about groups: the release can show what is true for many people. This is intended.",
         "Timing, memory and other side channels of the machine that ran this.",
+        "Whether the data changed since the run before: a run on unchanged data is skipped or "
+        "restores the same release, and its id shows that. A forced run hides it, for its price in "
+        "budget: it draws and charges again, whatever changed.",
         "Pass or fail, error messages and exact counts on the operator's terminal: they depend on "
         "the private texts and are not part of the release.",
         "The internal report: it is computed from real texts, is not differentially private, and "

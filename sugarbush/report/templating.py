@@ -8,6 +8,7 @@ import hashlib
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from sugarbush.privacy.accounting import rounded_up
 from sugarbush.report.plots import interval, number
 
 LOADER = PackageLoader("sugarbush.report", "templates")
@@ -32,10 +33,11 @@ def plain(value: object) -> str:
 
 def epsilon(value: float | str) -> str:
     """An epsilon of the card: a number or "infinity"."""
-    return value if isinstance(value, str) else f"{value:.4g}"
+    return value if isinstance(value, str) else rounded_up(value)
 
 
-MARKDOWN.filters = TEMPLATES.filters | {"plain": plain, "epsilon": epsilon}
+TEMPLATES.filters["epsilon"] = epsilon
+MARKDOWN.filters = TEMPLATES.filters | {"plain": plain}
 
 
 def inlined() -> dict[str, str]:

@@ -21,8 +21,9 @@ from research.leakage_points import Points
 from sugarbush.audits.canaries import CANDIDATES
 from sugarbush.errors import InputError, LedgerError, ParamsError
 from sugarbush.privacy.events import NonPrivate
+from sugarbush.privacy.fingerprint import make_dataset_fingerprint
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.crt.patterns import PATTERNS
 

@@ -62,6 +62,8 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     # Since then an endpoint for labels is named by those who need one, and a model is required.
     assert new["extract_metadata"].pop("llm") is None
     assert new["generator"].pop("simulator") == {}
+    assert new["privacy"].pop("different_from") == []
+    assert new["privacy"].pop("allow_large_delta") is False
     for name in ("openai", "huggingface"):
         assert new["generator"][name].pop("model") == "required"
         del old["generator"][name]["model"]
@@ -104,7 +106,7 @@ def test_settings_from_code_derive_what_those_from_a_file_do() -> None:
     given = {"file": "in/tickets.csv", "schema": "s.yaml"}
     of_code = ProjectSettings(prepare=PrepareSettings.model_validate(given))
     assert of_code == parse_params({"prepare": given})
-    assert of_code.privacy.dataset == "tickets"
+    assert of_code.privacy.dataset == ""
     assert of_code.evolve.maple.prompt is PromptContent.METADATA
 
 
@@ -199,11 +201,12 @@ def test_how_answers_are_got_does_not_change_which() -> None:
     assert parse_params(fields).generator.identity() != before
 
 
-def test_three_settings_are_enough_for_ones_own_data() -> None:
+def test_four_settings_are_enough_for_ones_own_data() -> None:
     fields = settings()
     fields["prepare"] |= {"file": "in/Tickets 2026.csv", "text_column": "m", "schema": "s.yaml"}
+    fields["privacy"]["dataset"] = "tickets"
     params = parse_params(fields)
-    assert params.privacy.dataset == "tickets-2026"
+    assert params.privacy.dataset == "tickets"
     assert params.privacy.purpose.value == "release"
     assert params.prepare.donated is None
     assert params.crt.labelled is None

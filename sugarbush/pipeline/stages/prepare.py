@@ -15,7 +15,6 @@ from sugarbush.data.private_store import HELDOUT, TRAIN, USER, keyed_digest_of_f
 from sugarbush.data.split import private_frame
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.project import Project
-from sugarbush.privacy.ledger import make_dataset_fingerprint
 from sugarbush.privacy.unit import Unit
 
 
@@ -28,7 +27,7 @@ def run(project: Project) -> None:
             TRAIN: private_frame(parts.train, schema, key=key),
             HELDOUT: private_frame(parts.heldout, schema, key=key),
         },
-        fingerprint=make_dataset_fingerprint(parts.known_by, key=key),
+        fingerprint=parts.fingerprint(key=key),
         tally=parts.tally,
     )
     train, heldout = store.prepared_file(TRAIN), store.prepared_file(HELDOUT)

@@ -13,7 +13,6 @@ fixed beforehand: the last one.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -132,13 +131,11 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The progress of a run. It shows the expected number of examples: the true one is private."""
+    """The progress of a run, without a time: how long a step takes depends on the texts."""
 
     step: int
     steps: int
     epsilon: float
-    expected_examples_per_s: float
-    remaining_s: float
 
 
 def train(
@@ -255,18 +252,16 @@ class NoisyStep:
 
 
 class _ProgressClock:
-    """Computes the progress of a run from its settings and the elapsed time."""
+    """Computes the progress of a run from its settings."""
 
     def __init__(self, mechanism: Mechanism, first: int, last: int, delta: float) -> None:
         self._mechanism, self._first, self._last, self._delta = mechanism, first, last, delta
         self._every = max(1, math.ceil((last - first) / _REPORTS))
-        self._began = time.monotonic()
 
     def is_due(self, step: int) -> bool:
         return (step - self._first) % self._every == 0 or step == self._last
 
     def progress(self, step: int, draws: int) -> Progress:
-        steps_per_s = (step - self._first) / max(1e-9, time.monotonic() - self._began)
         return Progress(
             step=step,
             steps=self._last,
@@ -275,8 +270,6 @@ class _ProgressClock:
                 delta=self._delta,
                 relation=self._mechanism.relation,
             ),
-            expected_examples_per_s=steps_per_s * self._mechanism.expected_batch_size,
-            remaining_s=(self._last - step) / steps_per_s,
         )
 
 

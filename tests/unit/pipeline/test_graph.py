@@ -296,6 +296,7 @@ def _of_type(kind: Any) -> Any:
 # Where another value of the same type would be refused by the code that reads it.
 OTHERS: dict[str, Any] = {
     "provider": "pool",
+    "delta": 2e-6,
     "label": "mood",
     "sources": (PoolSource(file="other.jsonl", text_column="text"),),
     "prices": {"my-model": Price(input=1.0, output=2.0, date="2026-11-01")},

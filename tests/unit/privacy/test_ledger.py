@@ -13,8 +13,9 @@ from sugarbush.errors import (
     StorageError,
 )
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, NonPrivate
+from sugarbush.privacy.fingerprint import make_dataset_fingerprint
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.ledger import Ledger, make_dataset_fingerprint
+from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
 
 VOTE = DiscreteGaussian(stddev=8.0)

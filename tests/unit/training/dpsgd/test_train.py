@@ -315,14 +315,7 @@ def test_progress_follows_from_settings_alone(tmp_path, ledger):
     run(tmp_path, ledger, report=told.append)
     assert [p.step for p in told] == [1, 2, 3, 4, 5, 6]
     assert told[-1].epsilon == pytest.approx(epsilon([MECHANISM.after(6)], delta=1e-5))
-    assert told[-1].remaining_s == 0
-    assert set(vars(told[0])) == {
-        "step",
-        "steps",
-        "epsilon",
-        "expected_examples_per_s",
-        "remaining_s",
-    }
+    assert set(vars(told[0])) == {"step", "steps", "epsilon"}  # no time: it depends on the texts
 
 
 def test_progress_is_reported_at_most_twenty_times(tmp_path, ledger):

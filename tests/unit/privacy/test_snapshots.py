@@ -1,0 +1,114 @@
+"""Nothing that leaves shows whether two private inputs are equal, apart from consecutive ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sugarbush.paths import state_root
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.stages import fingerprint
+from sugarbush.privacy.snapshots import Snapshots
+from tests.integration.project import TINY_ENCODER, as_lines, letters
+from tests.unit.pipeline.small_project import run_stages, write_project
+
+A = letters(146)[6:]
+B = A[:-1]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+    write_project(tmp_path / "project", methods=["maple"], embedding__model="tiny")
+    return tmp_path / "project"
+
+
+def released(base: Path) -> dict[str, str]:
+    """The run of every released folder, and every stamp of something private."""
+    found = {
+        str(path.parent.relative_to(base)): json.loads(path.read_text())["run"]
+        for path in (base / "data/released").rglob("release.json")
+    }
+    for name in ("corpus", "prepare", "train_texts", "extract_metadata", "train_codes"):
+        found[name] = json.loads((base / f"data/stamps/{name}.json").read_text())["stamp"]
+    return found
+
+
+def run_on(base: Path, rows: list[dict[str, str]]) -> dict[str, str]:
+    (base / "letters.jsonl").write_text(as_lines(rows))
+    run_stages(base)
+    return released(base)
+
+
+def charges(base: Path) -> int:
+    return len(Project(base).ledger().entries())
+
+
+def test_a_corpus_that_returns_to_an_earlier_state_is_a_new_release(project: Path) -> None:
+    first = run_on(project, A)
+    once = charges(project)
+    assert run_on(project, A) == first
+    assert charges(project) == once
+    second = run_on(project, B)
+    third = run_on(project, A)
+    assert charges(project) == 3 * once
+    for one, other in ((first, second), (second, third), (first, third)):
+        assert one.keys() == other.keys()
+        assert not set(one.values()) & set(other.values())
+
+
+def test_a_change_that_no_stage_after_it_sees_renews_every_name(project: Path) -> None:
+    """Otherwise the names would show that only held-out records, or only the order, changed."""
+    first = run_on(project, A)
+    for rows in ([row | {"unused": "column"} for row in A], A):
+        second = run_on(project, rows)
+        assert not set(first.values()) & set(second.values())
+        first = second
+
+
+def test_a_forced_run_renews_every_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run_on(project, A)
+    monkeypatch.setattr(fingerprint, "was_forced", lambda: True)
+    second = run_on(project, A)
+    assert not set(first.values()) & set(second.values())
+
+
+def test_looking_at_another_corpus_spends_no_name(project: Path) -> None:
+    """`sugarbush budget` looks whether a run would spend."""
+    first = run_on(project, A)
+    (project / "letters.jsonl").write_text(as_lines(B))
+    fingerprint.run(Project(project), only_look=True)
+    assert released(project)["corpus"] != first["corpus"]
+    assert run_on(project, A) == first
+
+
+def test_the_name_of_an_input_is_no_function_of_it(tmp_path: Path) -> None:
+    """Two installations with one key give one digest two names."""
+    names = {Snapshots(tmp_path / str(i), "release-x").of("a", digest="d") for i in range(9)}
+    assert len(names) == 9
+
+
+def test_a_renewed_parent_renews_what_was_computed_from_it(tmp_path: Path) -> None:
+    names = Snapshots(tmp_path, "release-x")
+    first = names.of("codes", digest="c", within="1")
+    assert names.of("codes", digest="c", within="1") == first
+    assert names.of("codes", digest="c", within="2") != first
+
+
+@pytest.mark.parametrize("named", ["state", "./state", "../state"])
+def test_a_relative_state_folder_is_one_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """A DVC experiment's copy is deleted with everything in it."""
+    monkeypatch.setenv("SUGARBUSH_STATE", named)
+    checkout = tmp_path / "checkout"
+    copy = checkout / ".dvc" / "tmp" / "exps" / "tmp1234"
+    copy.mkdir(parents=True)
+    assert state_root(copy).resolve() == state_root(checkout).resolve()
+    assert state_root(checkout).resolve() == (checkout / named).resolve()
+    monkeypatch.chdir(copy)
+    assert state_root(Path()).resolve() == (checkout / named).resolve()
