@@ -27,10 +27,13 @@ from sugarbush.pipeline.flow import (
 
 @flow(name="sugarbush", log_prints=False)
 def pipeline(force: bool = False) -> None:
-    """Bring the release up to date. `force` runs every stage again, which charges again."""
+    """Bring the release up to date.
+
+    `force` makes a new release whatever changed: every stage runs, and its budget is charged again.
+    """
     stages = read_stages()
     for name in stages.first:
-        stage(name, stages.with_markers(name))
+        stage(name, stages.with_markers(name), force)
     stale = set(stages.others) if force else stale_stages(stages)
     runs: dict[str, PrefectFuture[bool]] = {}
     for name in stages.others:
