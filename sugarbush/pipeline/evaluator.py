@@ -15,7 +15,6 @@ from sugarbush.attributes.extract import extract_codes
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.private_store import RealTexts
 from sugarbush.data.schema import Schema
-from sugarbush.errors import ParamsError
 from sugarbush.evaluation.attributes import AttributeClassifier, train_classifier
 from sugarbush.evaluation.copies import copy_values
 from sugarbush.evaluation.downstream import downstream_values
@@ -32,7 +31,6 @@ from sugarbush.evaluation.interface import (
     label,
     no_progress,
 )
-from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 
@@ -123,7 +121,7 @@ class Evaluator:
     """Measures samples against the real texts.
 
     `heldout_codes` are the codes that the held-out texts came with, not those that were read.
-    `progress` receives public facts only: the method, the round, and the seed of a training.
+    `progress` receives public facts only: the method and the round.
     """
 
     heldout: Sample
@@ -162,52 +160,6 @@ class Evaluator:
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
         """A classifier for each attribute, trained on the texts and the codes of `sample`."""
-        values = downstream_values(self._given, sample, space=ENCODER, settings=self.settings)
+        given = replace(self.heldout, codes=self.heldout_codes)
+        values = downstream_values(given, sample, space=ENCODER, settings=self.settings)
         return label(values, method=method)
-
-    def trained(
-        self, sample: Sample, *, method: str, wanted: EvaluateSettings
-    ) -> tuple[MetricValue, ...]:
-        """The metrics that train a model on `sample`; none unless the settings ask for seeds.
-
-        Raises ParamsError when the settings name an unknown model or attribute.
-        """
-        if not len(sample) or not (wanted.next_token.seeds or wanted.fine_tuned.seeds):
-            return ()
-        if unknown := set(wanted.fine_tuned.attributes or ()) - set(self.settings.domain):
-            raise ParamsError(
-                f"evaluate.fine_tuned.attributes: the schema has no {', '.join(sorted(unknown))}"
-            )
-        from sugarbush.evaluation.trained import fine_tuned_values, next_token_values
-
-        def progress(step: str) -> None:
-            self.progress(f"{'real texts' if method == REAL else method}, {step}")
-
-        values: list[MetricValue] = []
-        try:
-            if wanted.next_token.seeds:
-                values += next_token_values(
-                    self._given,
-                    sample,
-                    model=wanted.next_token,
-                    settings=self.settings,
-                    progress=progress,
-                )
-            if wanted.fine_tuned.seeds:
-                values += fine_tuned_values(
-                    self._given,
-                    sample,
-                    model=wanted.fine_tuned,
-                    settings=self.settings,
-                    progress=progress,
-                )
-        except OSError:  # transformers raises no narrower error
-            raise ParamsError(
-                "evaluate.next_token.model or evaluate.fine_tuned.model is neither a folder nor a "
-                "model of the hub or its local cache. Correct the name"
-            ) from None
-        return label(values, method=method)
-
-    @property
-    def _given(self) -> Sample:
-        return replace(self.heldout, codes=self.heldout_codes)

@@ -58,18 +58,6 @@ _BY_NAME = {
     "distinct_2": ("Distinct pairs of words", _HIGH),
     "accuracy": ("Accuracy", _HIGH, "trained on these texts, tested on held-out texts"),
     "macro_f1": ("Macro-F1", _HIGH),
-    "next_token_accuracy": (
-        "Next-token accuracy",
-        _HIGH,
-        "of a small model trained on these texts, tested on held-out texts",
-    ),
-    "perplexity": ("Perplexity", _LOW, "of the same model"),
-    "fine_tuned_accuracy": (
-        "Fine-tuned accuracy",
-        _HIGH,
-        "fine-tuned on these texts, tested on held-out texts",
-    ),
-    "fine_tuned_macro_f1": ("Fine-tuned macro-F1", _HIGH),
     "longest_copy": ("Longest shared run", _LOW, "the most words in a row that occur in both"),
     "long_copies": ("Texts that share 16 words", _LOW, "share of the texts"),
     "nearer_to_training": (

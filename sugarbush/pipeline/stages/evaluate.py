@@ -115,7 +115,6 @@ def run(project: Project) -> None:
                 figures += evaluator.copies(sample, method=method.name)
                 asked = replace(sample, codes=population.codes)
                 figures += evaluator.downstream(asked, method=method.name)
-                figures += evaluator.trained(asked, method=method.name, wanted=wanted)
                 read[method.name] = _counts(sample.codes, schema)
     write_figures(project, figures, read)
 
@@ -147,7 +146,6 @@ def real_figures(
     return (
         *evaluator.texts(texts, method=REAL),
         *evaluator.downstream(given, method=REAL),
-        *evaluator.trained(given, method=REAL, wanted=params),
     )
 
 
