@@ -8,8 +8,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.cli.checks import example_is_made
-from sugarbush.cli.staleness import would_spend
+from sugarbush.cli.checks import example_is_made, would_spend
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point
 from sugarbush.pipeline.dvc import require_current_stages
-from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.flow import environment_of_dvc, is_needed
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings
@@ -57,7 +55,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     _ = project.plan
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
-    if _reproduce(base, force=force, needed=needed_stages(settings)) != 0:
+    if _reproduce(base, settings, force=force) != 0:
         code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
         print(
             "sugarbush: the pipeline stopped. Finished work is kept: `sugarbush run` continues "
@@ -69,44 +67,29 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     return 0
 
 
-def needed_stages(settings: ProjectSettings) -> frozenset[str]:
-    """The stages that the chosen methods need, by DVC's names. Others only write a marker."""
-    names = {stage.name for stage in STAGES if not stage.by_method and stage.is_needed(settings)}
-    return frozenset(names).union(
-        f"{stage.name}@{method.name}"
-        for stage in STAGES
-        for method in settings.chosen
-        if stage.by_method and stage.is_needed(settings, method)
-    )
-
-
-def _reproduce(base: Path, *, force: bool, needed: Container[str]) -> int:
+def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
     """Run DVC. Pass on what the stages print, and shorten DVC's own lines."""
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro"]
-    environment = dict(os.environ, PYTHONUNBUFFERED="1")
-    environment["PATH"] = os.pathsep.join(
-        [str(Path(sys.executable).parent), environment.get("PATH", "")]
-    )
     if force:
         command.append("--force")
     with subprocess.Popen(
-        command, cwd=base, env=environment, stdout=subprocess.PIPE, text=True
+        command, cwd=base, env=environment_of_dvc(), stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if (shown := shortened(line.rstrip(), needed)) is not None:
+            if (shown := shortened(line.rstrip(), settings)) is not None:
                 print(shown, flush=True)
     return process.returncode
 
 
-def shortened(line: str, needed: Container[str]) -> str | None:
+def shortened(line: str, settings: ProjectSettings) -> str | None:
     """A line of DVC or of a stage as the terminal shows it; None where it is not shown.
 
     DVC's line about a stage becomes a few words, and none where the stage is not needed.
     """
     for pattern, state in _STAGE_LINES.items():
         if found := re.fullmatch(pattern, line):
-            return f"{found[1]}: {state}" if found[1] in needed else None
+            return f"{found[1]}: {state}" if is_needed(found[1], settings) else None
     return None if not line or line.startswith(_DVC_CHATTER) else line
 
 

@@ -1,8 +1,9 @@
-"""`sugarbush show`: what a stage wrote, as tables."""
+"""`sugarbush show` and `sugarbush report`: what a stage wrote, and where the report is."""
 
 from __future__ import annotations
 
 import json
+import webbrowser
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sugarbush.data.schema import load_schema
-from sugarbush.errors import ParamsError
+from sugarbush.errors import FailureError, MissingInputError, ParamsError
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.paths import Roots, find_input, require
 from sugarbush.pipeline.released import final_folder, method_folder
@@ -108,3 +109,22 @@ def _metrics(roots: Roots, internal: bool, console: Console) -> None:
         path = require(roots.internal / "metrics.json", left_by="evaluate")
         console.print("Computed on real texts, not DP:")
         console.print_json(path.read_text())
+
+
+def show_report(base: Path, *, open_page: bool, internal: bool, console: Console) -> None:
+    """Print the paths of the card and the page; with `open_page` open the page in the browser.
+
+    The internal page is opened only with `internal`. Raises MissingInputError before the first run.
+    """
+    roots = Roots(base)
+    card, page = roots.published / "release_card.md", roots.published / "index.html"
+    shown = {"release card": str(card), "report": str(page)}
+    if internal:
+        page = roots.internal / "index.html"
+        shown["internal report"] = f"{page}  (not DP: do not share it)"
+    if not page.exists():
+        raise MissingInputError(f"{page}: not found. Write the report with: sugarbush run")
+    for name, path in shown.items():
+        console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
+    if open_page and not webbrowser.open(page.absolute().as_uri()):
+        raise FailureError(f"no browser could be started. Open {page} yourself")
