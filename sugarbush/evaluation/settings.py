@@ -12,7 +12,7 @@ from sugarbush.settings import Count, Section
 class EvaluateSettings(Section):
     """Metrics against the held-out texts. They are internal: not DP."""
 
-    removed: ClassVar[tuple[str, ...]] = ("next_token", "fine_tuned")
+    removed: ClassVar[tuple[str, ...]] = ("next_token", "fine_tuned", "second_encoder")
 
     max_texts: Annotated[int, Field(ge=10)] = 2000
     """Real texts used, at most."""
@@ -22,7 +22,5 @@ class EvaluateSettings(Section):
     """Clusters of MAUVE; null: a tenth of the texts of the smaller side."""
     bootstrap: Count = 100
     """Resamples for the confidence intervals."""
-    second_encoder: str | None = None
-    """A second encoder by name or path, one more feature space; null: none."""
     seed: int = 1
     """Seed of clusters and resamples."""

@@ -31,29 +31,11 @@ from sugarbush.evaluation.interface import (
     label,
     no_progress,
 )
-from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 
-ENCODER, LATENT, SECOND = "encoder", "tf-idf", "second encoder"
+ENCODER, LATENT = "encoder", "tf-idf"
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoders:
-    """The encoder of the votes, and the second one if the settings name it."""
-
-    main: Embed
-    second: Embed | None
-
-
-def open_encoders(project: Project, *, private: bool) -> Encoders:
-    """Both encoders, with the caches that belong to what they encode."""
-    name = project.settings.evaluate.second_encoder
-    main = project.encoder(private=private).encode
-    if name is None:
-        return Encoders(main=main, second=None)
-    return Encoders(main=main, second=project.encoder_named(name, private=private).encode)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +52,14 @@ class SampleReader:
     schema: Schema
     params: ProjectSettings
 
-    def read(self, texts: Sequence[str], *, by: Encoders) -> Sample:
-        """The texts as a sample."""
-        embeddings = by.main(texts)
+    def read(self, texts: Sequence[str], *, embed: Embed) -> Sample:
+        """The texts as a sample. `embed` keeps private embeddings apart from public ones."""
+        embeddings = embed(texts)
         codes = extract_codes(
             self.schema,
             texts,
             {name: [None] * len(texts) for name in self.schema.names},
-            embed=by.main,
+            embed=embed,
             readers=self.zero_shot,
             params=self.params.extract_metadata,
         )
@@ -85,8 +67,6 @@ class SampleReader:
             if name in self.classifiers:
                 codes[:, column] = self.classifiers[name].predict(embeddings)
         features = {ENCODER: embeddings, LATENT: self.latent.encode(texts)}
-        if by.second is not None:
-            features[SECOND] = by.second(texts)
         return Sample(texts=tuple(texts), features=features, codes=codes)
 
 

@@ -53,7 +53,8 @@ class Corpus:
     """A private corpus in memory, split and coded, with the embeddings computed so far.
 
     Made by `sugarbush.prepare`. Several methods and budgets can use one corpus: texts are embedded
-    once. `settings` are those that it was prepared with.
+    once. `settings` are those that it was prepared with; `embeddings` are of private texts (True)
+    and of public ones (False).
     """
 
     private: CorpusInMemory = field(repr=False)
@@ -62,8 +63,7 @@ class Corpus:
     settings: ProjectSettings
     digests: Mapping[str, str] = field(repr=False)
     state: Path
-    private_embeddings: EmbeddingsInMemory = field(repr=False)
-    public_embeddings: EmbeddingsInMemory = field(repr=False)
+    embeddings: Mapping[bool, EmbeddingsInMemory] = field(repr=False)
     base: Path = Path()
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -73,8 +73,7 @@ class Corpus:
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
         """Unit vectors (n, d) of the texts. `private` says where they are kept."""
-        cache = self.private_embeddings if private else self.public_embeddings
-        return Encoder(self.settings.embedding, cache=cache).encode(texts)
+        return Encoder(self.settings.embedding, cache=self.embeddings[private]).encode(texts)
 
 
 class InMemoryProject(Project):
@@ -97,10 +96,8 @@ class InMemoryProject(Project):
     def data_digests(self) -> dict[str, str]:
         return dict(self._corpus.digests)
 
-    def encoder_named(self, name: str, *, private: bool) -> Encoder:
-        corpus = self._corpus
-        cache = corpus.private_embeddings if private else corpus.public_embeddings
-        return Encoder(self.settings.embedding.model_copy(update={"model": name}), cache=cache)
+    def encoder(self, *, private: bool) -> Encoder:
+        return Encoder(self.settings.embedding, cache=self._corpus.embeddings[private])
 
     def generator_context(self, stage: str) -> GeneratorContext:
         memory = self._corpus.generators.setdefault(self.settings.embedding, {})
@@ -151,15 +148,15 @@ def prepare_corpus(
         TRAIN: private_frame(parts.train, schema, key=key),
         HELDOUT: private_frame(parts.heldout, schema, key=key),
     }
-    private, public = EmbeddingsInMemory(), EmbeddingsInMemory()
+    embeddings = {private: EmbeddingsInMemory() for private in (True, False)}
     examples = read_donated_codes(
         donated_frame,
         schema=schema,
-        embed=Encoder(settings.embedding, cache=public).encode,
+        embed=Encoder(settings.embedding, cache=embeddings[False]).encode,
         labeller=None,
         settings=settings.extract_metadata,
     )
-    encoder = Encoder(settings.embedding, cache=private)
+    encoder = Encoder(settings.embedding, cache=embeddings[True])
 
     def coded(records: Records) -> NDArray[np.int64]:
         return codes_of(
@@ -184,8 +181,7 @@ def prepare_corpus(
         settings=settings,
         digests=own.digests(key=key, by_user=by_user),
         state=state,
-        private_embeddings=private,
-        public_embeddings=public,
+        embeddings=embeddings,
     )
 
 
@@ -200,7 +196,7 @@ def corpus_of_project(
     own = project.private.in_memory(limit=limit, seed=seed)
     donated = project.donated()
     no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)
-    caches = {
+    embeddings = {
         private: EmbeddingsInMemory(EmbeddingCache(project.embedding_folder(private=private)))
         for private in (True, False)
     }
@@ -216,8 +212,7 @@ def corpus_of_project(
         settings=project.settings,
         digests=own.digests(key=project.key, by_user=project.settings.privacy.unit is Unit.USER),
         state=state or project.state,
-        private_embeddings=caches[True],
-        public_embeddings=caches[False],
+        embeddings=embeddings,
         base=project.base,
     )
 

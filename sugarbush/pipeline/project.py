@@ -194,15 +194,11 @@ class Project:
 
     def encoder(self, *, private: bool) -> Encoder:
         """The encoder of `embedding`. Private embeddings are cached under data/private only."""
-        return self.encoder_named(self.settings.embedding.model, private=private)
-
-    def encoder_named(self, name: str, *, private: bool) -> Encoder:
-        """The same, for another model."""
         from sugarbush.embedding.cache import EmbeddingCache
         from sugarbush.embedding.encoder import Encoder
 
-        settings = self.settings.embedding.model_copy(update={"model": name})
-        return Encoder(settings, cache=EmbeddingCache(self.embedding_folder(private=private)))
+        cache = EmbeddingCache(self.embedding_folder(private=private))
+        return Encoder(self.settings.embedding, cache=cache)
 
     def embedding_folder(self, *, private: bool) -> Path:
         """Where embeddings of private or of public texts are cached."""

@@ -195,7 +195,6 @@ _MAJORITY = "majority_"
 _SPACES = {
     "encoder": "In the encoder's space",
     "tf-idf": "In the space of words (TF-IDF)",
-    "second encoder": "In the second encoder's space",
     "attribute": "Jensen–Shannon distance by attribute",
     "table": "Combinations of attributes",
     "words": "Lengths",

@@ -34,9 +34,7 @@ from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.evaluator import (
     ENCODER,
     LATENT,
-    SECOND,
     Evaluator,
-    open_encoders,
     train_sample_reader,
 )
 from sugarbush.pipeline.project import Project
@@ -77,19 +75,19 @@ def run(project: Project) -> None:
             "prepare.heldout_share"
         )
     count = equal_count(project)
-    private, encoders = (open_encoders(project, private=private) for private in (True, False))
+    private, public = (project.encoder(private=private).encode for private in (True, False))
     print(f"{NAME}: reads the real texts", flush=True)
     reader = train_sample_reader(
         train,
         schema=schema,
-        embed=private.main,
-        zero_shot=load_readers(project.roots.public / "donated", schema, embed=encoders.main),
+        embed=private,
+        zero_shot=load_readers(project.roots.public / "donated", schema, embed=public),
         params=project.settings,
     )
     evaluator = Evaluator(
-        heldout=reader.read(heldout.texts, by=private),
+        heldout=reader.read(heldout.texts, embed=private),
         heldout_codes=heldout.codes,
-        train=reader.read(train.texts, by=private),
+        train=reader.read(train.texts, embed=private),
         donated=tuple(donated_frame(project.roots)["text"]),
         public=project.settings.generator.chosen.public_texts(project.base),
         settings=MetricSettings(
@@ -109,7 +107,7 @@ def run(project: Project) -> None:
             population = everything.take(
                 _chosen(len(everything), count, wanted.seed, method.name, number)
             )
-            sample = reader.read(population.texts, by=encoders)
+            sample = reader.read(population.texts, embed=public)
             figures += evaluator.texts(sample, method=method.name, round_=number, rounds=rounds)
             if number == FINAL:
                 figures += evaluator.copies(sample, method=method.name)
@@ -198,7 +196,7 @@ def write_figures(
         with atomic_file(internal / name) as path:
             path.write_text(content)
     with atomic_file(plots / "distance.csv") as path:
-        frame[frame.space.isin([ENCODER, LATENT, SECOND])].to_csv(path, index=False)
+        frame[frame.space.isin([ENCODER, LATENT])].to_csv(path, index=False)
     with atomic_file(plots / "attributes.csv") as path:
         frame[frame.space == ATTRIBUTE].to_csv(path, index=False)
     digest = hashlib.sha256(json.dumps(contents).encode()).digest()

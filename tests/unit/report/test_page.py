@@ -109,14 +109,14 @@ def test_a_name_keeps_its_capital_in_the_title_of_a_chart() -> None:
     assert "Mean JSD <small>" in page and "jensen" not in page
 
 
-def test_a_private_method_and_a_second_encoder_are_on_the_internal_page_only() -> None:
+def test_a_private_method_and_distances_are_on_the_internal_page_only() -> None:
     figures = tuple(
-        MetricValue(method=arm, round=round_, space="second encoder", metric="mauve", value=0.5)
+        MetricValue(method=arm, round=round_, space="tf-idf", metric="mauve", value=0.5)
         for arm in ("maple", "nonprivate", REAL)
         for round_ in (0, FINAL)
     )
     page = render_internal_page(public_data(), InternalData(values=figures))
-    assert "In the second encoder" in page and "nonprivate" in page
+    assert "In the space of words" in page and "nonprivate" in page
     assert "nonprivate" not in render_public_page(public_data())
 
 
