@@ -735,7 +735,9 @@ def _run(
     project: InMemoryProject, method: Method, *, new_draw: bool, report: Callable[[str], None]
 ) -> Release:
     """The stages of one method, one after the other."""
-    drawn = project.metadata_request().release(
+    from sugarbush.pipeline.metadata import MetadataRequest
+
+    drawn = MetadataRequest(project).release(
         forced=new_draw, before_charge=lambda: _preflight(project, method)
     )
     inputs = project.method_inputs(

@@ -15,59 +15,25 @@ from sugarbush.attributes.extract import extract_codes
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.private_store import RealTexts
 from sugarbush.data.schema import Schema
-from sugarbush.evaluation.attributes import AttributeClassifier, train_classifier
+from sugarbush.evaluation.attributes import train_classifier
 from sugarbush.evaluation.copies import copy_values
 from sugarbush.evaluation.downstream import downstream_values
 from sugarbush.evaluation.evaluate import BUILT_IN, evaluate_texts
-from sugarbush.evaluation.features import LatentSpace, latent_space
+from sugarbush.evaluation.features import latent_space
 from sugarbush.evaluation.interface import (
     FINAL,
     REAL,
     Metric,
     MetricSettings,
     MetricValue,
-    Progress,
     Sample,
     label,
-    no_progress,
 )
 from sugarbush.pipeline.settings import ProjectSettings
 
 ENCODER, LATENT = "encoder", "tf-idf"
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampleReader:
-    """Computes the features and attributes of texts.
-
-    The same readers serve real and synthetic texts. A classifier trained on real texts predicts
-    the attributes of `classifiers` from the embedding; the schema says how to read the others.
-    """
-
-    latent: LatentSpace
-    classifiers: Mapping[str, AttributeClassifier]
-    zero_shot: Mapping[str, ZeroShotReader]
-    schema: Schema
-    params: ProjectSettings
-
-    def read(self, texts: Sequence[str], *, embed: Embed) -> Sample:
-        """The texts as a sample. `embed` keeps private embeddings apart from public ones."""
-        embeddings = embed(texts)
-        codes = extract_codes(
-            self.schema,
-            texts,
-            {name: [None] * len(texts) for name in self.schema.names},
-            embed=embed,
-            readers=self.zero_shot,
-            params=self.params.extract_metadata,
-        )
-        for column, name in enumerate(self.schema.names):
-            if name in self.classifiers:
-                codes[:, column] = self.classifiers[name].predict(embeddings)
-        features = {ENCODER: embeddings, LATENT: self.latent.encode(texts)}
-        return Sample(texts=tuple(texts), features=features, codes=codes)
 
 
 def train_sample_reader(
@@ -77,23 +43,37 @@ def train_sample_reader(
     embed: Embed,
     zero_shot: Mapping[str, ZeroShotReader],
     params: ProjectSettings,
-) -> SampleReader:
-    """The second feature space, and a classifier for each attribute from a column or an LLM.
+) -> Callable[[Sequence[str], Embed], Sample]:
+    """A function that computes the features and attributes of real and of synthetic texts.
 
-    Both are trained on real texts.
+    The second feature space is fitted to real texts, and so is a classifier for each attribute from
+    a column or an LLM: it predicts the attribute from the embedding. The schema says how to read
+    the others. The function's encoder keeps private embeddings apart from public ones.
     """
-    embeddings, seed = embed(train.texts), params.evaluate.seed
-    return SampleReader(
-        latent=latent_space(train.texts, seed=seed),
-        classifiers={
-            attribute.name: train_classifier(embeddings, train.codes[:, column], seed=seed)
-            for column, attribute in enumerate(schema.attributes)
-            if attribute.column is not None or attribute.source is not None
-        },
-        zero_shot=zero_shot,
-        schema=schema,
-        params=params,
-    )
+    trained_on, seed = embed(train.texts), params.evaluate.seed
+    latent = latent_space(train.texts, seed=seed)
+    classifiers = {
+        column: train_classifier(trained_on, train.codes[:, column], seed=seed)
+        for column, attribute in enumerate(schema.attributes)
+        if attribute.column is not None or attribute.source is not None
+    }
+
+    def read(texts: Sequence[str], embed: Embed) -> Sample:
+        embeddings = embed(texts)
+        codes = extract_codes(
+            schema,
+            texts,
+            {name: [None] * len(texts) for name in schema.names},
+            embed=embed,
+            readers=zero_shot,
+            params=params.extract_metadata,
+        )
+        for column, classifier in classifiers.items():
+            codes[:, column] = classifier.predict(embeddings)
+        features = {ENCODER: embeddings, LATENT: latent.encode(texts)}
+        return Sample(texts=tuple(texts), features=features, codes=codes)
+
+    return read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +91,7 @@ class Evaluator:
     public: tuple[str, ...]
     settings: MetricSettings
     metrics: tuple[Metric, ...] = BUILT_IN
-    progress: Progress = no_progress
+    progress: Callable[[str], None] = lambda step: None
 
     def texts(
         self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0

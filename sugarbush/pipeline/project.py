@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sugarbush.evolution.initialisation import Donated
     from sugarbush.generators.interface import GeneratorContext
     from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
-    from sugarbush.pipeline.metadata import MetadataRequest
     from sugarbush.privacy.budget import BudgetPlan
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
@@ -98,22 +97,6 @@ class Project:
     def scratch(self, name: str) -> Path:
         """A private folder, for checkpoints."""
         return self.private.folder(name)
-
-    def metadata_request(self) -> MetadataRequest:
-        """What the DP metadata of a run is drawn from."""
-        from sugarbush.pipeline.metadata import MetadataRequest
-
-        return MetadataRequest(
-            corpus=self.corpus,
-            schema=self.schema,
-            settings=self.settings.synthesize_metadata,
-            privacy=self.settings.privacy,
-            plan=self.plan,
-            label=self.label(),
-            codes_digest=self.data_digests()["codes"],
-            ledger=self.ledger,
-            open_store=self.open_store,
-        )
 
     @property
     def label_answers(self) -> Path:

@@ -73,19 +73,23 @@ def restored(value: T, folder: Path) -> Released[T]:
 def read_metadata(roots: Roots) -> MetadataRelease:
     """What stage synthesize_metadata released."""
     folder = require(roots.released / "metadata", left_by="synthesize_metadata")
-    described = json.loads((folder / "metadata.json").read_text())
+    label = json.loads((folder / "metadata.json").read_text())["label"]
+    return metadata_in([folder], label=label, ledger_ids=read_ledger_ids(folder))
+
+
+def metadata_in(
+    folders: Iterable[Path], *, label: str | None, ledger_ids: tuple[str, ...]
+) -> MetadataRelease:
+    """The DP table and the DP counts of `label`: those of the two that are in the folders."""
     rows = labels = record_count = None
-    if (folder / "rows.parquet").exists():
-        rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-        record_count = float(json.loads((folder / "table.json").read_text())["record_count"])
-    if (folder / "labels.npy").exists():
-        labels = np.load(folder / "labels.npy")
+    for folder in folders:
+        if (folder / "rows.parquet").exists():
+            rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
+            record_count = float(json.loads((folder / "table.json").read_text())["record_count"])
+        if (folder / "labels.npy").exists():
+            labels = np.load(folder / "labels.npy")
     return MetadataRelease(
-        rows=rows,
-        record_count=record_count,
-        labels=labels,
-        label=described["label"],
-        ledger_ids=read_ledger_ids(folder),
+        rows=rows, record_count=record_count, labels=labels, label=label, ledger_ids=ledger_ids
     )
 
 

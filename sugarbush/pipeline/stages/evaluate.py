@@ -77,7 +77,7 @@ def run(project: Project) -> None:
     count = equal_count(project)
     private, public = (project.encoder(private=private).encode for private in (True, False))
     print(f"{NAME}: reads the real texts", flush=True)
-    reader = train_sample_reader(
+    read = train_sample_reader(
         train,
         schema=schema,
         embed=private,
@@ -85,9 +85,9 @@ def run(project: Project) -> None:
         params=project.settings,
     )
     evaluator = Evaluator(
-        heldout=reader.read(heldout.texts, embed=private),
+        heldout=read(heldout.texts, private),
         heldout_codes=heldout.codes,
-        train=reader.read(train.texts, embed=private),
+        train=read(train.texts, private),
         donated=tuple(donated_frame(project.roots)["text"]),
         public=project.settings.generator.chosen.public_texts(project.base),
         settings=MetricSettings(
@@ -100,21 +100,21 @@ def run(project: Project) -> None:
         progress=lambda step: print(f"{NAME}: {step}", flush=True),
     )
     figures = list(real_figures(evaluator, train.codes, count=count, params=wanted))
-    read: dict[str, dict[str, list[int]]] = {}
+    counted: dict[str, dict[str, list[int]]] = {}
     for method in methods:
         rounds = len(list(final_folder(project.roots, method).glob("round_*")))
         for number, everything in populations_of(project, method):
             population = everything.take(
                 _chosen(len(everything), count, wanted.seed, method.name, number)
             )
-            sample = reader.read(population.texts, embed=public)
+            sample = read(population.texts, public)
             figures += evaluator.texts(sample, method=method.name, round_=number, rounds=rounds)
             if number == FINAL:
                 figures += evaluator.copies(sample, method=method.name)
                 asked = replace(sample, codes=population.codes)
                 figures += evaluator.downstream(asked, method=method.name)
-                read[method.name] = _counts(sample.codes, schema)
-    write_figures(project, figures, read)
+                counted[method.name] = _counts(sample.codes, schema)
+    write_figures(project, figures, counted)
 
 
 def equal_count(project: Project) -> int:

@@ -25,13 +25,13 @@ def by_words(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def test_texts_have_two_spaces_and_a_classifier_reads_their_columns() -> None:
-    reader = train_sample_reader(
+    read = train_sample_reader(
         RealTexts(texts=TEXTS, codes=CODES),
         schema=SCHEMA,
         embed=by_words,
         zero_shot={},
         params=params(),
     )
-    sample = reader.read(("a new lamp", "your money"), embed=by_words)
+    sample = read(("a new lamp", "your money"), by_words)
     assert set(sample.features) == {ENCODER, LATENT}
     assert sample.codes[:, 0].tolist() == [0, 1]
