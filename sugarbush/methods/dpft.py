@@ -17,10 +17,7 @@ import numpy as np
 from sugarbush import versions
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
-from sugarbush.evolution.evolve import Evolution
 from sugarbush.evolution.initialisation import targets_by_rows
-from sugarbush.evolution.population import NO_PARENT, Population
-from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import (
     METADATA,
     TRAINING,
@@ -197,25 +194,8 @@ class DPFT(Method):
             decoding=Decoding.by(settings, max_length=self.training.chosen.max_length),
             seed=settings.seed,
         )
-        texts, count = made.value.texts, len(made.value.texts)
-        population = Population(
-            ids=np.arange(count, dtype=np.int64),
-            texts=texts,
-            codes=codes.value,
-            labels=np.zeros(count, dtype=np.int64),
-            parents=np.full(count, NO_PARENT, dtype=np.int64),
-            rounds=np.zeros(count, dtype=np.int64),
-        )
-        usage = Usage(
-            calls=count + made.value.redrawn,
-            completion_tokens=made.value.tokens,
-            problems={"empty": made.value.redrawn} if made.value.redrawn else {},
-        )
-        ids = made.ledger_ids
-        return FinalSet(
-            evolution=Evolution(rounds=(), final=population, usage=usage, ledger_ids=ids),
-            run=digest_of(seed=settings.seed, ids=list(ids)),
-        )
+        run = digest_of(seed=settings.seed, ids=list(made.ledger_ids))
+        return FinalSet.without_rounds(made, codes=codes.value, run=run)
 
     def _codes(self, inputs: MethodInputs) -> Released[np.ndarray]:
         """Codes (n, d) of the texts to come: rows of the DP table, each once before any again."""
