@@ -5,7 +5,7 @@ from sugarbush.lazy_names import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
-        "attributes": ("AttributeClassifier", "train_classifier"),
+        "attributes": ("train_classifier",),
         "downstream": ("Predictions", "majority", "predictions"),
         "evaluate": ("evaluate_texts",),
         "features": ("LatentSpace", "latent_space"),

@@ -7,11 +7,11 @@ request in a prompt is not trusted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from sugarbush.errors import InvariantError
@@ -21,33 +21,17 @@ _ITERATIONS = 300
 _SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accuracy
 
 
-@dataclass(frozen=True)
-class AttributeClassifier:
-    """Predicts one attribute from an embedding."""
-
-    _model: LogisticRegression | None
-    _only: int
-
-    def predict(self, embeddings: NDArray[Any]) -> NDArray[np.int64]:
-        """The most likely code of each row, `(n,)`."""
-        if self._model is None:
-            return np.full(len(embeddings), self._only, dtype=np.int64)
-        return np.asarray(self._model.predict(embeddings), dtype=np.int64)
-
-
 def train_classifier(
     embeddings: NDArray[Any], codes: NDArray[np.integer[Any]], *, seed: int
-) -> AttributeClassifier:
-    """A logistic regression from `embeddings` (n, d) to `codes` (n,).
+) -> Any:
+    """A classifier of scikit-learn: a logistic regression from `embeddings` (n, d) to `codes` (n,).
 
     If only one code occurs, it always predicts that one. Raises InvariantError without rows.
     """
-    occurring = np.unique(codes)
-    if not len(occurring):
+    if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")
-    if len(occurring) == 1:
-        return AttributeClassifier(None, int(occurring[0]))
-    model = LogisticRegression(
+    if len(np.unique(codes)) == 1:
+        return DummyClassifier(strategy="most_frequent").fit(embeddings, codes)
+    return LogisticRegression(
         C=_STRENGTH, max_iter=_ITERATIONS, solver=_SOLVER, random_state=seed % 2**32
-    )
-    return AttributeClassifier(model.fit(embeddings, codes), -1)
+    ).fit(embeddings, codes)

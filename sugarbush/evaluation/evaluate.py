@@ -10,12 +10,11 @@ from collections.abc import Iterable
 
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation import (
-    distinct,
     frechet,
     jensen_shannon,
-    lengths,
     mauve,
     precision_recall,
+    texts,
     total_variation,
 )
 from sugarbush.evaluation.interface import Metric, MetricSettings, MetricValue, Sample
@@ -26,8 +25,8 @@ BUILT_IN: tuple[Metric, ...] = (
     precision_recall.METRIC,
     jensen_shannon.METRIC,
     total_variation.METRIC,
-    lengths.METRIC,
-    distinct.METRIC,
+    texts.LENGTHS,
+    texts.DISTINCT,
 )
 
 

@@ -3,7 +3,7 @@
 Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/,
          data/released/generated/, data/private/arms/nonprivate/, data/public/donated/; the pool's
          files
-Writes   reports/internal/   metrics.json (final sets), figures.csv (all), read.json, plots/
+Writes   reports/internal/   metrics.json (final sets), figures.csv (all), read.json
          data/stamps/evaluate.json
 Spends   nothing, and releases nothing: every figure is computed on real texts and is internal
 """
@@ -26,14 +26,12 @@ from sugarbush.data.private_store import HELDOUT, TRAIN, write_digest
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError
 from sugarbush.evaluation.evaluate import installed_metrics
-from sugarbush.evaluation.interface import ATTRIBUTE, FINAL, REAL, MetricSettings, MetricValue
+from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricValue
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.evaluator import (
-    ENCODER,
-    LATENT,
     Evaluator,
     train_sample_reader,
 )
@@ -175,12 +173,11 @@ def write_figures(
     figures: Sequence[MetricValue],
     read: Mapping[str, Mapping[str, list[int]]],
 ) -> None:
-    """The internal figures, as DVC's metrics and plots read them, and a keyed digest of them all.
+    """The internal figures, as the report reads them, and a keyed digest of them all.
 
     The internal page is written again when the digest changes, so it covers intervals and rounds.
     """
     internal = make_private(project.roots.internal)
-    plots = make_private(internal / "plots")
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}
     for figure in figures:
@@ -195,10 +192,6 @@ def write_figures(
     for name, content in contents.items():
         with atomic_file(internal / name) as path:
             path.write_text(content)
-    with atomic_file(plots / "distance.csv") as path:
-        frame[frame.space.isin([ENCODER, LATENT])].to_csv(path, index=False)
-    with atomic_file(plots / "attributes.csv") as path:
-        frame[frame.space == ATTRIBUTE].to_csv(path, index=False)
     digest = hashlib.sha256(json.dumps(contents).encode()).digest()
     keyed = hmac.digest(project.key, digest, "sha256").hex()
     write_digest(project.roots.stamps / "evaluate.json", keyed)
