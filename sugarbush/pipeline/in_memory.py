@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_codes
 from sugarbush.data.donated import donated_records, wanted_columns
 from sugarbush.data.private_store import (
-    HELDOUT,
-    TRAIN,
     CorpusInMemory,
     PrivateCorpus,
     RealTexts,
@@ -32,19 +30,16 @@ from sugarbush.data.private_store import (
     records_of,
 )
 from sugarbush.data.reading import rows_of_frame
-from sugarbush.data.records import frame_of, usable
+from sugarbush.data.records import frame_of
 from sugarbush.data.schema import Schema
-from sugarbush.data.split import ContributionBounder, private_frame, split
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
-from sugarbush.paths import state_root
+from sugarbush.pipeline.corpus import private_frames, split_rows
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.privacy.key import state_key
 from sugarbush.privacy.ledger import make_dataset_fingerprint
-from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 
 
@@ -126,28 +121,18 @@ def prepare_corpus(
     state: Path | None,
 ) -> Corpus:
     """Check, split and code the rows of `frame`, as stages prepare and extract_metadata do."""
-    state = state or state_root(Path(), example=settings.privacy.purpose is Purpose.EXAMPLE)
-    key, prepare = state_key(state), settings.prepare
+    project = Project(Path(), settings=settings)
+    project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)
-    rows = rows_of_frame(frame, wanted=wanted_columns(prepare, schema, private=True))
-    records, _ = usable(rows, prepare, schema, source="the frame", setting="frame")
-    by_user = settings.privacy.unit is Unit.USER
-    parts = split(
-        records,
-        prepare,
-        public=(
-            *donated_frame["text"],
-            *settings.generator.chosen.public_texts(Path()),
-        ),
+    wanted = wanted_columns(settings.prepare, schema, private=True)
+    parts = split_rows(
+        rows_of_frame(frame, wanted=wanted),
+        project,
+        public=tuple(donated_frame["text"]),
         source="the frame",
-        bound=ContributionBounder(records=settings.privacy.records_per_user, key=key)
-        if by_user
-        else None,
+        setting="frame",
     )
-    prepared = {
-        TRAIN: private_frame(parts.train, schema, key=key),
-        HELDOUT: private_frame(parts.heldout, schema, key=key),
-    }
+    prepared = private_frames(parts, project)
     embeddings = {private: EmbeddingsInMemory() for private in (True, False)}
     examples = read_donated_codes(
         donated_frame,
@@ -172,15 +157,15 @@ def prepare_corpus(
         part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
     }
     own = CorpusInMemory(
-        prepared, codes, fingerprint=make_dataset_fingerprint(parts.known_by, key=key)
+        prepared, codes, fingerprint=make_dataset_fingerprint(parts.known_by, key=project.key)
     )
     return Corpus(
         private=own,
         donated=examples,
         schema=schema,
         settings=settings,
-        digests=own.digests(key=key, by_user=by_user),
-        state=state,
+        digests=own.digests(key=project.key, by_user=settings.privacy.unit is Unit.USER),
+        state=project.state,
         embeddings=embeddings,
     )
 

@@ -12,8 +12,7 @@ Spends   nothing; where a record goes depends on its own id alone, or on its use
 from __future__ import annotations
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, USER, write_keyed_digest
-from sugarbush.data.split import private_frame
-from sugarbush.pipeline.corpus import read_corpus
+from sugarbush.pipeline.corpus import private_frames, read_corpus
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.ledger import make_dataset_fingerprint
 from sugarbush.privacy.unit import Unit
@@ -21,13 +20,10 @@ from sugarbush.privacy.unit import Unit
 
 def run(project: Project) -> None:
     """Write both parts, the corpus's keyed fingerprint and the digests that DVC sees."""
-    parts, schema, key = read_corpus(project), project.schema, project.key
+    parts, key = read_corpus(project), project.key
     store, stamps = project.private, project.roots.stamps
     store.save_prepared(
-        {
-            TRAIN: private_frame(parts.train, schema, key=key),
-            HELDOUT: private_frame(parts.heldout, schema, key=key),
-        },
+        private_frames(parts, project),
         fingerprint=make_dataset_fingerprint(parts.known_by, key=key),
         tally=parts.tally,
     )
