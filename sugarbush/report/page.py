@@ -52,9 +52,6 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
     release = data.release
     styles = series_styles(m.name for m in data.methods)
     attributes = attribute_charts(data, internal, styles)
-    table = None
-    if data.table is not None:
-        table = table_view(data.table.value, release.schema, internal)
     return TEMPLATES.get_template("page.html.jinja").render(
         **inlined(),
         card=release_card(release),
@@ -65,7 +62,7 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         methods=[_method_view(m, internal) for m in data.methods],
         attributes=attributes,
         legend=list({one.name: one for item in attributes for one in item["series"]}.values()),
-        table=table,
+        table=data.table and table_view(data.table, release.schema, internal),
         agreements=data.agreements,
         costs=_costs(data),
         browser=_browser(data),

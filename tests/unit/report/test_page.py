@@ -313,11 +313,10 @@ def test_the_page_shows_rows_and_pairs_of_the_dp_table() -> None:
 def test_a_table_without_dependence_shows_no_pairs_on_the_public_page() -> None:
     data = public_data()
     assert data.table is not None
-    alone = [m for m in data.table.value.measured if m.round == 0]
-    given_up = [*data.table.value.measured, *(replace(m, round=15) for m in alone)]
+    alone = [m for m in data.table.measurements if m.round == 0]
+    given_up = [*data.table.measurements, *(replace(m, round=15) for m in alone)]
     for measured in (alone, given_up):
-        facts = replace(data.table.value, measured=tuple(measured))
-        flat = replace(data, table=Released(facts, data.table.ledger_ids))
+        flat = replace(data, table=replace(data.table, measurements=tuple(measured)))
         public = render_public_page(flat)
         assert "No dependence between attributes was larger than the noise" in public
         assert 'id="pairs"' not in public
@@ -329,7 +328,8 @@ def test_a_dp_table_without_a_listed_ledger_entry_is_refused() -> None:
     data = public_data()
     assert data.table is not None
     with pytest.raises(InvariantError, match="the DP table"):
-        replace(data, table=Released(data.table.value, ("unlisted",)))
+        unlisted = Released(data.table.rows.value, ("unlisted",))
+        replace(data, table=replace(data.table, rows=unlisted))
 
 
 def test_a_metric_of_another_package_has_its_row_without_a_label_of_its_own() -> None:
