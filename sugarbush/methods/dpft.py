@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -160,14 +159,14 @@ class DPFT(Method):
             if rank:
                 run_id = broadcast_from_first(None)
                 if run_id is not None:
-                    self._train(inputs, mechanism, run=run_id, counts=None)
+                    self._train(inputs, mechanism, run=run_id, store=None)
                 return None
             key = self._cache_key(inputs, mechanism)
             with inputs.open_store(STAGE, key, forced=forced) as store:
                 missing = store.finished(_MODEL) is None
                 internal: dict[str, Any] = {}
                 if broadcast_from_first(store.run if missing else None):
-                    internal = self._train_into(inputs, mechanism, store)
+                    internal = self._train(inputs, mechanism, run=store.run, store=store)
                 finished = store.finished(_MODEL)
                 assert finished is not None
                 return self._trained(
@@ -259,24 +258,10 @@ class DPFT(Method):
             "event": mechanism.event.as_dict(),
         }
 
-    def _train_into(
-        self, inputs: MethodInputs, mechanism: Mechanism, store: ResultStore
-    ) -> dict[str, Any]:
-        """Train and put the model into the store; figures that are not DP."""
-        from sugarbush.training.dpsgd import models
-
-        trained = self._train(inputs, mechanism, run=store.run, counts=store.folder)
-        with store.writing(_MODEL) as folder:
-            models.save(*trained.model, folder)
-            (folder / "ledger_ids.json").write_text(json.dumps(trained.ledger_ids))
-            (folder / _STEPS).write_text(json.dumps({"steps_taken": trained.steps}))
-        shutil.rmtree(trained.checkpoints, ignore_errors=True)
-        return {STAGE: {"texts_cut": trained.texts_cut}}
-
     def _train(
-        self, inputs: MethodInputs, mechanism: Mechanism, *, run: str, counts: Path | None
-    ) -> _Run:
-        """The model without LoRA factors and its tokenizer, and what paid for them."""
+        self, inputs: MethodInputs, mechanism: Mechanism, *, run: str, store: ResultStore | None
+    ) -> dict[str, Any]:
+        """Train, put the model without LoRA factors into `store`; figures that are not DP."""
         import torch
 
         from sugarbush.training.device import open_device
@@ -299,7 +284,9 @@ class DPFT(Method):
         if settings.lora_rank is not None:
             model = models.with_lora(model, rank=settings.lora_rank)
         units = self._units(inputs, tokenizer)
-        checkpoints = Checkpoints(inputs.scratch(f"{STAGE}/{run}"), counts=counts)
+        checkpoints = Checkpoints(
+            inputs.scratch(f"{STAGE}/{run}"), counts=None if store is None else store.folder
+        )
         trained = train(
             model,
             units,
@@ -327,14 +314,14 @@ class DPFT(Method):
             ),
             report=lambda progress: inputs.report(_progress_line(progress)),
         )
-        plain = models.merged(trained.value).to(torch.device("cpu"))
-        return _Run(
-            model=(plain, tokenizer),
-            ledger_ids=trained.ledger_ids,
-            steps=checkpoints.step(),
-            texts_cut=truncated(units, end=tokenizer.eos_token_id),
-            checkpoints=checkpoints.folder,
-        )
+        if store is None:
+            return {}
+        with store.writing(_MODEL) as folder:
+            models.save(models.merged(trained.value).to(torch.device("cpu")), tokenizer, folder)
+            (folder / "ledger_ids.json").write_text(json.dumps(trained.ledger_ids))
+            (folder / _STEPS).write_text(json.dumps({"steps_taken": checkpoints.step()}))
+        shutil.rmtree(checkpoints.folder, ignore_errors=True)
+        return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
 
     def _units(self, inputs: MethodInputs, tokenizer: Any) -> Private[tuple[Example, ...]]:
         """Every record as one training example; a user's make one unit."""
@@ -391,17 +378,6 @@ class DPFT(Method):
             card=card,
             internal=internal,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """A finished training."""
-
-    model: tuple[Any, Any]
-    ledger_ids: tuple[str, ...]
-    steps: int
-    texts_cut: int
-    checkpoints: Path
 
 
 def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple[Any, Any]:

@@ -154,7 +154,7 @@ class World:
 def _key_of(method: Method, inputs: MethodInputs) -> Mapping[str, Any]:
     if isinstance(method, NonPrivatePE):
         catching = _replaced(inputs, open_store=lambda stage, key, **_: key)
-        key: Mapping[str, Any] = method._store(catching, forced=False)
+        key: Mapping[str, Any] = method.open_store(catching, forced=False)
         return key
     if isinstance(method, EvolvingMethod):
         return method.cache_key(inputs, FIRST)
