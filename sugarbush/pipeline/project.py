@@ -133,32 +133,22 @@ class Project:
 
     def ledger(self) -> Ledger:
         """The ledger of `privacy.dataset`. A benchmark's is apart from a release's."""
-        from sugarbush.privacy.ledger import Ledger
-
         privacy = self.settings.privacy
-        return Ledger(
-            self.state,
-            dataset=privacy.dataset,
+        return self._ledger(
             purpose=privacy.purpose.value,
-            unit=privacy.unit,
-            user_column=self.settings.prepare.user_column,
             cap=privacy.cap,
-            delta=privacy.delta,
+            user_column=self.settings.prepare.user_column,
         )
 
     def uncapped_ledger(self, kind: str) -> Ledger:
         """Where what has no DP epsilon is noted: beside the DP ledgers, never added to them."""
+        return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
+
+    def _ledger(self, **fields: Any) -> Ledger:
         from sugarbush.privacy.ledger import Ledger
 
-        privacy = self.settings.privacy
-        return Ledger(
-            self.state,
-            dataset=privacy.dataset,
-            purpose=f"{privacy.purpose.value}-{kind}",
-            unit=privacy.unit,
-            cap=math.inf,
-            delta=privacy.delta,
-        )
+        own = self.settings.privacy
+        return Ledger(self.state, dataset=own.dataset, unit=own.unit, delta=own.delta, **fields)
 
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
