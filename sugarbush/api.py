@@ -33,12 +33,7 @@ from sugarbush.methods.interface import (
 )
 from sugarbush.methods.maple import Maple
 from sugarbush.paths import atomic_directory, state_root
-from sugarbush.pipeline.in_memory import (
-    Corpus,
-    InMemoryProject,
-    prepare_corpus,
-    project_settings,
-)
+from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released

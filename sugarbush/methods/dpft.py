@@ -268,13 +268,7 @@ class DPFT(Method):
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
         from sugarbush.training.dpsgd.data import probe_examples, truncated
-        from sugarbush.training.dpsgd.train import (
-            Clipping,
-            Decay,
-            Learning,
-            Performance,
-            train,
-        )
+        from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance, train
 
         settings, how = self.training.chosen, self.training
         device = open_device(how.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,41 +18,49 @@ from sugarbush.pipeline.released import method_folder, write_release, write_text
 
 
 @contextmanager
-def method_output(project: Project, method: Method, stage: str, *, run: str) -> Iterator[Path]:
-    """A folder that becomes the stage's result when the block ends well.
+def method_output(
+    project: Project,
+    method: Method,
+    stage: str,
+    *,
+    drawn_by: str,
+    ledger_ids: Iterable[str],
+    run: str,
+) -> Iterator[Path]:
+    """A folder that becomes the stage's result, with its release.json, when the block ends well.
 
     Without a DP guarantee the result lies in the private root, where stages of one method share a
     folder; DVC gets a keyed digest of the run in its place.
     """
     (output,) = stage_named(stage).outputs
-    shown = project.base / output.path.format(method=method.name)
-    if not method.stays_private:
-        with atomic_directory(shown) as folder:
-            yield folder
-        return
-    target = method_folder(project.roots, method, stage)
-    with atomic_directory(target, private=True) as folder:
+    shown, private = project.base / output.path.format(method=method.name), method.stays_private
+    target = method_folder(project.roots, method, stage) if private else shown
+    with atomic_directory(target, private=private) as folder:
         yield folder
-        if stage != method.stages[0]:  # the first stage starts an empty folder
+        write_release(
+            folder,
+            stage=drawn_by,
+            privacy=project.settings.privacy,
+            ledger_ids=ledger_ids,
+            run=run,
+            has_guarantee=not private,
+        )
+        if private and stage != method.stages[0]:  # the first stage starts an empty folder
             _keep_others(target, folder)
-    content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
-    digest = hmac.new(project.key, content.encode(), "sha256").hexdigest()
-    with atomic_directory(shown) as folder:
-        write_digest(folder / "private.json", digest)
+    if private:
+        content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
+        digest = hmac.new(project.key, content.encode(), "sha256").hexdigest()
+        with atomic_directory(shown) as folder:
+            write_digest(folder / "private.json", digest)
 
 
 def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:
     """Write a method's texts, its rounds, and what paid for them."""
-    with method_output(project, method, stage, run=final.run) as folder:
+    ids, drawn_by = final.evolution.ledger_ids, f"{stage}@{method.name}"
+    with method_output(
+        project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run
+    ) as folder:
         write_texts(final.evolution, project.schema, folder)
-        write_release(
-            folder,
-            stage=f"{stage}@{method.name}",
-            privacy=project.settings.privacy,
-            ledger_ids=final.evolution.ledger_ids,
-            run=final.run,
-            has_guarantee=not method.stays_private,
-        )
 
 
 def _keep_others(old: Path, new: Path) -> None:

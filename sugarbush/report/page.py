@@ -18,20 +18,8 @@ import numpy as np
 from sugarbush.report.attribute_charts import attribute_charts
 from sugarbush.report.card import release_card
 from sugarbush.report.dp_table import table_view
-from sugarbush.report.model import (
-    InternalData,
-    MethodData,
-    PublicData,
-    Release,
-    RoundData,
-)
-from sugarbush.report.plots import (
-    map_points,
-    origin,
-    survivor_bars,
-    used_shades,
-    vote_ranks,
-)
+from sugarbush.report.model import InternalData, MethodData, PublicData, Release, RoundData
+from sugarbush.report.plots import map_points, origin, survivor_bars, used_shades, vote_ranks
 from sugarbush.report.quality import quality_view
 from sugarbush.report.statements import release_epsilon, short_power
 from sugarbush.report.svg import series_styles

@@ -31,10 +31,7 @@ from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
-from sugarbush.pipeline.evaluator import (
-    Evaluator,
-    train_sample_reader,
-)
+from sugarbush.pipeline.evaluator import Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import donated_frame, final_folder, first_folder
 from sugarbush.randomness import public_rng

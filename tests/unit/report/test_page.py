@@ -285,7 +285,8 @@ def test_real_dependence_is_on_the_internal_page_only() -> None:
         render_public_page(public_data()),
         render_internal_page(public_data(), internal_data()),
     )
-    assert (table := public_data().table) is not None
+    table = public_data().table
+    assert table is not None
     strength = dependence(table.rows.value, SCHEMA.names)["product", "problem"]
     for page in (public, internal):
         assert f'product × problem</td><td class="n">{strength:.3f}' in page
