@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.schema import Schema
@@ -173,11 +174,15 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 def readable(population: Population, schema: Schema) -> pd.DataFrame:
     """One row a text: id, text, the values that it was asked to have, parent and round."""
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
-    for place, attribute in enumerate(schema.attributes):
-        codes = population.codes[:, place]
-        if (codes != NO_CODE).any():
-            columns[attribute.name] = [
-                attribute.domain[code] if code != NO_CODE else None for code in codes
-            ]
+    values = values_of(population.codes, schema)
+    columns |= {name: own for name, own in values.items() if any(v is not None for v in own)}
     columns |= {"parent": population.parents, "round": population.rounds}
     return pd.DataFrame(columns)
+
+
+def values_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[str | None]]:
+    """A column of values for each attribute; None where nothing was asked for."""
+    return {
+        attribute.name: [None if code == NO_CODE else attribute.domain[code] for code in column]
+        for attribute, column in zip(schema.attributes, codes.T, strict=True)
+    }
