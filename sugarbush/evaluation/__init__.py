@@ -5,8 +5,7 @@ from sugarbush.lazy_names import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
-        "attributes": ("train_classifier",),
-        "downstream": ("Predictions", "majority", "predictions"),
+        "downstream": ("Predictions", "majority", "predictions", "train_classifier"),
         "evaluate": ("evaluate_texts",),
         "features": ("LatentSpace", "latent_space"),
         "interface": (

@@ -369,7 +369,6 @@ class DPFT(Method):
             save=save,
             ledger_ids=(*inputs.metadata.ledger_ids, *own),
             run=run,
-            card=card,
             internal=internal,
         )
 

@@ -83,13 +83,12 @@ class Initial:
 class TrainedModel:
     """A trained model: `save` writes it into a folder, then `clean_up` removes its checkpoints.
 
-    `card` is what lies beside the weights; `internal` holds figures that are not DP, by file name.
+    `internal` holds figures that are not DP, by file name.
     """
 
     save: Callable[[Path], None]
     ledger_ids: tuple[str, ...]
     run: str
-    card: Mapping[str, Any] | None = None
     internal: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     clean_up: Callable[[], None] = lambda: None
 

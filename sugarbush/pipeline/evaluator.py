@@ -15,9 +15,8 @@ from sugarbush.attributes.extract import extract_codes
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.private_store import RealTexts
 from sugarbush.data.schema import Schema
-from sugarbush.evaluation.attributes import train_classifier
 from sugarbush.evaluation.copies import copy_values
-from sugarbush.evaluation.downstream import downstream_values
+from sugarbush.evaluation.downstream import downstream_values, train_classifier
 from sugarbush.evaluation.evaluate import BUILT_IN, evaluate_texts
 from sugarbush.evaluation.features import latent_space
 from sugarbush.evaluation.interface import (

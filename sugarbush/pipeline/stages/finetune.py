@@ -19,9 +19,8 @@ import json
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.forced import was_forced
-from sugarbush.pipeline.method_outputs import method_output
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import read_metadata
+from sugarbush.pipeline.released import method_output, read_metadata
 
 NAME = "finetune"
 

@@ -12,10 +12,9 @@ from dataclasses import asdict
 
 from sugarbush.evolution.population import save_population
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.method_outputs import method_output
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import read_metadata
+from sugarbush.pipeline.released import method_output, read_metadata
 
 NAME = "initialise"
 

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.errors import FailureError, InvariantError
-from sugarbush.evaluation.attributes import train_classifier
 from sugarbush.evaluation.copies import longest_shared_ngrams, nearer_to_training
+from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.features import latent_space
 from sugarbush.evaluation.texts import distinct_n, duplicate_share
 
