@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +20,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.settings import Purpose
+from sugarbush.report.templating import epsilon
 
 _DVC_CHATTER = (
     "> ",
@@ -98,11 +98,12 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     roots = Roots(base)
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_row("epsilon", _promise(card["promise"]))
+    promise, total = card["promise"], epsilon(card["budget"]["dataset_total_epsilon"])
     table.add_row(
-        "dataset total",
-        f"{_number(card['budget']['dataset_total_epsilon'])} of a cap of {params.privacy.cap:g}",
+        "epsilon",
+        f"{epsilon(promise['epsilon'])} at delta {promise['delta']:g}, per {promise['unit']}",
     )
+    table.add_row("dataset total", f"{total} of a cap of {params.privacy.cap:g}")
     for method in params.released:
         synthetic = final_folder(roots, method) / "synthetic.jsonl"
         count = sum(1 for _ in synthetic.open(encoding="utf-8"))
@@ -114,30 +115,16 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     _figures(roots, console)
 
 
-def _promise(promise: dict[str, Any]) -> str:
-    return f"{_number(promise['epsilon'])} at delta {promise['delta']:g}, per {promise['unit']}"
-
-
-def _number(epsilon: float | str) -> str:
-    return epsilon if isinstance(epsilon, str) else f"{epsilon:.4g}"
-
-
 def _figures(roots: Roots, console: Console) -> None:
+    """A table of figures; a dash where there were too few texts for one."""
     final = json.loads((roots.internal / "metrics.json").read_text())["final"]
     table = Table(title="Against held-out real texts (internal)", box=None, padding=(0, 2, 0, 0))
     for column in ("", "MAUVE", "MAUVE, tf-idf", "mean JSD of attributes"):
         table.add_column(column)
     for method, spaces in final.items():
-        table.add_row(
-            method,
-            _figure(spaces, "encoder", "mauve"),
-            _figure(spaces, "tf-idf", "mauve"),
-            _figure(spaces, "attribute", "mean"),
-        )
+        values = [
+            spaces.get(space, {}).get(metric)
+            for space, metric in (("encoder", "mauve"), ("tf-idf", "mauve"), ("attribute", "mean"))
+        ]
+        table.add_row(method, *("–" if value is None else f"{value:.3f}" for value in values))
     console.print(table)
-
-
-def _figure(spaces: dict[str, dict[str, float]], space: str, metric: str) -> str:
-    """A figure of three decimals; a dash where there were too few texts for it."""
-    value = spaces.get(space, {}).get(metric)
-    return "–" if value is None else f"{value:.3f}"
