@@ -99,7 +99,7 @@ def in_order(graph: nx.DiGraph) -> Sequence[str]:
 
 
 def is_needed(name: str, settings: ProjectSettings) -> bool:
-    """Whether a chosen method needs the stage of that DVC name. So is a user's own stage."""
+    """Whether the stage of that DVC name is needed: by a chosen method, or as a user's own."""
     own, _, method = name.partition("@")
     stage = next((stage for stage in STAGES if stage.name == own), None)
     if stage is None:
