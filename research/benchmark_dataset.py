@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 import sugarbush as sb
 from research.sweep_layout import GROUND, points_of, sweep_folder
 from sugarbush.evaluation import (
-    AttributeClassifier,
     LatentSpace,
     distance_by_attribute,
     latent_space,
@@ -66,9 +65,7 @@ class TextFeatures:
 class FeatureReader:
     """Reads the features of each text once."""
 
-    def __init__(
-        self, embed: Any, latent: LatentSpace, classifiers: Sequence[AttributeClassifier]
-    ) -> None:
+    def __init__(self, embed: Any, latent: LatentSpace, classifiers: Sequence[Any]) -> None:
         self._embed, self._latent, self._classifiers = embed, latent, classifiers
         self._place: dict[str, int] = {}
         self._known: TextFeatures | None = None

@@ -29,18 +29,13 @@ from numpy.typing import NDArray
 
 from research.arms import FIXED, WHERE, Scale, arms_of, averaged
 from research.benchmark_dataset import BenchmarkDataset, Variant, datasets, snapshots
+from research.fine_tuned import PUBLISHED as CLASSIFIER_TRAINING
+from research.fine_tuned import fine_tuned_predictions
+from research.next_token import PUBLISHED as DECODER_TRAINING
+from research.next_token import Decoder, next_token_scores
 from research.page import write_page
-from sugarbush.evaluation import (
-    CLASSIFIER_TRAINING,
-    DECODER_TRAINING,
-    FINAL,
-    REAL,
-    Decoder,
-    Hyperparameters,
-    fine_tuned_predictions,
-    majority,
-    next_token_scores,
-)
+from research.small_models import Hyperparameters
+from sugarbush.evaluation import FINAL, REAL, majority
 from sugarbush.paths import Roots, atomic_file
 from sugarbush.randomness import public_rng
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,7 @@ from sugarbush.methods.interface import (
 )
 from sugarbush.methods.maple import Maple
 from sugarbush.paths import atomic_directory, state_root
-from sugarbush.pipeline.in_memory import (
-    Corpus,
-    InMemoryProject,
-    prepare_corpus,
-    project_settings,
-)
+from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
 from sugarbush.privacy.data_types import Private, Released
@@ -157,14 +152,17 @@ def prepare(
     _require_kind("privacy", privacy, PrivacySettings, 'sb.Privacy(dataset="letters")')
     writer = Simulator() if generator is None else generator
     _require_kind("generator", writer, GeneratorSettings, "sb.Simulator()")
-    sections = _sections(
-        text=text,
-        privacy=privacy,
-        generator=writer,
-        donated=donated is not None,
-        user=user,
-        record_id=record_id,
-    )
+    sections = {
+        "privacy": privacy.model_dump(mode="json"),
+        "prepare": {
+            "file": "a frame",
+            "text_column": text,
+            "id_column": record_id,
+            "user_column": user,
+            "donated": None if donated is None else "a frame",
+        },
+        "generator": _generator_section(writer),
+    }
     found = project_settings(sections, settings)
     examples = donated
     if donated is not None and not isinstance(donated, pd.DataFrame):
@@ -660,28 +658,6 @@ def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np
     return np.asarray(codes, dtype=np.int64)
 
 
-def _sections(
-    *,
-    text: str,
-    privacy: PrivacySettings,
-    generator: GeneratorSettings,
-    donated: bool,
-    user: str | None,
-    record_id: str | None,
-) -> dict[str, Any]:
-    return {
-        "privacy": privacy.model_dump(mode="json"),
-        "prepare": {
-            "file": "a frame",
-            "text_column": text,
-            "id_column": record_id,
-            "user_column": user,
-            "donated": "a frame" if donated else None,
-        },
-        "generator": _generator_section(generator),
-    }
-
-
 def _generator_section(generator: GeneratorSettings) -> dict[str, Any]:
     return {
         "provider": generator.name,
@@ -740,7 +716,9 @@ def _run(
     project: InMemoryProject, method: Method, *, new_draw: bool, report: Callable[[str], None]
 ) -> Release:
     """The stages of one method, one after the other."""
-    drawn = project.metadata_request().release(
+    from sugarbush.pipeline.metadata import MetadataRequest
+
+    drawn = MetadataRequest(project).release(
         forced=new_draw, before_charge=lambda: _preflight(project, method)
     )
     inputs = project.method_inputs(
@@ -785,36 +763,23 @@ def _trained(method: Method, inputs: MethodInputs, *, new_draw: bool) -> FinalSe
     return final
 
 
-@dataclass(frozen=True, kw_only=True)
-class _CardMaker:
-    """What the card of a release is computed from. Everything in it is public."""
+def _card(
+    method: Method,
+    settings: ProjectSettings,
+    schema: Schema,
+    *,
+    metadata: MetadataRelease,
+    plan: BudgetPlan,
+    **facts: Any,
+) -> Mapping[str, Any] | None:
+    """The card of a release. Everything that it is computed from is public."""
+    from sugarbush.pipeline.release_facts import release_facts
+    from sugarbush.report.card import release_card
 
-    settings: ProjectSettings
-    schema: Schema
-    ledger: Ledger
-    ledger_ids: tuple[str, ...]
-    donated: int
-    engine: str | None
-    method: Method
-    metadata: MetadataRelease
-    plan: BudgetPlan
-
-    def __call__(self) -> Mapping[str, Any] | None:
-        from sugarbush.pipeline.release_facts import release_facts
-        from sugarbush.report.card import release_card
-
-        if self.method.stays_private:
-            return None
-        facts = release_facts(
-            self.settings,
-            self.schema,
-            ledger=self.ledger,
-            ledger_ids=self.ledger_ids,
-            donated=self.donated,
-            engine=self.engine,
-            plan=self.method.final_plan(self.plan, self.metadata, self.settings.privacy),
-        )
-        return release_card(facts)
+    if method.stays_private:
+        return None
+    final = method.final_plan(plan, metadata, settings.privacy)
+    return release_card(release_facts(settings, schema, plan=final, **facts))
 
 
 def _release(
@@ -838,14 +803,15 @@ def _release(
         _schema=project.schema,
         _privacy=privacy,
         _ledger=(ledger := project.ledger().snapshot()),
-        _make_card=_CardMaker(
-            settings=project.settings,
-            schema=project.schema,
+        _make_card=partial(
+            _card,
+            method,
+            project.settings,
+            project.schema,
             ledger=ledger,
             ledger_ids=ids,
             donated=0 if inputs.donated is None else len(inputs.donated.texts),
             engine=described["engine"],
-            method=method,
             metadata=inputs.metadata,
             plan=project.plan,
         ),

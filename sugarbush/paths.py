@@ -16,7 +16,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
@@ -26,35 +25,17 @@ from sugarbush.errors import MissingInputError, StorageError
 STATE_VARIABLE = "SUGARBUSH_STATE"
 
 
-@dataclass(frozen=True)
 class Roots:
     """Where things lie, relative to the folder that holds params.yaml."""
 
-    base: Path
-
-    @property
-    def private(self) -> Path:
-        return self.base / "data" / "private"
-
-    @property
-    def released(self) -> Path:
-        return self.base / "data" / "released"
-
-    @property
-    def public(self) -> Path:
-        return self.base / "data" / "public"
-
-    @property
-    def stamps(self) -> Path:
-        return self.base / "data" / "stamps"
-
-    @property
-    def internal(self) -> Path:
-        return self.base / "reports" / "internal"
-
-    @property
-    def published(self) -> Path:
-        return self.base / "reports" / "public"
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.private = base / "data" / "private"
+        self.released = base / "data" / "released"
+        self.public = base / "data" / "public"
+        self.stamps = base / "data" / "stamps"
+        self.internal = base / "reports" / "internal"
+        self.published = base / "reports" / "public"
 
 
 def state_root(base: Path, *, example: bool = False) -> Path:

@@ -8,8 +8,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
-from sugarbush.cli.checks import example_is_made
-from sugarbush.cli.staleness import would_spend
+from sugarbush.cli.checks import example_is_made, would_spend
 from sugarbush.errors import LedgerError
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases

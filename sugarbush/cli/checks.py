@@ -7,14 +7,16 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
-from sugarbush.cli.staleness import would_spend
 from sugarbush.data.schema import Schema
 from sugarbush.data.split import unmatched_attributes
-from sugarbush.errors import InputError
+from sugarbush.errors import FailureError, InputError
 from sugarbush.pipeline.corpus import read_corpus
+from sugarbush.pipeline.flow import read_stages, stale_stages
+from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.preflight import check_generator
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
+from sugarbush.pipeline.stages import fingerprint
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
 
@@ -106,3 +108,24 @@ def schema_of(project: Project) -> Schema:
         path = project.find(project.settings.prepare.schema_)
         raise InputError(f"{path}: the example is not written yet; run: sugarbush run")
     return project.schema
+
+
+def would_spend(project: Project) -> bool:
+    """Whether a run would start a stage that spends. It may still find its results finished.
+
+    Writes the stamps first, as every run does, to notice a changed corpus. Settings that
+    are not in params.yaml count as new.
+    """
+    from dvc.lock import LockError
+
+    if project.settings != load_params(project.base / FILE):
+        return True
+    fingerprint.run(project, only_look=True)
+    try:
+        stale = stale_stages(read_stages(project.base), project.base)
+    except LockError:
+        raise FailureError(
+            "another run is using this folder. Try again when it has ended"
+        ) from None
+    spending = {stage.name for stage in STAGES if stage.spends}
+    return any(name.partition("@")[0] in spending for name in stale)

@@ -12,14 +12,11 @@ from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import atomic_file, find_input
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.settings import ProjectSettings
 
 SETTING = "prepare.donated"
 
 
-def draft(
-    base: Path, params: ProjectSettings, *, subject: str, output: Path, seed: int, console: Console
-) -> None:
+def draft(project: Project, *, subject: str, output: Path, seed: int, console: Console) -> None:
     """Write a drafted schema to the new file `output`, and print its attributes.
 
     Reads the donated file of the settings and no private file.
@@ -27,13 +24,13 @@ def draft(
     """
     if output.exists():
         raise ParamsError(f"{output}: exists already. Name another file with --output")
-    settings = params.prepare
+    settings = project.settings.prepare
     if settings.donated is None:
         raise ParamsError(f"params.yaml: {SETTING} is null; a draft needs donated examples")
-    if find_input(base, settings.donated).resolve() == find_input(base, settings.file).resolve():
+    if project.find(settings.donated).resolve() == project.find(settings.file).resolve():
         raise ParamsError(f"params.yaml: {SETTING} names the private file itself (prepare.file)")
-    texts, columns = donated_examples(base, settings)
-    embed = Project(base, settings=params).encoder(private=False).encode
+    texts, columns = donated_examples(project.base, settings)
+    embed = project.encoder(private=False).encode
     schema = draft_schema(texts, subject=subject, columns=columns, embed=embed, seed=seed)
     with atomic_file(output) as temporary:
         temporary.write_text(schema_yaml(schema), encoding="utf-8")

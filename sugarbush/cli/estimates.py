@@ -14,6 +14,7 @@ from sugarbush.generators.openai.cost import journal_path, read_journal, spendin
 from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.pipeline.corpus import read_corpus, read_donated
 from sugarbush.pipeline.estimate import Estimate, estimate, estimate_labels
+from sugarbush.pipeline.preflight import planned_calls
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import read_record_count
 
@@ -36,16 +37,7 @@ def show_estimate(project: Project, console: Console) -> None:
             console.print(f"{method.name} needs no generator: it trains a model of its own.")
     if not any(method.asks_generator for method in settings.chosen):
         return
-    planned = [
-        batch
-        for method in settings.chosen
-        for batch in method.planned_calls(
-            schema=schema,
-            donated=donated,
-            length=settings.initialise.length,
-            record_count=count,
-        )
-    ]
+    planned = planned_calls(project, donated, record_count=count)
     endpoint = settings.generator.chosen.endpoint
     _print(estimate(planned, endpoint), endpoint, console)
     if endpoint is None:

@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from sugarbush.cli.settings import changed_text
 from sugarbush.cli.template import IGNORED, SCHEMA, generated_files, outdated_tasks, project_files
 from sugarbush.data.reading import column_names
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import FailureError, ParamsError, SchemaError
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.project import Project
@@ -129,41 +128,30 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
-    """A drafted schema. A column with unknown values is a comment in it."""
-    schema = _drafted(own, columns, params)
-    known = {attribute.column for attribute in schema.attributes} | set(own.required)
-    return schema_yaml(schema, unknown_columns=[name for name in columns if name not in known])
+    """A schema drafted from donated examples where there are any, with columns of the private file.
 
-
-def _drafted(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> Schema:
-    """A schema from donated examples where there are any, with columns of the private file only."""
+    A column with unknown values is a comment in it. Raises ParamsError where the donated file is
+    the private one.
+    """
     subject = own.subject or "texts"
     attributes: tuple[Attribute, ...] = ()
     if own.donated is not None:
+        if own.donated.resolve() == own.file.resolve():
+            raise ParamsError("--donated names the private file itself (--from)")
         settings = params.prepare.model_copy(update={"donated": str(own.donated)})
-        texts, values = _donated_columns(own, settings)
-        with tempfile.TemporaryDirectory() as cache:
+        texts, values = donated_examples(Path(), settings)
+        with tempfile.TemporaryDirectory() as cache, suppress(SchemaError):  # too few examples
             encoder = Project(Path(cache), settings=params).encoder(private=False)
-            try:
-                attributes = draft_schema(
-                    texts,
-                    subject=subject,
-                    columns={name: values[name] for name in values if name in columns},
-                    embed=encoder.encode,
-                    seed=_SEED,
-                ).attributes
-            except SchemaError:  # too few examples
-                attributes = ()
-    return Schema(subject=subject, attributes=attributes or (TONE,))
-
-
-def _donated_columns(
-    own: OwnData, settings: PrepareSettings
-) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
-    """The donated texts and other columns. Raises ParamsError where the file is the private one."""
-    if own.donated is not None and own.donated.resolve() == own.file.resolve():
-        raise ParamsError("--donated names the private file itself (--from)")
-    return donated_examples(Path(), settings)
+            attributes = draft_schema(
+                texts,
+                subject=subject,
+                columns={name: values[name] for name in values if name in columns},
+                embed=encoder.encode,
+                seed=_SEED,
+            ).attributes
+    schema = Schema(subject=subject, attributes=attributes or (TONE,))
+    known = {attribute.column for attribute in schema.attributes} | set(own.required)
+    return schema_yaml(schema, unknown_columns=[name for name in columns if name not in known])
 
 
 def _path_setting(file: Path, folder: Path) -> str:

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from sugarbush.errors import ParamsError, SugarbushError
 
+if TYPE_CHECKING:
+    from sugarbush.pipeline.project import Project
+
+
+class Commands(TyperGroup):
+    """Prints an expected failure of any command as one message, and exits with its code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SugarbushError as error:
+            print(f"sugarbush: {error}", file=sys.stderr)
+            raise typer.Exit(error.exit_code) from None
+
+
 app = typer.Typer(
+    cls=Commands,
     name="sugarbush",
     help=__doc__,
     no_args_is_help=True,
@@ -54,14 +69,13 @@ def options(
     """Turn a private text corpus into a synthetic one under differential privacy."""
 
 
-@contextmanager
-def report_errors() -> Iterator[None]:
-    """Print an expected failure as one message, and exit with its code."""
-    try:
-        yield
-    except SugarbushError as error:
-        print(f"sugarbush: {error}", file=sys.stderr)
-        raise typer.Exit(error.exit_code) from None
+def _changed_project(settings: Path | None, assignments: list[str] | None) -> Project:
+    """The project here with changed settings, which are written nowhere."""
+    from sugarbush.cli.settings import changed_settings
+    from sugarbush.pipeline.project import Project
+
+    changed = changed_settings(BASE, overlay=settings, assignments=assignments or ())
+    return Project(BASE, settings=changed.params)
 
 
 @app.command()
@@ -102,21 +116,20 @@ def init(
     """
     from sugarbush.cli.init import create_project, own_data, update_project
 
-    with report_errors():
-        given = {
-            "text_column": text,
-            "id_column": id_column,
-            "user_column": user_column,
-            "donated": donated,
-            "subject": subject,
-        }
-        own = own_data(file, given)
-        if update and own is not None:
-            raise ParamsError("--update writes the generated files only; leave out --from")
-        if update:
-            update_project(folder, Console())
-        else:
-            create_project(folder, own, Console())
+    given = {
+        "text_column": text,
+        "id_column": id_column,
+        "user_column": user_column,
+        "donated": donated,
+        "subject": subject,
+    }
+    own = own_data(file, given)
+    if update and own is not None:
+        raise ParamsError("--update writes the generated files only; leave out --from")
+    if update:
+        update_project(folder, Console())
+    else:
+        create_project(folder, own, Console())
 
 
 @app.command()
@@ -127,12 +140,8 @@ def check(settings: Settings = None, assignments: Assignments = None) -> None:
     Exit code 2: something in your input must be fixed.
     """
     from sugarbush.cli import checks
-    from sugarbush.cli.settings import changed_settings
-    from sugarbush.pipeline.project import Project
 
-    with report_errors():
-        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        checks.check(Project(BASE, settings=tried.params), Console())
+    checks.check(_changed_project(settings, assignments), Console())
 
 
 @app.command()
@@ -154,12 +163,11 @@ def run(
     from sugarbush.cli import runs
     from sugarbush.cli.settings import changed_settings, write_settings
 
-    with report_errors():
-        changed = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        write_settings(BASE, changed)
-        if changed.names:
-            print(f"params.yaml: changed {', '.join(changed.names)}")
-        code = runs.run(BASE, force=force, only_example=only_example)
+    changed = changed_settings(BASE, overlay=settings, assignments=assignments or ())
+    write_settings(BASE, changed)
+    if changed.names:
+        print(f"params.yaml: changed {', '.join(changed.names)}")
+    code = runs.run(BASE, force=force, only_example=only_example)
     raise typer.Exit(code)
 
 
@@ -174,10 +182,9 @@ def report(
     ] = False,
 ) -> None:
     """Print where the release card and the report are."""
-    from sugarbush.cli.reports import show_report
+    from sugarbush.cli.shows import show_report
 
-    with report_errors():
-        show_report(BASE, open_page=open_page, internal=internal, console=Console())
+    show_report(BASE, open_page=open_page, internal=internal, console=Console())
 
 
 @app.command("settings")
@@ -189,8 +196,7 @@ def show_settings(
     """Show every setting: its default, its value here if it differs, and its meaning."""
     from sugarbush.cli import settings_table
 
-    with report_errors():
-        settings_table.show_settings(BASE, section, Console())
+    settings_table.show_settings(BASE, section, Console())
 
 
 @app.command()
@@ -204,27 +210,19 @@ def budget(
 ) -> None:
     """Show where the ledger of the dataset is, what it contains, and what a run would spend."""
     from sugarbush.cli import budgets
-    from sugarbush.cli.settings import changed_settings
-    from sugarbush.pipeline.project import Project
 
-    with report_errors():
-        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        project = Project(BASE, settings=tried.params)
-        if repair:
-            budgets.repair(project, Console())
-        budgets.show_budget(project, Console())
+    project = _changed_project(settings, assignments)
+    if repair:
+        budgets.repair(project, Console())
+    budgets.show_budget(project, Console())
 
 
 @app.command()
 def estimate(settings: Settings = None, assignments: Assignments = None) -> None:
     """Estimate the calls, tokens, cost and time of a run. Sends nothing."""
     from sugarbush.cli import estimates
-    from sugarbush.cli.settings import changed_settings
-    from sugarbush.pipeline.project import Project
 
-    with report_errors():
-        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        estimates.show_estimate(Project(BASE, settings=tried.params), Console())
+    estimates.show_estimate(_changed_project(settings, assignments), Console())
 
 
 @app.command()
@@ -243,8 +241,7 @@ def show(
     """Show what a stage wrote: released files, and internal ones with `--internal`."""
     from sugarbush.cli import shows
 
-    with report_errors():
-        shows.show(BASE, stage, method=method, rows=rows, internal=internal, console=Console())
+    shows.show(BASE, stage, method=method, rows=rows, internal=internal, console=Console())
 
 
 @app.command()
@@ -263,10 +260,9 @@ def cache(
     """
     from sugarbush.cli import caches
 
-    with report_errors():
-        if clear:
-            caches.clear_cache(BASE, Console(), labels=labels)
-        caches.show_cache(BASE, Console())
+    if clear:
+        caches.clear_cache(BASE, Console(), labels=labels)
+    caches.show_cache(BASE, Console())
 
 
 @schema_app.command("draft")
@@ -283,13 +279,9 @@ def draft(
     file is not read, and no budget is spent.
     """
     from sugarbush.cli import drafts
-    from sugarbush.cli.settings import changed_settings
 
-    with report_errors():
-        tried = changed_settings(BASE, overlay=settings, assignments=assignments or ())
-        drafts.draft(
-            BASE, tried.params, subject=subject, output=output, seed=seed, console=Console()
-        )
+    project = _changed_project(settings, assignments)
+    drafts.draft(project, subject=subject, output=output, seed=seed, console=Console())
 
 
 if __name__ == "__main__":

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Container
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -18,12 +15,12 @@ from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots
 from sugarbush.pipeline import entry_point
 from sugarbush.pipeline.dvc import require_current_stages
-from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.flow import environment_of_dvc, is_needed
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.pipeline.settings import ProjectSettings
-from sugarbush.privacy.accounting import rounded_up
 from sugarbush.privacy.settings import Purpose
+from sugarbush.report.templating import epsilon
 
 _DVC_CHATTER = (
     "> ",
@@ -58,7 +55,7 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     _ = project.plan
     last_error = Roots(base).internal / entry_point.LAST
     last_error.unlink(missing_ok=True)
-    if _reproduce(base, force=force, needed=needed_stages(settings)) != 0:
+    if _reproduce(base, settings, force=force) != 0:
         code = json.loads(last_error.read_text())["exit_code"] if last_error.exists() else 1
         print(
             "sugarbush: the pipeline stopped. Finished work is kept: `sugarbush run` continues "
@@ -70,44 +67,29 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
     return 0
 
 
-def needed_stages(settings: ProjectSettings) -> frozenset[str]:
-    """The stages that the chosen methods need, by DVC's names. Others only write a marker."""
-    names = {stage.name for stage in STAGES if not stage.by_method and stage.is_needed(settings)}
-    return frozenset(names).union(
-        f"{stage.name}@{method.name}"
-        for stage in STAGES
-        for method in settings.chosen
-        if stage.by_method and stage.is_needed(settings, method)
-    )
-
-
-def _reproduce(base: Path, *, force: bool, needed: Container[str]) -> int:
+def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
     """Run DVC. Pass on what the stages print, and shorten DVC's own lines."""
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro"]
-    environment = dict(os.environ, PYTHONUNBUFFERED="1")
-    environment["PATH"] = os.pathsep.join(
-        [str(Path(sys.executable).parent), environment.get("PATH", "")]
-    )
     if force:
         command.append("--force")
     with subprocess.Popen(
-        command, cwd=base, env=environment, stdout=subprocess.PIPE, text=True
+        command, cwd=base, env=environment_of_dvc(), stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if (shown := shortened(line.rstrip(), needed)) is not None:
+            if (shown := shortened(line.rstrip(), settings)) is not None:
                 print(shown, flush=True)
     return process.returncode
 
 
-def shortened(line: str, needed: Container[str]) -> str | None:
+def shortened(line: str, settings: ProjectSettings) -> str | None:
     """A line of DVC or of a stage as the terminal shows it; None where it is not shown.
 
     DVC's line about a stage becomes a few words, and none where the stage is not needed.
     """
     for pattern, state in _STAGE_LINES.items():
         if found := re.fullmatch(pattern, line):
-            return f"{found[1]}: {state}" if found[1] in needed else None
+            return f"{found[1]}: {state}" if is_needed(found[1], settings) else None
     return None if not line or line.startswith(_DVC_CHATTER) else line
 
 
@@ -116,11 +98,12 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     roots = Roots(base)
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_row("epsilon", _promise(card["promise"]))
+    promise, total = card["promise"], epsilon(card["budget"]["dataset_total_epsilon"])
     table.add_row(
-        "dataset total",
-        f"{_number(card['budget']['dataset_total_epsilon'])} of a cap of {params.privacy.cap:g}",
+        "epsilon",
+        f"{epsilon(promise['epsilon'])} at delta {promise['delta']:g}, per {promise['unit']}",
     )
+    table.add_row("dataset total", f"{total} of a cap of {params.privacy.cap:g}")
     for method in params.released:
         synthetic = final_folder(roots, method) / "synthetic.jsonl"
         count = sum(1 for _ in synthetic.open(encoding="utf-8"))
@@ -132,30 +115,16 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
     _figures(roots, console)
 
 
-def _promise(promise: dict[str, Any]) -> str:
-    return f"{_number(promise['epsilon'])} at delta {promise['delta']:g}, per {promise['unit']}"
-
-
-def _number(epsilon: float | str) -> str:
-    return epsilon if isinstance(epsilon, str) else rounded_up(epsilon)
-
-
 def _figures(roots: Roots, console: Console) -> None:
+    """A table of figures; a dash where there were too few texts for one."""
     final = json.loads((roots.internal / "metrics.json").read_text())["final"]
     table = Table(title="Against held-out real texts (internal)", box=None, padding=(0, 2, 0, 0))
     for column in ("", "MAUVE", "MAUVE, tf-idf", "mean JSD of attributes"):
         table.add_column(column)
     for method, spaces in final.items():
-        table.add_row(
-            method,
-            _figure(spaces, "encoder", "mauve"),
-            _figure(spaces, "tf-idf", "mauve"),
-            _figure(spaces, "attribute", "mean"),
-        )
+        values = [
+            spaces.get(space, {}).get(metric)
+            for space, metric in (("encoder", "mauve"), ("tf-idf", "mauve"), ("attribute", "mean"))
+        ]
+        table.add_row(method, *("–" if value is None else f"{value:.3f}" for value in values))
     console.print(table)
-
-
-def _figure(spaces: dict[str, dict[str, float]], space: str, metric: str) -> str:
-    """A figure of three decimals; a dash where there were too few texts for it."""
-    value = spaces.get(space, {}).get(metric)
-    return "–" if value is None else f"{value:.3f}"

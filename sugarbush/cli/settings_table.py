@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,9 @@ from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
-from sugarbush.methods import method_class
-from sugarbush.pipeline.settings import (
-    FILE,
-    EvolveSettings,
-    complete_fields,
-    default_fields,
-    load_params,
-    parse_params,
-)
-from sugarbush.registry import METHODS, plugin_names
+from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params
 from sugarbush.settings import meanings
 
-_REQUIRED = "required"  # as default_fields() says it
 _SHARED = "as generator.openai"  # a limit of extract_metadata.llm
 _WIDTH = 120  # of a table that goes to a file
 
@@ -38,11 +29,11 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     The settings of every installed generator and method are listed. A value of the project in
     `base` is added where it differs from the default.
     """
-    fields = _fields_of(base / FILE) if (base / FILE).exists() else {}
-    defaults = default_fields()
-    deep_merge(defaults, _not_in_defaults())
-    complete = complete_fields(_not_in_defaults())
-    deep_merge(complete, fields)
+    defaults = complete_fields(_endpoint_for_labels())
+    complete = copy.deepcopy(defaults)
+    if (base / FILE).exists():
+        load_params(base / FILE)  # its errors name the file
+        deep_merge(complete, yaml.safe_load((base / FILE).read_text(encoding="utf-8")))
     params = parse_params(complete)
     values = params.model_dump(mode="json", by_alias=True)
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -72,27 +63,11 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     console.print(table)
 
 
-def _fields_of(path: Path) -> dict[str, Any]:
-    """What a params.yaml contains. Raises ParamsError where it is not valid."""
-    load_params(path)
-    fields: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return fields
-
-
-def _not_in_defaults() -> dict[str, Any]:
-    """The defaults of sections that a project has only where it uses them.
-
-    They are the endpoint for labels, without the limits that it shares with generator.openai, and
-    the methods that other packages add.
-    """
-    endpoint = LabelEndpoint(model=_REQUIRED).model_dump(mode="json")
+def _endpoint_for_labels() -> dict[str, Any]:
+    """The section that only some projects have, without the limits that generator.openai shares."""
+    endpoint = LabelEndpoint(model="required").model_dump(mode="json")
     own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
-    methods = {
-        name: method_class(name)().model_dump(mode="json", by_alias=True)
-        for name in plugin_names(METHODS)
-        if name not in EvolveSettings.model_fields
-    }
-    return {"extract_metadata": {"llm": own}, "evolve": methods}
+    return {"extract_metadata": {"llm": own}}
 
 
 def _at(fields: dict[str, Any], name: str) -> Any:

@@ -1,8 +1,9 @@
-"""`sugarbush show`: what a stage wrote, as tables."""
+"""`sugarbush show` and `sugarbush report`: what a stage wrote, and where the report is."""
 
 from __future__ import annotations
 
 import json
+import webbrowser
 from pathlib import Path
 
 import pandas as pd
@@ -11,12 +12,11 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from sugarbush.data.schema import load_schema
-from sugarbush.errors import ParamsError
-from sugarbush.evolution.population import NO_CODE
-from sugarbush.paths import Roots, find_input, require
+from sugarbush.errors import FailureError, MissingInputError, ParamsError
+from sugarbush.paths import Roots, require
+from sugarbush.pipeline.artifacts import Artifacts
 from sugarbush.pipeline.released import final_folder, method_folder
-from sugarbush.pipeline.settings import ProjectSettings, load_params
+from sugarbush.pipeline.settings import load_params
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
 _WIDTH = 100
@@ -30,7 +30,7 @@ def show(
     chosen = method or params.methods[0]
     match stage:
         case "metadata":
-            _metadata(base, params, rows, console)
+            _metadata(Artifacts(base), rows, console)
         case "initial":
             path = roots.released / "initial" / chosen / "candidates.parquet"
             _texts(pd.read_parquet(require(path, left_by=f"initialise@{chosen}")), rows, console)
@@ -41,17 +41,14 @@ def show(
             _texts(pd.read_json(path, lines=True), rows, console)
         case "model":
             folder = method_folder(roots, params.method(chosen), "finetune")
-            path = require(folder / "model_card.json", left_by=f"finetune@{chosen}")
-            console.print_json(path.read_text())
-            if internal:
-                path = require(roots.internal / "finetune.json", left_by="finetune")
-                console.print("Computed on private records, not DP:")
-                console.print_json(path.read_text())
+            public = require(folder / "model_card.json", left_by=f"finetune@{chosen}")
+            _json(public, roots.internal / "finetune.json" if internal else None, console)
         case "card":
             card = require(roots.published / "release_card.md", left_by="report")
             console.print(Markdown(card.read_text(encoding="utf-8")))
         case "metrics":
-            _metrics(roots, internal, console)
+            public = require(roots.published / "metrics.json", left_by="report")
+            _json(public, roots.internal / "metrics.json" if internal else None, console)
         case _:
             raise ParamsError(f"show {stage}: expected one of {', '.join(STAGES)}")
 
@@ -70,22 +67,17 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     console.print(f"{min(rows, len(frame))} of {len(frame)}")
 
 
-def _metadata(base: Path, params: ProjectSettings, rows: int, console: Console) -> None:
-    folder = require(Roots(base).released / "metadata", left_by="synthesize_metadata")
-    schema = load_schema(find_input(base, params.prepare.schema_))
-    path = folder / "rows.parquet"
-    if not path.exists():
+def _metadata(artifacts: Artifacts, rows: int, console: Console) -> None:
+    frame = artifacts.metadata().rows
+    if frame is None:
         console.print("No method of this project starts from a DP table.")
         return
-    frame = pd.read_parquet(path)
-    for place, attribute in enumerate(schema.attributes):
-        codes = frame.iloc[:, place]
-        counts = codes[codes != NO_CODE].value_counts()
-        table = Table(title=f"{attribute.name} (DP)", box=None, padding=(0, 2, 0, 0))
+    for name in frame.columns:
+        table = Table(title=f"{name} (DP)", box=None, padding=(0, 2, 0, 0))
         table.add_column("value")
         table.add_column("rows", justify="right")
-        for code, count in list(counts.items())[:rows]:
-            table.add_row(attribute.domain[int(str(code))], str(count))
+        for value, count in list(frame[name].value_counts().items())[:rows]:
+            table.add_row(str(value), str(count))
         console.print(table)
 
 
@@ -101,10 +93,28 @@ def _rounds(folder: Path, method: str, console: Console) -> None:
     console.print(table)
 
 
-def _metrics(roots: Roots, internal: bool, console: Console) -> None:
-    path = require(roots.published / "metrics.json", left_by="report")
-    console.print_json(path.read_text())
-    if internal:
-        path = require(roots.internal / "metrics.json", left_by="evaluate")
-        console.print("Computed on real texts, not DP:")
+def _json(public: Path, internal: Path | None, console: Console) -> None:
+    console.print_json(public.read_text())
+    if internal is not None:
+        path = require(internal, left_by="evaluate" if internal.stem == "metrics" else "finetune")
+        console.print("Computed on private records, not DP:")
         console.print_json(path.read_text())
+
+
+def show_report(base: Path, *, open_page: bool, internal: bool, console: Console) -> None:
+    """Print the paths of the card and the page; with `open_page` open the page in the browser.
+
+    The internal page is opened only with `internal`. Raises MissingInputError before the first run.
+    """
+    roots = Roots(base)
+    card, page = roots.published / "release_card.md", roots.published / "index.html"
+    shown = {"release card": str(card), "report": str(page)}
+    if internal:
+        page = roots.internal / "index.html"
+        shown["internal report"] = f"{page}  (not DP: do not share it)"
+    if not page.exists():
+        raise MissingInputError(f"{page}: not found. Write the report with: sugarbush run")
+    for name, path in shown.items():
+        console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
+    if open_page and not webbrowser.open(page.absolute().as_uri()):
+        raise FailureError(f"no browser could be started. Open {page} yourself")

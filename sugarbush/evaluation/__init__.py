@@ -5,11 +5,9 @@ from sugarbush.lazy_names import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
-        "attributes": ("AttributeClassifier", "train_classifier"),
-        "downstream": ("majority", "predictions"),
+        "downstream": ("Predictions", "majority", "predictions", "train_classifier"),
         "evaluate": ("evaluate_texts",),
         "features": ("LatentSpace", "latent_space"),
-        "fine_tuned": ("PUBLISHED=CLASSIFIER_TRAINING", "fine_tuned_predictions"),
         "interface": (
             "FINAL",
             "REAL",
@@ -21,7 +19,5 @@ __getattr__ = lazy_names(
         ),
         "jensen_shannon": ("distance_by_attribute",),
         "mauve": ("mauve=mauve_score",),
-        "next_token": ("PUBLISHED=DECODER_TRAINING", "Decoder", "next_token_scores"),
-        "small_models": ("Hyperparameters",),
     },
 )

@@ -13,12 +13,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.attributes import train_classifier
 from sugarbush.evaluation.bootstrap import percentile_interval
 from sugarbush.evaluation.interface import MetricSettings, MetricValue, Sample
 from sugarbush.randomness import public_rng
+
+_STRENGTH = 10.0  # embeddings have unit length; scikit-learn's default of 1 underfits
+_ITERATIONS = 300
+_SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accuracy
 
 
 def downstream_values(
@@ -112,3 +117,23 @@ def majority(
         truth=np.asarray(heldout_codes, dtype=np.int64),
         predicted=np.full(len(heldout_codes), commonest, dtype=np.int64),
     )
+
+
+def train_classifier(
+    embeddings: NDArray[Any], codes: NDArray[np.integer[Any]], *, seed: int
+) -> Any:
+    """A classifier of scikit-learn: a logistic regression from `embeddings` (n, d) to `codes` (n,).
+
+    If only one code occurs, it always predicts that one. Raises InvariantError without rows.
+
+    Trained on real train texts, it also reads the attributes that come from columns, which no
+    reader can find in a text. Held-out and synthetic texts are read *alike*: both then have its
+    mistakes, and the request in a prompt is not trusted.
+    """
+    if not len(codes):
+        raise InvariantError("an attribute classifier needs training texts")
+    if len(np.unique(codes)) == 1:
+        return DummyClassifier(strategy="most_frequent").fit(embeddings, codes)
+    return LogisticRegression(
+        C=_STRENGTH, max_iter=_ITERATIONS, solver=_SOLVER, random_state=seed % 2**32
+    ).fit(embeddings, codes)

@@ -10,22 +10,14 @@ from collections.abc import Iterable
 
 from sugarbush.errors import InvariantError
 from sugarbush.evaluation import (
-    distinct,
     frechet,
     jensen_shannon,
-    lengths,
     mauve,
     precision_recall,
+    texts,
     total_variation,
 )
-from sugarbush.evaluation.interface import (
-    Metric,
-    MetricSettings,
-    MetricValue,
-    Progress,
-    Sample,
-    no_progress,
-)
+from sugarbush.evaluation.interface import Metric, MetricSettings, MetricValue, Sample
 
 BUILT_IN: tuple[Metric, ...] = (
     mauve.METRIC,
@@ -33,8 +25,8 @@ BUILT_IN: tuple[Metric, ...] = (
     precision_recall.METRIC,
     jensen_shannon.METRIC,
     total_variation.METRIC,
-    lengths.METRIC,
-    distinct.METRIC,
+    texts.LENGTHS,
+    texts.DISTINCT,
 )
 
 
@@ -53,20 +45,14 @@ def evaluate_texts(
     settings: MetricSettings,
     *,
     metrics: Iterable[Metric] = BUILT_IN,
-    progress: Progress = no_progress,
 ) -> tuple[MetricValue, ...]:
     """The values of every metric that needs no training.
 
     A set without texts has no values. Compare methods at equal numbers of texts
-    (`Sample.limited`). `progress` receives the name of each metric before it is computed.
-    Raises InvariantError when there are no held-out texts.
+    (`Sample.limited`). Raises InvariantError when there are no held-out texts.
     """
     if not len(heldout):
         raise InvariantError("no held-out texts to compare with")
     if not len(synthetic):
         return ()
-    values: list[MetricValue] = []
-    for metric in metrics:
-        progress(metric.name)
-        values += metric.measure(heldout, synthetic, settings)
-    return tuple(values)
+    return tuple(v for metric in metrics for v in metric.measure(heldout, synthetic, settings))

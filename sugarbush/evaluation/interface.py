@@ -27,12 +27,6 @@ MEAN = "mean"  # over attributes
 FINAL = -1  # the round number of the final texts
 REAL = "real"  # the method name of real texts that are measured as if they were synthetic
 
-Progress = Callable[[str], None]
-
-
-def no_progress(_: str) -> None:
-    """Show nothing."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:

@@ -16,9 +16,7 @@ from sugarbush import versions
 from sugarbush.data.reading import read_rows
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.evolution.evolve import Evolution
-from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
-from sugarbush.generators.interface import Usage
+from sugarbush.evolution.population import NO_CODE
 from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.results import digest_of
@@ -147,19 +145,9 @@ class CRT(Method):
             decoding=Decoding.by(how, max_length=settings.max_length),
             seed=how.seed,
             after_end=True,
-        ).value
-        count = len(made.texts)
-        population = Population(
-            ids=np.arange(count, dtype=np.int64),
-            texts=made.texts,
-            codes=np.full((count, len(inputs.schema.names)), NO_CODE, dtype=np.int64),
-            labels=np.zeros(count, dtype=np.int64),
-            parents=np.full(count, NO_PARENT, dtype=np.int64),
-            rounds=np.zeros(count, dtype=np.int64),
         )
-        usage = Usage(calls=count + made.redrawn, completion_tokens=made.tokens)
-        evolution = Evolution(rounds=(), final=population, usage=usage, ledger_ids=model.ledger_ids)
-        return FinalSet(evolution=evolution, run=digest_of(seed=how.seed, ids=[]))
+        no_codes = np.full((settings.texts, len(inputs.schema.names)), NO_CODE, dtype=np.int64)
+        return FinalSet.without_rounds(made, codes=no_codes, run=digest_of(seed=how.seed, ids=[]))
 
     def measured_recall(
         self, inputs: MethodInputs, policy: Policy, conservative: PublicPolicy | None

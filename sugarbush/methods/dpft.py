@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,10 +16,7 @@ import numpy as np
 from sugarbush import versions
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
-from sugarbush.evolution.evolve import Evolution
 from sugarbush.evolution.initialisation import targets_by_rows
-from sugarbush.evolution.population import NO_PARENT, Population
-from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import (
     METADATA,
     TRAINING,
@@ -164,14 +160,14 @@ class DPFT(Method):
             if rank:
                 run_id = broadcast_from_first(None)
                 if run_id is not None:
-                    self._train(inputs, mechanism, run=run_id, counts=None)
+                    self._train(inputs, mechanism, run=run_id, store=None)
                 return None
             key = self._cache_key(inputs, mechanism)
             with inputs.open_store(STAGE, key, forced=forced) as store:
                 missing = store.finished(_MODEL) is None
                 internal: dict[str, Any] = {}
                 if broadcast_from_first(store.run if missing else None):
-                    internal = self._train_into(inputs, mechanism, store)
+                    internal = self._train(inputs, mechanism, run=store.run, store=store)
                 finished = store.finished(_MODEL)
                 assert finished is not None
                 return self._trained(
@@ -198,25 +194,8 @@ class DPFT(Method):
             decoding=Decoding.by(settings, max_length=self.training.chosen.max_length),
             seed=settings.seed,
         )
-        texts, count = made.value.texts, len(made.value.texts)
-        population = Population(
-            ids=np.arange(count, dtype=np.int64),
-            texts=texts,
-            codes=codes.value,
-            labels=np.zeros(count, dtype=np.int64),
-            parents=np.full(count, NO_PARENT, dtype=np.int64),
-            rounds=np.zeros(count, dtype=np.int64),
-        )
-        usage = Usage(
-            calls=count + made.value.redrawn,
-            completion_tokens=made.value.tokens,
-            problems={"empty": made.value.redrawn} if made.value.redrawn else {},
-        )
-        ids = made.ledger_ids
-        return FinalSet(
-            evolution=Evolution(rounds=(), final=population, usage=usage, ledger_ids=ids),
-            run=digest_of(seed=settings.seed, ids=list(ids)),
-        )
+        run = digest_of(seed=settings.seed, ids=list(made.ledger_ids))
+        return FinalSet.without_rounds(made, codes=codes.value, run=run)
 
     def _codes(self, inputs: MethodInputs) -> Released[np.ndarray]:
         """Codes (n, d) of the texts to come: rows of the DP table, each once before any again."""
@@ -280,37 +259,17 @@ class DPFT(Method):
             "event": mechanism.event.as_dict(),
         }
 
-    def _train_into(
-        self, inputs: MethodInputs, mechanism: Mechanism, store: ResultStore
-    ) -> dict[str, Any]:
-        """Train and put the model into the store; figures that are not DP."""
-        from sugarbush.training.dpsgd import models
-
-        trained = self._train(inputs, mechanism, run=store.run, counts=store.folder)
-        with store.writing(_MODEL) as folder:
-            models.save(*trained.model, folder)
-            (folder / "ledger_ids.json").write_text(json.dumps(trained.ledger_ids))
-            (folder / _STEPS).write_text(json.dumps({"steps_taken": trained.steps}))
-        shutil.rmtree(trained.checkpoints, ignore_errors=True)
-        return {STAGE: {"texts_cut": trained.texts_cut}}
-
     def _train(
-        self, inputs: MethodInputs, mechanism: Mechanism, *, run: str, counts: Path | None
-    ) -> _Run:
-        """The model without LoRA factors and its tokenizer, and what paid for them."""
+        self, inputs: MethodInputs, mechanism: Mechanism, *, run: str, store: ResultStore | None
+    ) -> dict[str, Any]:
+        """Train, put the model without LoRA factors into `store`; figures that are not DP."""
         import torch
 
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
         from sugarbush.training.dpsgd.data import probe_examples, truncated
-        from sugarbush.training.dpsgd.train import (
-            Clipping,
-            Decay,
-            Learning,
-            Performance,
-            train,
-        )
+        from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance, train
 
         settings, how = self.training.chosen, self.training
         device = open_device(how.device)
@@ -320,7 +279,9 @@ class DPFT(Method):
         if settings.lora_rank is not None:
             model = models.with_lora(model, rank=settings.lora_rank)
         units = self._units(inputs, tokenizer)
-        checkpoints = Checkpoints(inputs.scratch(f"{STAGE}/{run}"), counts=counts)
+        checkpoints = Checkpoints(
+            inputs.scratch(f"{STAGE}/{run}"), counts=None if store is None else store.folder
+        )
         trained = train(
             model,
             units,
@@ -348,14 +309,14 @@ class DPFT(Method):
             ),
             report=lambda progress: inputs.report(_progress_line(progress)),
         )
-        plain = models.merged(trained.value).to(torch.device("cpu"))
-        return _Run(
-            model=(plain, tokenizer),
-            ledger_ids=trained.ledger_ids,
-            steps=checkpoints.step(),
-            texts_cut=truncated(units, end=tokenizer.eos_token_id),
-            checkpoints=checkpoints.folder,
-        )
+        if store is None:
+            return {}
+        with store.writing(_MODEL) as folder:
+            models.save(models.merged(trained.value).to(torch.device("cpu")), tokenizer, folder)
+            (folder / "ledger_ids.json").write_text(json.dumps(trained.ledger_ids))
+            (folder / _STEPS).write_text(json.dumps({"steps_taken": checkpoints.step()}))
+        shutil.rmtree(checkpoints.folder, ignore_errors=True)
+        return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
 
     def _units(self, inputs: MethodInputs, tokenizer: Any) -> Private[tuple[Example, ...]]:
         """Every record as one training example; a user's make one unit."""
@@ -409,20 +370,8 @@ class DPFT(Method):
             save=save,
             ledger_ids=(*inputs.metadata.ledger_ids, *own),
             run=run,
-            card=card,
             internal=internal,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """A finished training."""
-
-    model: tuple[Any, Any]
-    ledger_ids: tuple[str, ...]
-    steps: int
-    texts_cut: int
-    checkpoints: Path
 
 
 def _load_start(settings: DpSgdSettings, pretrained: Path, device: Any) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ Source: Xie et al. 2024, Algorithm 1; Chien et al. 2026 for the start from DP me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +39,7 @@ from sugarbush.generators.interface import RandomRequest, Request, VariationRequ
 from sugarbush.methods import interface
 from sugarbush.methods.interface import Initial, Method, MethodInputs, PlannedCalls, ShareRequest
 from sugarbush.privacy.data_types import Private, Released
-from sugarbush.privacy.results import digest_of
+from sugarbush.privacy.results import ResultStore, digest_of
 from sugarbush.randomness import public_rng, seed_of
 
 
@@ -134,8 +135,7 @@ class EvolvingMethod(EvolutionSettings, Method):
         """
         if first is None:
             raise ParamsError(f"method {self.name} needs first candidates")
-        key = self.cache_key(inputs, first.value)
-        with inputs.open_store(f"evolve-{self.name}", key, forced=forced) as store:
+        with self.open_store(inputs, first.value, forced=forced) as store:
             evolution = evolve(
                 first,
                 params=self,
@@ -148,6 +148,13 @@ class EvolvingMethod(EvolutionSettings, Method):
                 say=lambda line: inputs.report(f"evolve@{self.name}: {line}"),
             )
             return interface.FinalSet(evolution=evolution, run=store.run)
+
+    def open_store(
+        self, inputs: MethodInputs, first: Population, *, forced: bool
+    ) -> AbstractContextManager[ResultStore]:
+        """The finished rounds after these first candidates."""
+        key = self.cache_key(inputs, first)
+        return inputs.open_store(f"evolve-{self.name}", key, forced=forced)
 
     def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession | None:
         """The private records as voters, and what each vote may spend; None without votes."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sugarbush.generators.interface import Request, Usage
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
+    from sugarbush.training.dpsgd.generate import Generation
 
 METADATA, LABELS = "metadata", "labels"  # parts of the budget plan that methods share
 TRAINING = "training"
@@ -82,13 +83,12 @@ class Initial:
 class TrainedModel:
     """A trained model: `save` writes it into a folder, then `clean_up` removes its checkpoints.
 
-    `card` is what lies beside the weights; `internal` holds figures that are not DP, by file name.
+    `internal` holds figures that are not DP, by file name.
     """
 
     save: Callable[[Path], None]
     ledger_ids: tuple[str, ...]
     run: str
-    card: Mapping[str, Any] | None = None
     internal: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     clean_up: Callable[[], None] = lambda: None
 
@@ -99,6 +99,32 @@ class FinalSet:
 
     evolution: Evolution
     run: str
+
+    @classmethod
+    def without_rounds(
+        cls, made: Released[Generation], *, codes: NDArray[np.int64], run: str
+    ) -> FinalSet:
+        """The texts of a trained model, with the codes (n, d) that it was asked for."""
+        from sugarbush.evolution.evolve import Evolution
+        from sugarbush.evolution.population import NO_PARENT, Population
+        from sugarbush.generators.interface import Usage
+
+        count, redrawn = len(made.value.texts), made.value.redrawn
+        final = Population(
+            ids=np.arange(count, dtype=np.int64),
+            texts=made.value.texts,
+            codes=codes,
+            labels=np.zeros(count, dtype=np.int64),
+            parents=np.full(count, NO_PARENT, dtype=np.int64),
+            rounds=np.zeros(count, dtype=np.int64),
+        )
+        usage = Usage(
+            calls=count + redrawn,
+            completion_tokens=made.value.tokens,
+            problems={"empty": redrawn} if redrawn else {},
+        )
+        evolution = Evolution(rounds=(), final=final, usage=usage, ledger_ids=made.ledger_ids)
+        return cls(evolution=evolution, run=run)
 
 
 @dataclass(frozen=True, kw_only=True)

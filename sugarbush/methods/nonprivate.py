@@ -6,20 +6,21 @@ settings allow the method only on data that is declared public.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from sugarbush import versions
-from sugarbush.evolution.evolve import evolve
 from sugarbush.evolution.initialisation import Targets, targets_by_rows
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.voting import VotingSession
 from sugarbush.methods.evolving import EvolvingMethod
-from sugarbush.methods.interface import FinalSet, Initial, MethodInputs
+from sugarbush.methods.interface import MethodInputs
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.events import NonPrivate
+from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import Purpose
-from sugarbush.randomness import public_rng, seed_of
+from sugarbush.randomness import public_rng
 
 
 class NonPrivatePE(EvolvingMethod):
@@ -43,46 +44,30 @@ class NonPrivatePE(EvolvingMethod):
                 "it out"
             )
 
-    def initialise(self, inputs: MethodInputs) -> Initial:
-        """First candidates after real rows of metadata; the use is noted before they are read."""
-        return super().initialise(inputs)
-
     def targets(self, inputs: MethodInputs, *, seed: int) -> Released[Targets]:
-        """Real rows, opened."""
-        with self._store(inputs, forced=False) as store:
+        """Real rows, opened after the use is noted."""
+        with self.open_store(inputs, forced=False) as store:
             charge = self._session(inputs, store.run).charge(NonPrivate())
         real = inputs.corpus.real_texts(inputs.schema.names, seed=seed)
         count = self.first_count(len(real.texts))
         rows = targets_by_rows(count, real.codes, rng=public_rng(seed, "rows"))
         return Released(rows, (charge,))
 
-    def evolve(
-        self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
-    ) -> FinalSet:
-        """Rounds of exact votes."""
-        assert first is not None
-        with self._store(inputs, forced=forced) as store:
-            evolution = evolve(
-                first,
-                params=self,
-                schema=inputs.schema,
-                writer=inputs.writer(self.name),
-                encode=inputs.encode,
-                voting=VotingSession(
-                    embeddings=self.private_embeddings(inputs),
-                    stddev=None,
-                    session=self._session(inputs, store.run),
-                ),
-                store=store,
-                seed=seed_of(inputs.evolve_seed, self.name),
-                say=lambda line: inputs.report(f"evolve@{self.name}: {line}"),
-            )
-            return FinalSet(evolution=evolution, run=store.run)
+    def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession:
+        """The private records as voters, with exact votes."""
+        return VotingSession(
+            embeddings=self.private_embeddings(inputs),
+            stddev=None,
+            session=self._session(inputs, run),
+        )
 
     def _session(self, inputs: MethodInputs, run: str) -> PrivacySession:
         return PrivacySession(ledger=inputs.uncapped_ledger(self.name), stage=self.name, run=run)
 
-    def _store(self, inputs: MethodInputs, *, forced: bool) -> Any:
+    def open_store(
+        self, inputs: MethodInputs, first: Population | None = None, *, forced: bool
+    ) -> AbstractContextManager[ResultStore]:
+        """The finished rounds. They depend on the real rows, and so on no first candidates."""
         key = {
             "version": versions.EVOLUTION,
             **inputs.cache_key_of_private_data(),

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema, load_schema
-from sugarbush.evolution.population import NO_CODE, Population, load_population
+from sugarbush.evolution.population import load_population
 from sugarbush.generators.interface import Usage
 from sugarbush.paths import Roots, find_input, require
+from sugarbush.pipeline.released import donated_frame, read_release, values_of
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 
@@ -113,10 +113,9 @@ class Artifacts:
 
     def donated(self) -> pd.DataFrame:
         """The examples that were given away: text and a column an attribute."""
-        path = self.roots.public / "donated" / "donated.parquet"
-        frame = pd.read_parquet(require(path, left_by="extract_metadata"))
+        frame = donated_frame(self.roots)
         codes = frame[list(self.schema.names)].to_numpy(dtype=np.int64)
-        return pd.DataFrame({"text": frame["text"], **self._values(codes)})
+        return pd.DataFrame({"text": frame["text"], **values_of(codes, self.schema)})
 
     def metadata(self) -> Metadata:
         """What stage synthesize_metadata released."""
@@ -125,7 +124,7 @@ class Artifacts:
         rows = label_counts = None
         if (folder / "rows.parquet").exists():
             codes = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-            rows = pd.DataFrame(self._values(codes))
+            rows = pd.DataFrame(values_of(codes, self.schema))
         if (folder / "labels.npy").exists():
             attribute = self.schema.attribute(described["label"])
             label_counts = pd.Series(
@@ -169,28 +168,19 @@ class Artifacts:
         return card
 
     def _candidates(self, path: Path) -> pd.DataFrame:
-        population: Population = load_population(path, self.schema.names)
+        population = load_population(path, self.schema.names)
         return pd.DataFrame(
             {
                 "id": population.ids,
                 "text": list(population.texts),
                 "parent": population.parents,
                 "round": population.rounds,
-                **self._values(population.codes),
+                **values_of(population.codes, self.schema),
             }
         )
 
-    def _values(self, codes: NDArray[np.int64]) -> dict[str, list[str | None]]:
-        """A column of values an attribute; None where nothing was asked for."""
-        return {
-            attribute.name: [
-                None if code == NO_CODE else attribute.domain[code] for code in codes[:, place]
-            ]
-            for place, attribute in enumerate(self.schema.attributes)
-        }
-
 
 def _note(folder: Path) -> ReleaseNote:
-    fields = json.loads((folder / "release.json").read_text())
+    fields = read_release(folder)
     lists = {name: tuple(fields.get(name, ())) for name in ("ledger_ids", "charges")}
     return ReleaseNote(**fields | lists)

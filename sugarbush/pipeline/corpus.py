@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from sugarbush.data.donated import donated_records, wanted_columns
-from sugarbush.data.reading import read_rows
+from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.data.reading import Row, read_rows
 from sugarbush.data.records import frame_of, usable
-from sugarbush.data.split import ContributionBounder, Prepared, split
+from sugarbush.data.split import ContributionBounder, Prepared, private_frame, split
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.unit import Unit
 
@@ -19,20 +21,35 @@ def read_corpus(project: Project) -> Prepared:
     settings, schema = project.settings.prepare, project.schema
     path = project.find(settings.file)
     wanted = wanted_columns(settings, schema, private=True)
-    rows = read_rows(path, setting="prepare.file", wanted=wanted)
-    records, bad = usable(rows, settings, schema, source=str(path), setting="prepare.file")
-    parts = split(
-        records, settings, public=public_texts(project), source=str(path), bound=bounder(project)
+    return split_rows(
+        read_rows(path, setting="prepare.file", wanted=wanted),
+        project,
+        public=tuple(read_donated(project)["text"]),
+        source=str(path),
+        setting="prepare.file",
     )
+
+
+def split_rows(
+    rows: Sequence[Row], project: Project, *, public: Iterable[str], source: str, setting: str
+) -> Prepared:
+    """Check and split rows. Texts that the generator returns as they are are public, too."""
+    settings, privacy = project.settings, project.settings.privacy
+    records, bad = usable(rows, settings.prepare, project.schema, source=source, setting=setting)
+    bound = None
+    if privacy.unit is Unit.USER:
+        bound = ContributionBounder(records=privacy.records_per_user, key=project.key)
+    known = (*public, *settings.generator.chosen.public_texts(project.base))
+    parts = split(records, settings.prepare, public=known, source=source, bound=bound)
     return replace(parts, tally={**parts.tally, **bad})
 
 
-def bounder(project: Project) -> ContributionBounder | None:
-    """What bounds the contributions of a user; None where the unit is a record."""
-    privacy = project.settings.privacy
-    if privacy.unit is not Unit.USER:
-        return None
-    return ContributionBounder(records=privacy.records_per_user, key=project.key)
+def private_frames(parts: Prepared, project: Project) -> dict[str, pd.DataFrame]:
+    """The frames of both parts."""
+    return {
+        TRAIN: private_frame(parts.train, project.schema, key=project.key),
+        HELDOUT: private_frame(parts.heldout, project.schema, key=project.key),
+    }
 
 
 def read_donated(project: Project) -> pd.DataFrame:
@@ -44,9 +61,3 @@ def read_donated(project: Project) -> pd.DataFrame:
     wanted = wanted_columns(settings, schema, private=False)
     rows = read_rows(path, setting="prepare.donated", wanted=wanted, all_columns=True)
     return donated_records(rows, settings, schema, source=str(path))
-
-
-def public_texts(project: Project) -> tuple[str, ...]:
-    """Texts that are public already: donated ones, and those that the generator returns as is."""
-    donated = tuple(read_donated(project)["text"])
-    return donated + project.settings.generator.chosen.public_texts(project.base)

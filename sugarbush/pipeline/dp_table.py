@@ -16,11 +16,9 @@ from sugarbush.evolution.population import NO_CODE
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.released import read_ledger_ids
 from sugarbush.privacy.data_types import Released
-from sugarbush.report.dp_table import dependence
-from sugarbush.report.model import DpCounts, DpTableFacts, MeasuredMarginal
+from sugarbush.report.model import DpCounts
 from sugarbush.tables.dp_table import DpTable, Measurement
 
-_SHOWN_ROWS = 10
 _ENGINES = {
     "sugarbush": "AIM",
     "smartnoise": "AIM",
@@ -38,7 +36,7 @@ def engine_of(base: Path) -> str | None:
 def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
     """DP counts of the attributes, from the DP table or from the one noisy histogram."""
     folder = _folder(base)
-    table = _load(base)
+    table = dp_table_of(base)
     if table is not None:
         return DpCounts(
             source=f"{_ENGINES[table.engine]}, engine {table.engine}",
@@ -56,19 +54,13 @@ def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
     return None
 
 
-def dp_table_of(base: Path, schema: Schema) -> Released[DpTableFacts] | None:
-    """How the DP table was made, None if there is none."""
-    table = _load(base)
-    if table is None:
+def dp_table_of(base: Path) -> DpTable | None:
+    """The DP table and how it was made, None if there is none."""
+    folder = _folder(base)
+    if not (folder / "rows.parquet").exists():
         return None
-    facts = DpTableFacts(
-        record_count=table.record_count.value,
-        measured=tuple(_measured(m, table.mu_spent**2) for m in table.measurements),
-        merged={name: _merged(cells) for name, cells in table.merged.items()},
-        dependence=dependence(table.rows.value, schema.names),
-        rows=table.rows.value[:_SHOWN_ROWS],
-    )
-    return Released(facts, table.rows.ledger_ids)
+    rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
+    return DpTable.from_json(json.loads((folder / "table.json").read_text()), rows)
 
 
 def counts_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, NDArray[Any]]:
@@ -85,14 +77,6 @@ def _folder(base: Path) -> Path:
     return require(Roots(base).released / "metadata", left_by="synthesize_metadata")
 
 
-def _load(base: Path) -> DpTable | None:
-    folder = _folder(base)
-    if not (folder / "rows.parquet").exists():
-        return None
-    rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-    return DpTable.from_json(json.loads((folder / "table.json").read_text()), rows)
-
-
 def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
     """The noise of an attribute's own counts: its one-way measurements, combined by precision."""
     precision: dict[str, float] = {}
@@ -101,19 +85,3 @@ def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
             (name,) = measured.attributes
             precision[name] = precision.get(name, 0.0) + 1 / measured.stddev**2
     return {name: value**-0.5 for name, value in precision.items()}
-
-
-def _measured(measured: Measurement, whole: float) -> MeasuredMarginal:
-    return MeasuredMarginal(
-        attributes=measured.attributes,
-        cells=measured.counts.size,
-        stddev=measured.stddev,
-        round=measured.round,
-        choosing=measured.selection_mu**2 / whole,
-        measuring=measured.mu**2 / whole,
-    )
-
-
-def _merged(cells: Sequence[int]) -> int:
-    """The number of values in the last cell."""
-    return sum(cell == max(cells) for cell in cells)

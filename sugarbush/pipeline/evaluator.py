@@ -15,81 +15,24 @@ from sugarbush.attributes.extract import extract_codes
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.private_store import RealTexts
 from sugarbush.data.schema import Schema
-from sugarbush.errors import ParamsError
-from sugarbush.evaluation.attributes import AttributeClassifier, train_classifier
 from sugarbush.evaluation.copies import copy_values
-from sugarbush.evaluation.downstream import downstream_values
+from sugarbush.evaluation.downstream import downstream_values, train_classifier
 from sugarbush.evaluation.evaluate import BUILT_IN, evaluate_texts
-from sugarbush.evaluation.features import LatentSpace, latent_space
+from sugarbush.evaluation.features import latent_space
 from sugarbush.evaluation.interface import (
     FINAL,
     REAL,
     Metric,
     MetricSettings,
     MetricValue,
-    Progress,
     Sample,
     label,
-    no_progress,
 )
-from sugarbush.evaluation.settings import EvaluateSettings
-from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 
-ENCODER, LATENT, SECOND = "encoder", "tf-idf", "second encoder"
+ENCODER, LATENT = "encoder", "tf-idf"
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoders:
-    """The encoder of the votes, and the second one if the settings name it."""
-
-    main: Embed
-    second: Embed | None
-
-
-def open_encoders(project: Project, *, private: bool) -> Encoders:
-    """Both encoders, with the caches that belong to what they encode."""
-    name = project.settings.evaluate.second_encoder
-    main = project.encoder(private=private).encode
-    if name is None:
-        return Encoders(main=main, second=None)
-    return Encoders(main=main, second=project.encoder_named(name, private=private).encode)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampleReader:
-    """Computes the features and attributes of texts.
-
-    The same readers serve real and synthetic texts. A classifier trained on real texts predicts
-    the attributes of `classifiers` from the embedding; the schema says how to read the others.
-    """
-
-    latent: LatentSpace
-    classifiers: Mapping[str, AttributeClassifier]
-    zero_shot: Mapping[str, ZeroShotReader]
-    schema: Schema
-    params: ProjectSettings
-
-    def read(self, texts: Sequence[str], *, by: Encoders) -> Sample:
-        """The texts as a sample."""
-        embeddings = by.main(texts)
-        codes = extract_codes(
-            self.schema,
-            texts,
-            {name: [None] * len(texts) for name in self.schema.names},
-            embed=by.main,
-            readers=self.zero_shot,
-            params=self.params.extract_metadata,
-        )
-        for column, name in enumerate(self.schema.names):
-            if name in self.classifiers:
-                codes[:, column] = self.classifiers[name].predict(embeddings)
-        features = {ENCODER: embeddings, LATENT: self.latent.encode(texts)}
-        if by.second is not None:
-            features[SECOND] = by.second(texts)
-        return Sample(texts=tuple(texts), features=features, codes=codes)
 
 
 def train_sample_reader(
@@ -99,23 +42,37 @@ def train_sample_reader(
     embed: Embed,
     zero_shot: Mapping[str, ZeroShotReader],
     params: ProjectSettings,
-) -> SampleReader:
-    """The second feature space, and a classifier for each attribute from a column or an LLM.
+) -> Callable[[Sequence[str], Embed], Sample]:
+    """A function that computes the features and attributes of real and of synthetic texts.
 
-    Both are trained on real texts.
+    The second feature space is fitted to real texts, and so is a classifier for each attribute from
+    a column or an LLM: it predicts the attribute from the embedding. The schema says how to read
+    the others. The function's encoder keeps private embeddings apart from public ones.
     """
-    embeddings, seed = embed(train.texts), params.evaluate.seed
-    return SampleReader(
-        latent=latent_space(train.texts, seed=seed),
-        classifiers={
-            attribute.name: train_classifier(embeddings, train.codes[:, column], seed=seed)
-            for column, attribute in enumerate(schema.attributes)
-            if attribute.column is not None or attribute.source is not None
-        },
-        zero_shot=zero_shot,
-        schema=schema,
-        params=params,
-    )
+    trained_on, seed = embed(train.texts), params.evaluate.seed
+    latent = latent_space(train.texts, seed=seed)
+    classifiers = {
+        column: train_classifier(trained_on, train.codes[:, column], seed=seed)
+        for column, attribute in enumerate(schema.attributes)
+        if attribute.column is not None or attribute.source is not None
+    }
+
+    def read(texts: Sequence[str], embed: Embed) -> Sample:
+        embeddings = embed(texts)
+        codes = extract_codes(
+            schema,
+            texts,
+            {name: [None] * len(texts) for name in schema.names},
+            embed=embed,
+            readers=zero_shot,
+            params=params.extract_metadata,
+        )
+        for column, classifier in classifiers.items():
+            codes[:, column] = classifier.predict(embeddings)
+        features = {ENCODER: embeddings, LATENT: latent.encode(texts)}
+        return Sample(texts=tuple(texts), features=features, codes=codes)
+
+    return read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +80,7 @@ class Evaluator:
     """Measures samples against the real texts.
 
     `heldout_codes` are the codes that the held-out texts came with, not those that were read.
-    `progress` receives public facts only: the method, the round, and the seed of a training.
+    `progress` receives public facts only: the method and the round.
     """
 
     heldout: Sample
@@ -133,7 +90,7 @@ class Evaluator:
     public: tuple[str, ...]
     settings: MetricSettings
     metrics: tuple[Metric, ...] = BUILT_IN
-    progress: Progress = no_progress
+    progress: Callable[[str], None] = lambda step: None
 
     def texts(
         self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0
@@ -162,52 +119,6 @@ class Evaluator:
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
         """A classifier for each attribute, trained on the texts and the codes of `sample`."""
-        values = downstream_values(self._given, sample, space=ENCODER, settings=self.settings)
+        given = replace(self.heldout, codes=self.heldout_codes)
+        values = downstream_values(given, sample, space=ENCODER, settings=self.settings)
         return label(values, method=method)
-
-    def trained(
-        self, sample: Sample, *, method: str, wanted: EvaluateSettings
-    ) -> tuple[MetricValue, ...]:
-        """The metrics that train a model on `sample`; none unless the settings ask for seeds.
-
-        Raises ParamsError when the settings name an unknown model or attribute.
-        """
-        if not len(sample) or not (wanted.next_token.seeds or wanted.fine_tuned.seeds):
-            return ()
-        if unknown := set(wanted.fine_tuned.attributes or ()) - set(self.settings.domain):
-            raise ParamsError(
-                f"evaluate.fine_tuned.attributes: the schema has no {', '.join(sorted(unknown))}"
-            )
-        from sugarbush.evaluation.trained import fine_tuned_values, next_token_values
-
-        def progress(step: str) -> None:
-            self.progress(f"{'real texts' if method == REAL else method}, {step}")
-
-        values: list[MetricValue] = []
-        try:
-            if wanted.next_token.seeds:
-                values += next_token_values(
-                    self._given,
-                    sample,
-                    model=wanted.next_token,
-                    settings=self.settings,
-                    progress=progress,
-                )
-            if wanted.fine_tuned.seeds:
-                values += fine_tuned_values(
-                    self._given,
-                    sample,
-                    model=wanted.fine_tuned,
-                    settings=self.settings,
-                    progress=progress,
-                )
-        except OSError:  # transformers raises no narrower error
-            raise ParamsError(
-                "evaluate.next_token.model or evaluate.fine_tuned.model is neither a folder nor a "
-                "model of the hub or its local cache. Correct the name"
-            ) from None
-        return label(values, method=method)
-
-    @property
-    def _given(self) -> Sample:
-        return replace(self.heldout, codes=self.heldout_codes)

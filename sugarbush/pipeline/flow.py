@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from sugarbush.paths import Roots
 from sugarbush.pipeline.entry_point import LOG, QUIET_VARIABLE
-from sugarbush.pipeline.graph import stage_named
+from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 if TYPE_CHECKING:
@@ -99,9 +99,12 @@ def in_order(graph: nx.DiGraph) -> Sequence[str]:
 
 
 def is_needed(name: str, settings: ProjectSettings) -> bool:
-    """Whether a chosen method needs the stage of that DVC name."""
-    stage, _, method = name.partition("@")
-    return stage_named(stage).is_needed(settings, settings.method(method) if method else None)
+    """Whether the stage of that DVC name is needed: by a chosen method, or as a user's own."""
+    own, _, method = name.partition("@")
+    stage = next((stage for stage in STAGES if stage.name == own), None)
+    if stage is None:
+        return True
+    return stage.is_needed(settings, settings.method(method) if method else None)
 
 
 def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
@@ -157,17 +160,13 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     DVC and its stage end when this process ends. Why a stage failed is not passed to `say`, which
     may keep it: it is printed on this terminal.
     """
-    environment = dict(os.environ, PYTHONUNBUFFERED="1", **{QUIET_VARIABLE: "1"})
-    environment["PATH"] = os.pathsep.join(
-        [str(Path(sys.executable).parent), environment.get("PATH", "")]
-    )
     errors = Roots(folder).internal / LOG
     old_size = errors.stat().st_size if errors.exists() else 0
     runner = ("-m", "sugarbush.pipeline.run_with_parent", str(os.getpid()))
     with subprocess.Popen(
         [sys.executable, *runner, "dvc", *arguments],
         cwd=folder,
-        env=environment,
+        env=environment_of_dvc() | {QUIET_VARIABLE: "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -183,6 +182,12 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     if process.returncode != 0:
         _print_new_errors(errors, old_size)
         raise StageFailedError(f"dvc {' '.join(arguments)} failed; see {errors}")
+
+
+def environment_of_dvc() -> dict[str, str]:
+    """This process's environment, in which DVC's stages find this Python and print at once."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}
 
 
 def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path = Path()) -> None:

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_codes
 from sugarbush.data.donated import donated_records, wanted_columns
 from sugarbush.data.private_store import (
-    HELDOUT,
-    TRAIN,
     CorpusInMemory,
     PrivateCorpus,
     RealTexts,
@@ -32,18 +30,16 @@ from sugarbush.data.private_store import (
     records_of,
 )
 from sugarbush.data.reading import rows_of_frame
-from sugarbush.data.records import frame_of, usable
+from sugarbush.data.records import frame_of
 from sugarbush.data.schema import Schema
-from sugarbush.data.split import ContributionBounder, private_frame, split
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
-from sugarbush.paths import state_root
+from sugarbush.pipeline.corpus import private_frames, split_rows
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 
@@ -53,7 +49,8 @@ class Corpus:
     """A private corpus in memory, split and coded, with the embeddings computed so far.
 
     Made by `sugarbush.prepare`. Several methods and budgets can use one corpus: texts are embedded
-    once. `settings` are those that it was prepared with.
+    once. `settings` are those that it was prepared with; `embeddings` are of private texts (True)
+    and of public ones (False).
     """
 
     private: CorpusInMemory = field(repr=False)
@@ -62,8 +59,7 @@ class Corpus:
     settings: ProjectSettings
     names: Mapping[str, str] = field(repr=False)
     state: Path
-    private_embeddings: EmbeddingsInMemory = field(repr=False)
-    public_embeddings: EmbeddingsInMemory = field(repr=False)
+    embeddings: Mapping[bool, EmbeddingsInMemory] = field(repr=False)
     base: Path = Path()
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -73,8 +69,7 @@ class Corpus:
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
         """Unit vectors (n, d) of the texts. `private` says where they are kept."""
-        cache = self.private_embeddings if private else self.public_embeddings
-        return Encoder(self.settings.embedding, cache=cache).encode(texts)
+        return Encoder(self.settings.embedding, cache=self.embeddings[private]).encode(texts)
 
 
 class InMemoryProject(Project):
@@ -97,10 +92,8 @@ class InMemoryProject(Project):
     def data_names(self) -> dict[str, str]:
         return dict(self._corpus.names)
 
-    def encoder_named(self, name: str, *, private: bool) -> Encoder:
-        corpus = self._corpus
-        cache = corpus.private_embeddings if private else corpus.public_embeddings
-        return Encoder(self.settings.embedding.model_copy(update={"model": name}), cache=cache)
+    def encoder(self, *, private: bool) -> Encoder:
+        return Encoder(self.settings.embedding, cache=self._corpus.embeddings[private])
 
     def generator_context(self, stage: str) -> GeneratorContext:
         memory = self._corpus.generators.setdefault(self.settings.embedding, {})
@@ -129,37 +122,27 @@ def prepare_corpus(
     state: Path | None,
 ) -> Corpus:
     """Check, split and code the rows of `frame`, as stages prepare and extract_metadata do."""
-    state = state or state_root(Path(), example=settings.privacy.purpose is Purpose.EXAMPLE)
-    key, prepare = state_key(state), settings.prepare
+    project = Project(Path(), settings=settings)
+    project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)
-    rows = rows_of_frame(frame, wanted=wanted_columns(prepare, schema, private=True))
-    records, _ = usable(rows, prepare, schema, source="the frame", setting="frame")
-    by_user = settings.privacy.unit is Unit.USER
-    parts = split(
-        records,
-        prepare,
-        public=(
-            *donated_frame["text"],
-            *settings.generator.chosen.public_texts(Path()),
-        ),
+    wanted = wanted_columns(settings.prepare, schema, private=True)
+    parts = split_rows(
+        rows_of_frame(frame, wanted=wanted),
+        project,
+        public=tuple(donated_frame["text"]),
         source="the frame",
-        bound=ContributionBounder(records=settings.privacy.records_per_user, key=key)
-        if by_user
-        else None,
+        setting="frame",
     )
-    prepared = {
-        TRAIN: private_frame(parts.train, schema, key=key),
-        HELDOUT: private_frame(parts.heldout, schema, key=key),
-    }
-    private, public = EmbeddingsInMemory(), EmbeddingsInMemory()
+    prepared = private_frames(parts, project)
+    embeddings = {private: EmbeddingsInMemory() for private in (True, False)}
     examples = read_donated_codes(
         donated_frame,
         schema=schema,
-        embed=Encoder(settings.embedding, cache=public).encode,
+        embed=Encoder(settings.embedding, cache=embeddings[False]).encode,
         labeller=None,
         settings=settings.extract_metadata,
     )
-    encoder = Encoder(settings.embedding, cache=private)
+    encoder = Encoder(settings.embedding, cache=embeddings[True])
 
     def coded(records: Records) -> NDArray[np.int64]:
         return codes_of(
@@ -174,16 +157,15 @@ def prepare_corpus(
     codes = {
         part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
     }
-    own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint(key=key))
+    own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint(key=project.key))
     return Corpus(
         private=own,
         donated=examples,
         schema=schema,
         settings=settings,
-        names=_names(own, settings, state=state, what="frame"),
-        state=state,
-        private_embeddings=private,
-        public_embeddings=public,
+        names=_names(own, settings, state=project.state, what="frame"),
+        state=project.state,
+        embeddings=embeddings,
     )
 
 
@@ -198,7 +180,7 @@ def corpus_of_project(
     own = project.private.in_memory(limit=limit, seed=seed)
     donated = project.donated()
     no_codes = np.empty((0, len(project.schema.names)), dtype=np.int64)
-    caches = {
+    embeddings = {
         private: EmbeddingsInMemory(EmbeddingCache(project.embedding_folder(private=private)))
         for private in (True, False)
     }
@@ -216,8 +198,7 @@ def corpus_of_project(
         if limit is None
         else _names(own, project.settings, state=project.state, what=f"{limit} of seed {seed}"),
         state=state or project.state,
-        private_embeddings=caches[True],
-        public_embeddings=caches[False],
+        embeddings=embeddings,
         base=project.base,
     )
 

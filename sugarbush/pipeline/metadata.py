@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,54 +13,40 @@ import numpy as np
 import pandas as pd
 
 from sugarbush import versions
-from sugarbush.data.private_store import PrivateCorpus
-from sugarbush.data.schema import Schema
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.methods.interface import LABELS, METADATA, MetadataRelease
-from sugarbush.privacy.budget import BudgetPlan
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import metadata_in
 from sugarbush.privacy.mechanisms import noisy_histogram
 from sugarbush.privacy.results import ResultStore
 from sugarbush.privacy.session import PrivacySession
-from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.randomness import public_rng
 from sugarbush.tables.engines import synthesize
-from sugarbush.tables.settings import SynthesizeMetadataSettings
 
 STAGE = "synthesize_metadata"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MetadataRequest:
-    """What the metadata of a run is drawn from: private codes, public settings, and the budget.
+    """The metadata that the methods of a project need, drawn from the private codes."""
 
-    `label` is the attribute of the label counts; `codes_digest` is a keyed digest of the codes.
-    """
-
-    corpus: PrivateCorpus
-    schema: Schema
-    settings: SynthesizeMetadataSettings
-    privacy: PrivacySettings
-    plan: BudgetPlan
-    label: str
-    codes_digest: str
-    ledger: Callable[[], Ledger]
-    open_store: Callable[..., AbstractContextManager[ResultStore]]
+    project: Project
 
     def cache_key(self) -> dict[str, Any]:
         """What the draws depend on: nothing else makes them be drawn again."""
+        project = self.project
         return {
             "version": versions.METADATA,
-            "corpus": self.codes_digest,
-            "schema": self.schema.model_dump(mode="json"),
-            "settings": self.settings.model_dump(mode="json"),
-            "privacy": self.privacy.promise,
-            "plan": {part: self.plan.of(part).mu for part in self._parts},
+            "corpus": project.data_names()["codes"],
+            "schema": project.schema.model_dump(mode="json"),
+            "settings": project.settings.synthesize_metadata.model_dump(mode="json"),
+            "privacy": project.settings.privacy.promise,
+            "plan": {part: project.plan.of(part).mu for part in self._parts},
         }
 
     @property
     def _parts(self) -> tuple[str, ...]:
-        return tuple(part for part in (METADATA, LABELS) if self.plan.holds(part))
+        return tuple(part for part in (METADATA, LABELS) if self.project.plan.holds(part))
 
     def release(
         self, *, forced: bool, before_charge: Callable[[], None] = lambda: None
@@ -71,11 +56,11 @@ class MetadataRequest:
         The cap must carry the whole run, and `before_charge` checks all else that could stop it:
         nothing is spent on a run that could not be finished.
         """
-        with self.open_store(STAGE, self.cache_key(), forced=forced) as store:
+        with self.project.open_store(STAGE, self.cache_key(), forced=forced) as store:
             missing = [part for part in self._parts if store.finished(part) is None]
             if missing:
                 finished = set(self._parts) - set(missing)
-                waiting = [a.event for a in self.plan.allocations if a.name not in finished]
+                waiting = [a.event for a in self.project.plan.allocations if a.name not in finished]
                 self._session(store).check(waiting)
                 before_charge()
             draw = {METADATA: self._draw_table, LABELS: self._draw_labels}
@@ -87,25 +72,26 @@ class MetadataRequest:
 
     def _session(self, store: ResultStore) -> PrivacySession:
         return PrivacySession(
-            ledger=self.ledger(),
+            ledger=self.project.ledger(),
             stage=STAGE,
             run=store.run,
-            dataset_fingerprint=self.corpus.dataset_fingerprint(),
-            records_per_unit=self.privacy.records_per_user,
+            dataset_fingerprint=self.project.corpus.dataset_fingerprint(),
+            records_per_unit=self.project.settings.privacy.records_per_user,
         )
 
     def _draw_table(self, folder: Path, session: PrivacySession) -> None:
-        schema, named = self.schema, self.settings.attributes
+        schema, settings = self.project.schema, self.project.settings.synthesize_metadata
+        named = settings.attributes
         wanted = schema.names if named is None else [schema.attribute(n).name for n in named]
         names = [name for name in schema.names if name in wanted]
         places = [schema.names.index(name) for name in names]
         table = synthesize(
-            self.corpus.codes(schema.names).map_batch(lambda rows: rows[:, places]),
+            self.project.corpus.codes(schema.names).map_batch(lambda rows: rows[:, places]),
             {name: schema.domain[name] for name in names},
-            mu=self.plan.of(METADATA).mu,
-            params=self.settings,
+            mu=self.project.plan.of(METADATA).mu,
+            params=settings,
             session=session,
-            rng=public_rng(self.settings.seed, "table"),
+            rng=public_rng(settings.seed, "table"),
         )
         rows = pd.DataFrame(table.rows.value, columns=names)
         rows.reindex(columns=list(schema.names), fill_value=NO_CODE).to_parquet(
@@ -115,24 +101,25 @@ class MetadataRequest:
         (folder / "ledger_ids.json").write_text(json.dumps(table.rows.ledger_ids))
 
     def _draw_labels(self, folder: Path, session: PrivacySession) -> None:
-        place = self.schema.names.index(self.label)
+        project, schema, label = self.project, self.project.schema, self.project.label()
+        place = schema.names.index(label)
         counts = noisy_histogram(
-            self.corpus.codes(self.schema.names).map_batch(lambda table: table[:, place]),
-            size=len(self.schema.attribute(self.label).domain),
-            stddev=self.plan.of(LABELS).stddev,
+            project.corpus.codes(schema.names).map_batch(lambda table: table[:, place]),
+            size=len(schema.attribute(label).domain),
+            stddev=project.plan.of(LABELS).stddev,
             session=session,
         )
         np.save(folder / "labels.npy", counts.value)
         (folder / "ledger_ids.json").write_text(json.dumps(counts.ledger_ids))
 
     def _described(self) -> dict[str, Any]:
-        plan = self.plan
-        counted = plan.holds(LABELS)
+        project, plan = self.project, self.project.plan
+        engine, counted = project.settings.synthesize_metadata.engine, plan.holds(LABELS)
         return {
-            "engine": self.settings.engine.value if plan.holds(METADATA) else None,
-            "label": self.label if counted else None,
+            "engine": engine.value if plan.holds(METADATA) else None,
+            "label": project.label() if counted else None,
             "label_stddev": plan.of(LABELS).stddev if counted else None,
-            "attributes": {a.name: list(a.domain) for a in self.schema.attributes},
+            "attributes": {a.name: list(a.domain) for a in project.schema.attributes},
         }
 
 
@@ -160,19 +147,4 @@ class DrawnMetadata:
 
     def value(self) -> MetadataRelease:
         """The rows and counts that were drawn."""
-        rows = labels = record_count = None
-        for folder in self.folders:
-            if (folder / "rows.parquet").exists():
-                rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-                record_count = float(
-                    json.loads((folder / "table.json").read_text())["record_count"]
-                )
-            if (folder / "labels.npy").exists():
-                labels = np.load(folder / "labels.npy")
-        return MetadataRelease(
-            rows=rows,
-            record_count=record_count,
-            labels=labels,
-            label=self.described["label"],
-            ledger_ids=self.ledger_ids,
-        )
+        return metadata_in(self.folders, label=self.described["label"], ledger_ids=self.ledger_ids)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import Request
+from sugarbush.methods.interface import PlannedCalls
 from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
@@ -29,22 +30,22 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
     `donated` are the donated texts; those of prepare.donated unless given.
     """
     shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
-    planned = longest_requests(project, shown)
+    planned = tuple(batch.request for batch in planned_calls(project, shown))
     _refuse_cut_answers(project, planned)
     generator = project.settings.generator.chosen
     generator.preflight(project.generator_context("check"), Released(planned))
 
 
-def longest_requests(project: Project, donated: Sequence[str]) -> tuple[Request, ...]:
-    """One request of each batch, as long as settings, schema and donated examples allow."""
+def planned_calls(
+    project: Project, donated: Sequence[str], *, record_count: float | None = None
+) -> tuple[PlannedCalls, ...]:
+    """Every batch of requests: each as long as settings, schema and donated examples allow."""
+    length = project.settings.initialise.length
     return tuple(
-        batch.request
+        batch
         for method in project.settings.chosen
         for batch in method.planned_calls(
-            schema=project.schema,
-            donated=donated,
-            length=project.settings.initialise.length,
-            record_count=None,
+            schema=project.schema, donated=donated, length=length, record_count=record_count
         )
     )
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sugarbush.evolution.initialisation import Donated
     from sugarbush.generators.interface import GeneratorContext
     from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
-    from sugarbush.pipeline.metadata import MetadataRequest
     from sugarbush.privacy.budget import BudgetPlan
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
@@ -120,22 +119,6 @@ class Project:
         """A private folder, for checkpoints."""
         return self.private.folder(name)
 
-    def metadata_request(self) -> MetadataRequest:
-        """What the DP metadata of a run is drawn from."""
-        from sugarbush.pipeline.metadata import MetadataRequest
-
-        return MetadataRequest(
-            corpus=self.corpus,
-            schema=self.schema,
-            settings=self.settings.synthesize_metadata,
-            privacy=self.settings.privacy,
-            plan=self.plan,
-            label=self.label(),
-            codes_digest=self.data_names()["codes"],
-            ledger=self.ledger,
-            open_store=self.open_store,
-        )
-
     @property
     def label_answers(self) -> Path:
         """The private folder of an endpoint's answers about private texts. It may be missing.
@@ -182,19 +165,13 @@ class Project:
 
     def ledger(self) -> Ledger:
         """The ledger of `privacy.dataset`. A benchmark's is apart from a release's."""
-        from sugarbush.privacy.ledger import Ledger
-
         privacy = self.settings.privacy
-        return Ledger(
-            self.state,
-            dataset=self.dataset,
+        return self._ledger(
             purpose=privacy.purpose.value,
-            unit=privacy.unit,
-            user_column=self.settings.prepare.user_column,
             cap=privacy.cap,
-            delta=privacy.delta,
             paid_for=self._paid_for,
             different_from=privacy.different_from,
+            user_column=self.settings.prepare.user_column,
         )
 
     def _paid_for(self) -> dict[str, Path]:
@@ -209,17 +186,13 @@ class Project:
 
     def uncapped_ledger(self, kind: str) -> Ledger:
         """Where what has no DP epsilon is noted: beside the DP ledgers, never added to them."""
+        return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
+
+    def _ledger(self, **fields: Any) -> Ledger:
         from sugarbush.privacy.ledger import Ledger
 
-        privacy = self.settings.privacy
-        return Ledger(
-            self.state,
-            dataset=self.dataset,
-            purpose=f"{privacy.purpose.value}-{kind}",
-            unit=privacy.unit,
-            cap=math.inf,
-            delta=privacy.delta,
-        )
+        own = self.settings.privacy
+        return Ledger(self.state, dataset=self.dataset, unit=own.unit, delta=own.delta, **fields)
 
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
@@ -238,15 +211,11 @@ class Project:
 
     def encoder(self, *, private: bool) -> Encoder:
         """The encoder of `embedding`. Private embeddings are cached under data/private only."""
-        return self.encoder_named(self.settings.embedding.model, private=private)
-
-    def encoder_named(self, name: str, *, private: bool) -> Encoder:
-        """The same, for another model."""
         from sugarbush.embedding.cache import EmbeddingCache
         from sugarbush.embedding.encoder import Encoder
 
-        settings = self.settings.embedding.model_copy(update={"model": name})
-        return Encoder(settings, cache=EmbeddingCache(self.embedding_folder(private=private)))
+        cache = EmbeddingCache(self.embedding_folder(private=private))
+        return Encoder(self.settings.embedding, cache=cache)
 
     def embedding_folder(self, *, private: bool) -> Path:
         """Where embeddings of private or of public texts are cached."""

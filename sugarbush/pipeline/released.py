@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from sugarbush.data.private_store import PrivateStore
+from sugarbush.data.private_store import PrivateStore, write_stamp
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.evolve import Evolution
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.evolution.population import NO_CODE, Population, load_population, save_population
-from sugarbush.methods.interface import MetadataRelease, Method
-from sugarbush.paths import Roots, require
+from sugarbush.methods.interface import FinalSet, MetadataRelease, Method
+from sugarbush.paths import Roots, atomic_directory, require
+from sugarbush.pipeline.graph import stage_named
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.ledger import Entry, Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
+
+if TYPE_CHECKING:
+    from sugarbush.pipeline.project import Project
 
 T = TypeVar("T")
 FILE = "release.json"
@@ -102,19 +111,23 @@ def restored(value: T, folder: Path) -> Released[T]:
 def read_metadata(roots: Roots) -> MetadataRelease:
     """What stage synthesize_metadata released."""
     folder = require(roots.released / "metadata", left_by="synthesize_metadata")
-    described = json.loads((folder / "metadata.json").read_text())
+    label = json.loads((folder / "metadata.json").read_text())["label"]
+    return metadata_in([folder], label=label, ledger_ids=read_ledger_ids(folder))
+
+
+def metadata_in(
+    folders: Iterable[Path], *, label: str | None, ledger_ids: tuple[str, ...]
+) -> MetadataRelease:
+    """The DP table and the DP counts of `label`: those of the two that are in the folders."""
     rows = labels = record_count = None
-    if (folder / "rows.parquet").exists():
-        rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
-        record_count = float(json.loads((folder / "table.json").read_text())["record_count"])
-    if (folder / "labels.npy").exists():
-        labels = np.load(folder / "labels.npy")
+    for folder in folders:
+        if (folder / "rows.parquet").exists():
+            rows = pd.read_parquet(folder / "rows.parquet").to_numpy(dtype=np.int64)
+            record_count = float(json.loads((folder / "table.json").read_text())["record_count"])
+        if (folder / "labels.npy").exists():
+            labels = np.load(folder / "labels.npy")
     return MetadataRelease(
-        rows=rows,
-        record_count=record_count,
-        labels=labels,
-        label=described["label"],
-        ledger_ids=read_ledger_ids(folder),
+        rows=rows, record_count=record_count, labels=labels, label=label, ledger_ids=ledger_ids
     )
 
 
@@ -152,6 +165,67 @@ def method_folder(roots: Roots, method: Method, stage: str) -> Path:
     folder = roots.released / name / method.name
     older = roots.released / _FOLDERS_OF_0_1.get(stage, "")
     return older if not folder.exists() and (older / FILE).exists() else folder
+
+
+@contextmanager
+def method_output(
+    project: Project,
+    method: Method,
+    stage: str,
+    *,
+    drawn_by: str,
+    ledger_ids: Iterable[str],
+    run: str,
+) -> Iterator[Path]:
+    """A folder that becomes the stage's result, with its release.json, when the block ends well.
+
+    Without a DP guarantee the result lies in the private root, where stages of one method share a
+    folder; DVC gets a random name in its place.
+    """
+    (output,) = stage_named(stage).outputs
+    shown, private = project.base / output.path.format(method=method.name), method.stays_private
+    target = method_folder(project.roots, method, stage) if private else shown
+    with atomic_directory(target, private=private) as folder:
+        yield folder
+        write_release(
+            folder,
+            stage=drawn_by,
+            privacy=project.settings.privacy,
+            ledger_ids=ledger_ids,
+            run=run,
+            ledger=None if private else project.ledger(),
+        )
+        if private and stage != method.stages[0]:  # the first stage starts an empty folder
+            _keep_others(target, folder)
+    if private:
+        content = run + hashlib.sha256(b"".join(sorted(_contents(target)))).hexdigest()
+        digest = hmac.new(project.key, content.encode(), "sha256").hexdigest()
+        with atomic_directory(shown) as folder:
+            named = project.snapshots.of(f"{stage}@{method.name}", digest=digest)
+            write_stamp(folder / "private.json", named)
+
+
+def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:
+    """Write a method's texts, its rounds, and what paid for them."""
+    ids, drawn_by = final.evolution.ledger_ids, f"{stage}@{method.name}"
+    with method_output(
+        project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run
+    ) as folder:
+        write_texts(final.evolution, project.schema, folder)
+
+
+def _keep_others(old: Path, new: Path) -> None:
+    """Copy what earlier stages of the method wrote and this one did not."""
+    if old.is_dir():
+        for path in old.iterdir():
+            if not (new / path.name).exists() and not path.name.startswith("round_"):
+                (shutil.copytree if path.is_dir() else shutil.copy)(path, new / path.name)
+
+
+def _contents(folder: Path) -> Iterator[bytes]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield hashlib.sha256(path.read_bytes()).digest()
 
 
 def final_folder(roots: Roots, method: Method) -> Path:
@@ -198,11 +272,15 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 def readable(population: Population, schema: Schema) -> pd.DataFrame:
     """One row a text: id, text, the values that it was asked to have, parent and round."""
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
-    for place, attribute in enumerate(schema.attributes):
-        codes = population.codes[:, place]
-        if (codes != NO_CODE).any():
-            columns[attribute.name] = [
-                attribute.domain[code] if code != NO_CODE else None for code in codes
-            ]
+    values = values_of(population.codes, schema)
+    columns |= {name: own for name, own in values.items() if any(v is not None for v in own)}
     columns |= {"parent": population.parents, "round": population.rounds}
     return pd.DataFrame(columns)
+
+
+def values_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[str | None]]:
+    """A column of values for each attribute; None where nothing was asked for."""
+    return {
+        attribute.name: [None if code == NO_CODE else attribute.domain[code] for code in column]
+        for attribute, column in zip(schema.attributes, codes.T, strict=True)
+    }

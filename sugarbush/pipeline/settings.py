@@ -136,13 +136,9 @@ class ProjectSettings(Section):
         return _derived(fields) if isinstance(fields, dict) else fields
 
     @model_validator(mode="after")
-    def _distinct(self) -> ProjectSettings:
+    def _suits_every_method(self) -> ProjectSettings:
         if len(set(self.methods)) != len(self.methods):
             raise ValueError("methods names a method twice")
-        return self
-
-    @model_validator(mode="after")
-    def _suits_every_method(self) -> ProjectSettings:
         for name in self.methods:
             try:
                 self.method(name).check(self)

@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sugarbush.errors import ParamsError
 from sugarbush.paths import atomic_directory
 
 if TYPE_CHECKING:
@@ -123,10 +122,3 @@ def run_stage(name: str) -> None:
         stage.run(project, method)
 
     run_with_error_report(name if method_name is None else f"{name}@{method_name}", run)
-
-
-def require_method(method: Method | None) -> Method:
-    """The method of a stage that runs by method. Raises ParamsError without one."""
-    if method is None:
-        raise ParamsError("this stage runs once for each method: name one")
-    return method

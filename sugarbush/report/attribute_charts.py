@@ -12,17 +12,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from sugarbush.report.model import InternalData, PublicData
-from sugarbush.report.svg import (
-    WIDTH,
-    Axis,
-    SeriesStyle,
-    chart,
-    element,
-    group,
-    line,
-    marker,
-    text,
-)
+from sugarbush.report.svg import WIDTH, Axis, SeriesStyle, chart, element, group, line, marker, text
 
 _NORMAL_95 = 1.96
 

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
-from sugarbush.report.model import DpTableFacts, InternalData, MeasuredMarginal, Pair
+from sugarbush.report.model import InternalData, Pair
+from sugarbush.tables.dp_table import DpTable, Measurement
 
 _STRONGEST = 10
+_SHOWN_ROWS = 10
 
 
 def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, float]:
@@ -35,37 +37,34 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
     return found
 
 
-def table_view(
-    facts: DpTableFacts, schema: Schema, internal: InternalData | None
-) -> dict[str, Any]:
+def table_view(table: DpTable, schema: Schema, internal: InternalData | None) -> dict[str, Any]:
     """The DP table for the template, with real dependences if `internal` is given."""
     real = {} if internal is None else internal.dependence
+    rows = table.rows.value
+    rounds = itertools.groupby(table.measurements, key=lambda one: one.round)
     return {
-        "records": facts.record_count,
-        "merged": dict(facts.merged),
-        "rounds": [_round(number, list(own)) for number, own in _by_round(facts.measured)],
-        "independent": is_independent(facts),
-        "pairs": _strongest(facts, real),
+        "records": table.record_count.value,
+        "merged": {name: cells.count(max(cells)) for name, cells in table.merged.items()},
+        "rounds": [_round(number, list(own), table.mu_spent) for number, own in rounds],
+        "independent": is_independent(table),
+        "pairs": _strongest(table, dependence(rows, schema.names), real),
         "real": bool(real),
         "names": schema.names,
-        "rows": [[value for _, value in schema.decode(tuple(row))] for row in facts.rows.tolist()],
+        "rows": [
+            [value for _, value in schema.decode(tuple(row))] for row in rows[:_SHOWN_ROWS].tolist()
+        ],
     }
 
 
-def is_independent(facts: DpTableFacts) -> bool:
+def is_independent(table: DpTable) -> bool:
     """Whether the engine's last round measured each attribute alone: it modelled no pairs."""
-    last = [one for one in facts.measured if one.round == facts.measured[-1].round]
+    last = [one for one in table.measurements if one.round == table.measurements[-1].round]
     alone = all(len(one.attributes) == 1 for one in last)
-    return alone and len(last) == facts.rows.shape[1]
+    return alone and len(last) == table.rows.value.shape[1]
 
 
-def _by_round(measured: Sequence[MeasuredMarginal]) -> Any:
-    return itertools.groupby(measured, key=lambda one: one.round)
-
-
-def _round(number: int, own: Sequence[MeasuredMarginal]) -> dict[str, Any]:
-    choosing = math.fsum(one.choosing for one in own)
-    measuring = math.fsum(one.measuring for one in own)
+def _round(number: int, own: Sequence[Measurement], mu: float) -> dict[str, Any]:
+    """One round, with its costs as shares of the table's mu^2."""
     single = [one.attributes[0] for one in own if len(one.attributes) == 1]
     return {
         "number": number,
@@ -74,26 +73,27 @@ def _round(number: int, own: Sequence[MeasuredMarginal]) -> dict[str, Any]:
             if len(single) == len(own) > 1
             else "; ".join(" × ".join(one.attributes) for one in own)
         ),
-        "cells": sum(one.cells for one in own),
+        "cells": sum(one.counts.size for one in own),
         "stddev": max(one.stddev for one in own),
-        "choosing": choosing,
-        "measuring": measuring,
+        "choosing": math.fsum(one.selection_mu**2 for one in own) / mu**2,
+        "measuring": math.fsum(one.mu**2 for one in own) / mu**2,
     }
 
 
-def _strongest(facts: DpTableFacts, real: Mapping[Pair, float]) -> list[dict[str, Any]]:
+def _strongest(
+    table: DpTable, found: Mapping[Pair, float], real: Mapping[Pair, float]
+) -> list[dict[str, Any]]:
     """The most dependent pairs of the DP table, with the rounds that measured them.
 
     If the table has no dependence, the pairs of the real texts; none on the public page.
     """
-    found = real if is_independent(facts) else facts.dependence
-    ranked = sorted(found.items(), key=lambda item: -item[1])[:_STRONGEST]
+    shown = real if is_independent(table) else found
     return [
         {
             "pair": " × ".join(pair),
-            "strength": facts.dependence[pair],
-            "rounds": [one.round for one in facts.measured if set(pair) <= set(one.attributes)],
+            "strength": found[pair],
+            "rounds": [one.round for one in table.measurements if set(pair) <= {*one.attributes}],
             "real": real.get(pair),
         }
-        for pair, _ in ranked
+        for pair, _ in sorted(shown.items(), key=lambda item: -item[1])[:_STRONGEST]
     ]

@@ -23,6 +23,7 @@ from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.ledger import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
+from sugarbush.tables.dp_table import DpTable
 
 Pair = tuple[str, str]  # of attributes, in the schema's order
 
@@ -76,38 +77,6 @@ class DpCounts:
     source: str
     counts: Released[Mapping[str, NDArray[Any]]]
     stddev: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredMarginal:
-    """A noisy marginal of the DP table: `cells` counts with noise of `stddev` on each.
-
-    `round` is 0 for marginals measured before the first selection. `choosing` and `measuring` are
-    the costs of the two steps, as shares of the table's mu^2.
-    """
-
-    attributes: tuple[str, ...]
-    cells: int
-    stddev: float
-    round: int
-    choosing: float
-    measuring: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class DpTableFacts:
-    """How the DP table was made, and what it contains.
-
-    `record_count` is a DP estimate. `merged` is the number of rare values of each attribute that
-    were modelled as one value. `dependence` is the distance of each pair of attributes from
-    independence in the table. `rows` (k, d) are its first rows in codes.
-    """
-
-    record_count: float
-    measured: tuple[MeasuredMarginal, ...]
-    merged: Mapping[str, int]
-    dependence: Mapping[Pair, float]
-    rows: NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +155,7 @@ class PublicData:
     release: Release
     methods: tuple[MethodData, ...]
     metadata: DpCounts | None = None
-    table: Released[DpTableFacts] | None = None
+    table: DpTable | None = None
     agreements: tuple[Agreement, ...] = ()
 
     def __post_init__(self) -> None:
@@ -202,7 +171,7 @@ class PublicData:
         if self.metadata is not None:
             yield "DP metadata", self.metadata.counts
         if self.table is not None:
-            yield "the DP table", self.table
+            yield "the DP table", self.table.rows
         for method in self.methods:
             yield f"{method.name}'s metadata", method.asked
             yield f"{method.name}'s texts", method.texts

@@ -19,20 +19,8 @@ from sugarbush.privacy.accounting import rounded_up
 from sugarbush.report.attribute_charts import attribute_charts
 from sugarbush.report.card import release_card
 from sugarbush.report.dp_table import table_view
-from sugarbush.report.model import (
-    InternalData,
-    MethodData,
-    PublicData,
-    Release,
-    RoundData,
-)
-from sugarbush.report.plots import (
-    map_points,
-    origin,
-    survivor_bars,
-    used_shades,
-    vote_ranks,
-)
+from sugarbush.report.model import InternalData, MethodData, PublicData, Release, RoundData
+from sugarbush.report.plots import map_points, origin, survivor_bars, used_shades, vote_ranks
 from sugarbush.report.quality import quality_view
 from sugarbush.report.statements import release_epsilon, short_power
 from sugarbush.report.svg import series_styles
@@ -53,9 +41,6 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
     release = data.release
     styles = series_styles(m.name for m in data.methods)
     attributes = attribute_charts(data, internal, styles)
-    table = None
-    if data.table is not None:
-        table = table_view(data.table.value, release.schema, internal)
     return TEMPLATES.get_template("page.html.jinja").render(
         **inlined(),
         card=release_card(release),
@@ -66,7 +51,7 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         methods=[_method_view(m, internal) for m in data.methods],
         attributes=attributes,
         legend=list({one.name: one for item in attributes for one in item["series"]}.values()),
-        table=table,
+        table=data.table and table_view(data.table, release.schema, internal),
         agreements=data.agreements,
         costs=_costs(data),
         browser=_browser(data),

@@ -11,21 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sugarbush.evaluation.interface import MetricValue
+from sugarbush.report import svg
 from sugarbush.report.model import EmbeddingMap, RoundData
-from sugarbush.report.svg import (
-    WIDTH,
-    Axis,
-    axis_bottom,
-    axis_left,
-    chart,
-    element,
-    group,
-    line,
-    rectangle,
-    short,
-    text,
-    thinned,
-)
 
 _SHADES = 6  # of one colour in the style sheet, from pale to full
 
@@ -40,23 +27,25 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Mar
     height, left, right, top, bottom = 260, 46, 14, 14, 40
     lowest = min(float(c[-1]) for c in [*curves, noise])
     highest = max(float(c[0]) for c in [*curves, noise]) * 1.05
-    x = Axis(low=1, high=max(2, len(noise)), start=left, end=WIDTH - right, log=True)
-    y = Axis(low=lowest, high=highest, start=height - bottom, end=top)
+    x = svg.Axis(low=1, high=max(2, len(noise)), start=left, end=svg.WIDTH - right, log=True)
+    y = svg.Axis(low=lowest, high=highest, start=height - bottom, end=top)
 
     def drawn(curve: NDArray[Any], class_: str) -> Markup:
-        ranks = thinned(len(curve)).tolist()
-        return line([(x(rank), y(float(curve[rank - 1]))) for rank in ranks], class_)
+        ranks = svg.thinned(len(curve)).tolist()
+        return svg.line([(x(rank), y(float(curve[rank - 1]))) for rank in ranks], class_)
 
-    parts = axis_left(y, left, WIDTH - right, ticks=y.ticks())
-    parts.append(group([element("title", "noise alone"), drawn(noise, "noise")]))
+    parts = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
+    parts.append(svg.group([svg.element("title", "noise alone"), drawn(noise, "noise")]))
     for place, (round_, curve) in enumerate(zip(rounds, curves, strict=True)):
-        named = [element("title", f"round {round_.number}"), drawn(curve, "curve")]
-        parts.append(group(named, class_=f"shade-{shade(place, len(rounds))}"))
-    parts += axis_bottom(x, height - bottom, labels=[(t, short(t)) for t in x.ticks()])
-    parts.append(text("candidates by rank", WIDTH - right, height - 6, anchor="end", class_="name"))
+        named = [svg.element("title", f"round {round_.number}"), drawn(curve, "curve")]
+        parts.append(svg.group(named, class_=f"shade-{shade(place, len(rounds))}"))
+    parts += svg.axis_bottom(x, height - bottom, labels=[(t, svg.short(t)) for t in x.ticks()])
+    parts.append(
+        svg.text("candidates by rank", svg.WIDTH - right, height - 6, anchor="end", class_="name")
+    )
     what = "scores" if scored else "votes"
     label = f"{method}: noisy {what} by rank in {len(rounds)} rounds, and what noise alone gives"
-    return chart(parts, width=WIDTH, height=height, label=label)
+    return svg.chart(parts, width=svg.WIDTH, height=height, label=label)
 
 
 def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
@@ -71,47 +60,47 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
     height = top + row * len(rounds) + 8
     newest = max(int(r.written.max(initial=0)) for r in rounds)
     widest = max(1, *(len(r.survivors) for r in rounds))
-    x = Axis(low=0, high=widest, start=left, end=WIDTH - right)
+    x = svg.Axis(low=0, high=widest, start=left, end=svg.WIDTH - right)
     parts = []
     for place, round_ in enumerate(rounds):
         y = top + row * place
-        parts.append(text(f"round {round_.number}", left - 8, y + 16, anchor="end"))
+        parts.append(svg.text(f"round {round_.number}", left - 8, y + 16, anchor="end"))
         ages = np.bincount(round_.written[round_.survivors].astype(int), minlength=newest + 1)
         start = 0
         for written, count in enumerate(ages):
             if count:
-                box = rectangle(x(start), y + 4, x(start + count) - x(start), row - 9, "bar")
-                note = element("title", f"{count} written {origin(written)}")
+                box = svg.rectangle(x(start), y + 4, x(start + count) - x(start), row - 9, "bar")
+                note = svg.element("title", f"{count} written {origin(written)}")
                 drawn = [note, box]
-                parts.append(group(drawn, class_=f"shade-{shade(written, newest + 1)}"))
+                parts.append(svg.group(drawn, class_=f"shade-{shade(written, newest + 1)}"))
                 start += int(count)
         kept = f"{len(round_.survivors):,} of {len(round_.written):,}"
-        parts.append(text(kept, x(start) + 8, y + 16, class_="value"))
+        parts.append(svg.text(kept, x(start) + 8, y + 16, class_="value"))
     label = f"{method}: survivors of each round, by the round for which they were written"
-    return chart(parts, width=WIDTH, height=height, label=label)
+    return svg.chart(parts, width=svg.WIDTH, height=height, label=label)
 
 
 def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = None) -> Markup:
     """Synthetic texts in two dimensions, by the round for which they were written; real in grey."""
-    size, pad = WIDTH, 12
+    size, pad = svg.WIDTH, 12
     height = 340
     everything = found.points if real is None else np.concatenate([found.points, real])
     low, high = everything.min(axis=0), everything.max(axis=0)
-    x = Axis(low=float(low[0]), high=float(high[0]), start=pad, end=size - pad)
-    y = Axis(low=float(low[1]), high=float(high[1]), start=height - pad, end=pad)
+    x = svg.Axis(low=float(low[0]), high=float(high[0]), start=pad, end=size - pad)
+    y = svg.Axis(low=float(low[1]), high=float(high[1]), start=height - pad, end=pad)
     parts = []
     if real is not None:
-        dots = [element("circle", cx=x(a), cy=y(b), r=1.8) for a, b in real]
-        parts.append(group(dots, class_="real-dots"))
+        dots = [svg.element("circle", cx=x(a), cy=y(b), r=1.8) for a, b in real]
+        parts.append(svg.group(dots, class_="real-dots"))
     newest = int(found.written.max(initial=0))
     for written in range(newest + 1):
         dots = [
-            element("circle", cx=x(a), cy=y(b), r=2.6)
+            svg.element("circle", cx=x(a), cy=y(b), r=2.6)
             for a, b in found.points[found.written == written]
         ]
-        parts.append(group(dots, class_=f"dots shade-{shade(written, newest + 1)}"))
+        parts.append(svg.group(dots, class_=f"dots shade-{shade(written, newest + 1)}"))
     label = f"{method}: texts in two dimensions, by the round for which they were written"
-    return chart(parts, width=size, height=height, label=label)
+    return svg.chart(parts, width=size, height=height, label=label)
 
 
 def shade(place: int, count: int) -> int:

@@ -9,22 +9,9 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from sugarbush.evaluation.interface import FINAL, REAL, MetricValue
+from sugarbush.report import svg
 from sugarbush.report.model import InternalData
 from sugarbush.report.plots import interval
-from sugarbush.report.svg import (
-    WIDTH,
-    Axis,
-    SeriesStyle,
-    axis_bottom,
-    axis_left,
-    chart,
-    element,
-    group,
-    line,
-    marker,
-    series_styles,
-    text,
-)
 
 
 class MetricLabel(NamedTuple):
@@ -58,18 +45,6 @@ _BY_NAME = {
     "distinct_2": ("Distinct pairs of words", _HIGH),
     "accuracy": ("Accuracy", _HIGH, "trained on these texts, tested on held-out texts"),
     "macro_f1": ("Macro-F1", _HIGH),
-    "next_token_accuracy": (
-        "Next-token accuracy",
-        _HIGH,
-        "of a small model trained on these texts, tested on held-out texts",
-    ),
-    "perplexity": ("Perplexity", _LOW, "of the same model"),
-    "fine_tuned_accuracy": (
-        "Fine-tuned accuracy",
-        _HIGH,
-        "fine-tuned on these texts, tested on held-out texts",
-    ),
-    "fine_tuned_macro_f1": ("Fine-tuned macro-F1", _HIGH),
     "longest_copy": ("Longest shared run", _LOW, "the most words in a row that occur in both"),
     "long_copies": ("Texts that share 16 words", _LOW, "share of the texts"),
     "nearer_to_training": (
@@ -88,7 +63,7 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
 
     `styles` are the released methods in order; methods that are not released follow them.
     """
-    styles = series_styles([*styles, *(v.method for v in internal.values if v.method != REAL)])
+    styles = svg.series_styles([*styles, *(v.method for v in internal.values if v.method != REAL)])
     return {
         "charts": list(_metric_charts(internal.values, styles)),
         "tables": _final_tables(internal.values, list(styles)),
@@ -97,7 +72,7 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
 
 
 def _metric_charts(
-    values: Sequence[MetricValue], styles: Mapping[str, SeriesStyle]
+    values: Sequence[MetricValue], styles: Mapping[str, svg.SeriesStyle]
 ) -> list[dict[str, Any]]:
     charts = []
     for metric in _BY_ROUND:
@@ -127,7 +102,7 @@ def _metric_charts(
 def metric_lines(
     values: Sequence[MetricValue],
     *,
-    styles: Mapping[str, SeriesStyle],
+    styles: Mapping[str, svg.SeriesStyle],
     ceiling: MetricValue | None,
     title: str,
     most: float | None,
@@ -142,30 +117,32 @@ def metric_lines(
     shown = [*values, ceiling] if ceiling is not None else values
     reached = [v.value for v in shown]
     reached += [b for v in values for b in (v.low, v.high) if b is not None]
-    x = Axis(low=-0.3, high=len(rounds) + 0.3, start=left, end=WIDTH - right)
-    y = Axis(low=0.0, high=most or max(reached) * 1.1 or 1.0, start=height - bottom, end=top)
-    parts = axis_left(y, left, WIDTH - right, ticks=y.ticks())
+    x = svg.Axis(low=-0.3, high=len(rounds) + 0.3, start=left, end=svg.WIDTH - right)
+    y = svg.Axis(low=0.0, high=most or max(reached) * 1.1 or 1.0, start=height - bottom, end=top)
+    parts = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
     if ceiling is not None:
         level = y(ceiling.value)
-        parts.append(line([(left, level), (WIDTH - right, level)], "ceiling"))
-        parts.append(text("real texts", WIDTH - right, level - 5, anchor="end", class_="name"))
+        parts.append(svg.line([(left, level), (svg.WIDTH - right, level)], "ceiling"))
+        parts.append(
+            svg.text("real texts", svg.WIDTH - right, level - 5, anchor="end", class_="name")
+        )
     methods = [m for m in styles if any(v.method == m for v in values)]
     for offset, method in enumerate(methods):
         style, shape = styles[method]
         nudge = (offset - (len(methods) - 1) / 2) * 0.06
         own = sorted((v for v in values if v.method == method), key=lambda v: places[v.round])
         at = [(x(places[v.round] + nudge), y(v.value)) for v in own]
-        drawn = [line(at, "curve")]
+        drawn = [svg.line(at, "curve")]
         for (px, py), value in zip(at, own, strict=True):
             step = "final" if value.round == FINAL else f"round {value.round}"
-            mark = [element("title", f"{method}, {step}: {interval(value)}")]
+            mark = [svg.element("title", f"{method}, {step}: {interval(value)}")]
             if value.low is not None and value.high is not None:
-                mark.append(line([(px, y(value.low)), (px, y(value.high))], "whisker"))
-            drawn.append(group([*mark, marker(shape, px, py, "mark")]))
-        parts.append(group(drawn, class_=style))
+                mark.append(svg.line([(px, y(value.low)), (px, y(value.high))], "whisker"))
+            drawn.append(svg.group([*mark, svg.marker(shape, px, py, "mark")]))
+        parts.append(svg.group(drawn, class_=style))
     labels = [(places[r], "start" if r == 0 else str(r)) for r in rounds]
-    parts += axis_bottom(x, height - bottom, labels=[*labels, (len(rounds), "final")])
-    return chart(parts, width=WIDTH, height=height, label=f"{title} by round")
+    parts += svg.axis_bottom(x, height - bottom, labels=[*labels, (len(rounds), "final")])
+    return svg.chart(parts, width=svg.WIDTH, height=height, label=f"{title} by round")
 
 
 def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list[dict[str, Any]]:
@@ -207,7 +184,6 @@ _MAJORITY = "majority_"
 _SPACES = {
     "encoder": "In the encoder's space",
     "tf-idf": "In the space of words (TF-IDF)",
-    "second encoder": "In the second encoder's space",
     "attribute": "Jensen–Shannon distance by attribute",
     "table": "Combinations of attributes",
     "words": "Lengths",

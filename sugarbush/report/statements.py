@@ -152,8 +152,8 @@ def assumed_public(release: Release) -> list[str]:
         )
     if release.different_from:
         items.append(
-            f"The datasets {', '.join(release.different_from)} of the same ledger: the settings say "
-            "that nobody in them is in this dataset. Otherwise their epsilons add up."
+            f"The datasets {', '.join(release.different_from)} of the same ledger: the settings "
+            "say that nobody in them is in this dataset. Otherwise their epsilons add up."
         )
     if release.donated:
         items.append(

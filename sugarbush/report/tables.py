@@ -1,11 +1,18 @@
-"""Released values as tables for `dvc plots`."""
+"""Released values as the page and `dvc plots` need them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
 
-from sugarbush.report.model import PublicData
+from sugarbush.errors import InvariantError
+from sugarbush.report.model import PublicData, SyntheticText
 from sugarbush.report.svg import thinned
 
 
@@ -45,3 +52,42 @@ def survivors_table(data: PublicData) -> pd.DataFrame:
         )
     ]
     return pd.DataFrame(rows, columns=["method", "round", "written", "survivors"])
+
+
+def with_ancestors(
+    final: Sequence[SyntheticText], candidates: Iterable[SyntheticText]
+) -> tuple[SyntheticText, ...]:
+    """`final`, then every candidate that is an ancestor of one of them.
+
+    Ids are unique within a method, and a survivor keeps its id in later rounds: the first candidate
+    with an id is used. A lineage ends at a parent that is not among the candidates.
+    """
+    known: dict[int, SyntheticText] = {}
+    for candidate in candidates:
+        known.setdefault(candidate.id, candidate)
+    shown = {text.id for text in final}
+    ancestors: list[SyntheticText] = []
+    waiting = [text.parent for text in final]
+    while waiting:
+        parent = waiting.pop()
+        if parent is None or parent in shown or parent not in known:
+            continue
+        shown.add(parent)
+        ancestors.append(replace(known[parent], final=False))
+        waiting.append(known[parent].parent)
+    return (*final, *sorted(ancestors, key=lambda text: text.id))
+
+
+def synthetic_projection(
+    embeddings: NDArray[Any],
+) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+    """A map of two dimensions: embeddings (n, d) to positions (n, 2).
+
+    Its axes are principal components of the *synthetic* texts. Those are released, so the public
+    map is post-processing. Only the internal page shows real texts, on the same axes. Raises
+    InvariantError below two texts.
+    """
+    if len(embeddings) < 2 or embeddings.shape[1] < 2:
+        raise InvariantError("a map needs two texts and two dimensions")
+    axes = PCA(n_components=2, svd_solver="full").fit(embeddings)
+    return lambda other: np.asarray(axes.transform(other), dtype=np.float64)

@@ -13,8 +13,8 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from transformers import PreTrainedTokenizerFast
 
+from research.next_token import _Encoded
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.evaluation.next_token import _Encoded
 from sugarbush.generators.huggingface.model import LocalModel
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.marked import marked_units

@@ -66,7 +66,7 @@ def test_a_release_can_be_pickled_and_holds_no_private_text(tmp_path: Path) -> N
 
 def test_a_prepared_corpus_and_its_embeddings_refuse_pickling(tmp_path: Path) -> None:
     corpus = prepared(tmp_path)
-    for part in (corpus, corpus.private, corpus.private_embeddings):
+    for part in (corpus, corpus.private, corpus.embeddings[True]):
         with pytest.raises(TypeError, match="pickled"):
             pickle.dumps(part)
 

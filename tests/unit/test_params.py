@@ -8,6 +8,7 @@ import yaml
 
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import ParamsError
+from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import PromptContent
 from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.maple import Maple
@@ -67,6 +68,8 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     for name in ("openai", "huggingface"):
         assert new["generator"][name].pop("model") == "required"
         del old["generator"][name]["model"]
+    for name in EvaluateSettings.removed:  # still accepted, without an effect
+        del old["evaluate"][name]
     assert new == old
 
 

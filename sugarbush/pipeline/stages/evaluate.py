@@ -3,7 +3,7 @@
 Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/,
          data/released/generated/, data/private/arms/nonprivate/, data/public/donated/; the pool's
          files
-Writes   reports/internal/   metrics.json (final sets), figures.csv (all), read.json, plots/
+Writes   reports/internal/   metrics.json (final sets), figures.csv (all), read.json
          data/stamps/evaluate.json
 Spends   nothing, and releases nothing: every figure is computed on real texts and is internal
 """
@@ -26,19 +26,12 @@ from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError
 from sugarbush.evaluation.evaluate import installed_metrics
-from sugarbush.evaluation.interface import ATTRIBUTE, FINAL, REAL, MetricSettings, MetricValue
+from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricValue
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
-from sugarbush.pipeline.evaluator import (
-    ENCODER,
-    LATENT,
-    SECOND,
-    Evaluator,
-    open_encoders,
-    train_sample_reader,
-)
+from sugarbush.pipeline.evaluator import Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import donated_frame, final_folder, first_folder
 from sugarbush.randomness import public_rng
@@ -77,19 +70,19 @@ def run(project: Project) -> None:
             "prepare.heldout_share"
         )
     count = equal_count(project)
-    private, encoders = (open_encoders(project, private=private) for private in (True, False))
+    private, public = (project.encoder(private=private).encode for private in (True, False))
     print(f"{NAME}: reads the real texts", flush=True)
-    reader = train_sample_reader(
+    read = train_sample_reader(
         train,
         schema=schema,
-        embed=private.main,
-        zero_shot=load_readers(project.roots.public / "donated", schema, embed=encoders.main),
+        embed=private,
+        zero_shot=load_readers(project.roots.public / "donated", schema, embed=public),
         params=project.settings,
     )
     evaluator = Evaluator(
-        heldout=reader.read(heldout.texts, by=private),
+        heldout=read(heldout.texts, private),
         heldout_codes=heldout.codes,
-        train=reader.read(train.texts, by=private),
+        train=read(train.texts, private),
         donated=tuple(donated_frame(project.roots)["text"]),
         public=project.settings.generator.chosen.public_texts(project.base),
         settings=MetricSettings(
@@ -102,22 +95,21 @@ def run(project: Project) -> None:
         progress=lambda step: print(f"{NAME}: {step}", flush=True),
     )
     figures = list(real_figures(evaluator, train.codes, count=count, params=wanted))
-    read: dict[str, dict[str, list[int]]] = {}
+    counted: dict[str, dict[str, list[int]]] = {}
     for method in methods:
         rounds = len(list(final_folder(project.roots, method).glob("round_*")))
         for number, everything in populations_of(project, method):
             population = everything.take(
                 _chosen(len(everything), count, wanted.seed, method.name, number)
             )
-            sample = reader.read(population.texts, by=encoders)
+            sample = read(population.texts, public)
             figures += evaluator.texts(sample, method=method.name, round_=number, rounds=rounds)
             if number == FINAL:
                 figures += evaluator.copies(sample, method=method.name)
                 asked = replace(sample, codes=population.codes)
                 figures += evaluator.downstream(asked, method=method.name)
-                figures += evaluator.trained(asked, method=method.name, wanted=wanted)
-                read[method.name] = _counts(sample.codes, schema)
-    write_figures(project, figures, read)
+                counted[method.name] = _counts(sample.codes, schema)
+    write_figures(project, figures, counted)
 
 
 def equal_count(project: Project) -> int:
@@ -147,7 +139,6 @@ def real_figures(
     return (
         *evaluator.texts(texts, method=REAL),
         *evaluator.downstream(given, method=REAL),
-        *evaluator.trained(given, method=REAL, wanted=params),
     )
 
 
@@ -179,12 +170,11 @@ def write_figures(
     figures: Sequence[MetricValue],
     read: Mapping[str, Mapping[str, list[int]]],
 ) -> None:
-    """The internal figures, as DVC's metrics and plots read them, and a keyed digest of them all.
+    """The internal figures, as the report reads them, and a keyed digest of them all.
 
     The internal page is written again when the digest changes, so it covers intervals and rounds.
     """
     internal = make_private(project.roots.internal)
-    plots = make_private(internal / "plots")
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}
     for figure in figures:
@@ -199,10 +189,6 @@ def write_figures(
     for name, content in contents.items():
         with atomic_file(internal / name) as path:
             path.write_text(content)
-    with atomic_file(plots / "distance.csv") as path:
-        frame[frame.space.isin([ENCODER, LATENT, SECOND])].to_csv(path, index=False)
-    with atomic_file(plots / "attributes.csv") as path:
-        frame[frame.space == ATTRIBUTE].to_csv(path, index=False)
     digest = hashlib.sha256(json.dumps(contents).encode()).digest()
     keyed = hmac.digest(project.key, digest, "sha256").hex()
     project.write_stamp("evaluate", digest=keyed, within="prepare")

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from sugarbush.methods.interface import Method
 from sugarbush.pipeline.forced import was_forced
-from sugarbush.pipeline.method_outputs import write_final_set
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import first_candidates, read_metadata
+from sugarbush.pipeline.released import first_candidates, read_metadata, write_final_set
 
 NAME = "evolve"
 

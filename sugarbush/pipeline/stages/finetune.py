@@ -19,9 +19,8 @@ import json
 from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.forced import was_forced
-from sugarbush.pipeline.method_outputs import method_output
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import read_metadata, write_release
+from sugarbush.pipeline.released import method_output, read_metadata
 
 NAME = "finetune"
 
@@ -36,14 +35,8 @@ def run(project: Project, method: Method) -> None:
         make_private(project.roots.internal)
         with atomic_file(project.roots.internal / f"{name}.json") as path:
             path.write_text(json.dumps(figures, indent=1) + "\n")
-    with method_output(project, method, NAME, run=trained.run) as folder:
+    with method_output(
+        project, method, NAME, drawn_by=NAME, ledger_ids=trained.ledger_ids, run=trained.run
+    ) as folder:
         trained.save(folder)
-        write_release(
-            folder,
-            stage=NAME,
-            privacy=project.settings.privacy,
-            ledger_ids=trained.ledger_ids,
-            run=trained.run,
-            ledger=None if method.stays_private else project.ledger(),
-        )
     trained.clean_up()

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from sugarbush.methods.interface import Method
 from sugarbush.paths import require
-from sugarbush.pipeline.method_outputs import write_final_set
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import FILE, method_folder, read_metadata, restored
+from sugarbush.pipeline.released import (
+    FILE,
+    method_folder,
+    read_metadata,
+    restored,
+    write_final_set,
+)
 
 NAME = "generate"
 

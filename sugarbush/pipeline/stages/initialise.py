@@ -12,10 +12,9 @@ from dataclasses import asdict
 
 from sugarbush.evolution.population import save_population
 from sugarbush.methods.interface import Method
-from sugarbush.pipeline.method_outputs import method_output
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import read_metadata, write_release
+from sugarbush.pipeline.released import method_output, read_metadata
 
 NAME = "initialise"
 
@@ -26,14 +25,13 @@ def run(project: Project, method: Method) -> None:
         preflight(project)
     metadata = read_metadata(project.roots)
     first = method.initialise(project.method_inputs(method, stage=NAME, metadata=metadata))
-    with method_output(project, method, NAME, run=first.run) as folder:
+    with method_output(
+        project,
+        method,
+        NAME,
+        drawn_by=f"{NAME}@{method.name}",
+        ledger_ids=first.ledger_ids,
+        run=first.run,
+    ) as folder:
         save_population(first.population, project.schema.names, folder / "candidates.parquet")
         (folder / "usage.json").write_text(json.dumps(asdict(first.usage)))
-        write_release(
-            folder,
-            stage=f"{NAME}@{method.name}",
-            privacy=project.settings.privacy,
-            ledger_ids=first.ledger_ids,
-            run=first.run,
-            ledger=None if method.stays_private else project.ledger(),
-        )

@@ -12,21 +12,16 @@ Spends   nothing; where a record goes depends on its own id alone, or on its use
 from __future__ import annotations
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, USER, keyed_digest_of_files
-from sugarbush.data.split import private_frame
-from sugarbush.pipeline.corpus import read_corpus
+from sugarbush.pipeline.corpus import private_frames, read_corpus
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.unit import Unit
 
 
 def run(project: Project) -> None:
     """Write both parts, the corpus's keyed fingerprint and the stamps that DVC sees."""
-    parts, schema, key = read_corpus(project), project.schema, project.key
-    store = project.private
+    parts, key, store = read_corpus(project), project.key, project.private
     store.save_prepared(
-        {
-            TRAIN: private_frame(parts.train, schema, key=key),
-            HELDOUT: private_frame(parts.heldout, schema, key=key),
-        },
+        private_frames(parts, project),
         fingerprint=parts.fingerprint(key=key),
         tally=parts.tally,
     )

@@ -34,7 +34,6 @@ from sugarbush.pipeline.released import donated_frame, final_folder, first_folde
 from sugarbush.privacy.data_types import Released
 from sugarbush.report.card import card_json, card_markdown, release_card
 from sugarbush.report.dp_table import dependence
-from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import (
     EmbeddingMap,
     InternalData,
@@ -45,8 +44,12 @@ from sugarbush.report.model import (
     SyntheticText,
 )
 from sugarbush.report.page import render_internal_page, render_public_page
-from sugarbush.report.projection import synthetic_projection
-from sugarbush.report.tables import survivors_table, votes_table
+from sugarbush.report.tables import (
+    survivors_table,
+    synthetic_projection,
+    votes_table,
+    with_ancestors,
+)
 
 NAME = "report"
 
@@ -227,7 +230,7 @@ def public_data(project: Project) -> PublicData:
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
-        table=dp_table_of(project.base, project.schema),
+        table=dp_table_of(project.base),
         agreements=agreements_of(project.roots),
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sugarbush.paths import atomic_directory
 from sugarbush.pipeline.forced import was_forced
-from sugarbush.pipeline.metadata import STAGE
+from sugarbush.pipeline.metadata import STAGE, MetadataRequest
 from sugarbush.pipeline.preflight import preflight
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import write_release
@@ -19,8 +19,9 @@ from sugarbush.pipeline.released import write_release
 
 def run(project: Project) -> None:
     """Draw what the plan holds for metadata, or restore what was drawn before."""
-    request = project.metadata_request()
-    drawn = request.release(forced=was_forced(), before_charge=lambda: preflight(project))
+    drawn = MetadataRequest(project).release(
+        forced=was_forced(), before_charge=lambda: preflight(project)
+    )
     with atomic_directory(project.roots.released / "metadata") as folder:
         drawn.save(folder)
         write_release(

@@ -9,14 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sugarbush.cli.main import app
-from sugarbush.cli.runs import needed_stages, shortened
+from sugarbush.cli.runs import shortened
 from sugarbush.paths import Roots
 from tests.settings import params
 
 
 def test_a_stage_that_no_method_needs_is_not_shown() -> None:
-    needed = needed_stages(params(methods=["maple"]))
-    assert {"make_example", "prepare", "evolve@maple", "report"} <= needed
+    needed = params(methods=["maple"])
     for name in ("pretrain", "finetune@maple", "generate@maple"):
         assert shortened(f"Running stage '{name}':", needed) is None
         assert shortened(f"Stage '{name}' didn't change, skipping", needed) is None
@@ -24,16 +23,17 @@ def test_a_stage_that_no_method_needs_is_not_shown() -> None:
     assert shortened("Stage 'report' didn't change, skipping", needed) == "report: up to date"
 
 
-def test_a_trained_method_needs_its_own_stages() -> None:
-    needed = needed_stages(params(methods=["dpft"]))
-    assert {"pretrain", "finetune@dpft", "generate@dpft"} <= needed
-    assert "evolve@dpft" not in needed
+def test_a_trained_method_needs_its_own_stages_and_users_see_the_stages_that_they_add() -> None:
+    trained = params(methods=["dpft"])
+    for name in ("make_example", "pretrain", "finetune@dpft", "generate@dpft", "my_own"):
+        assert shortened(f"Running stage '{name}':", trained) == f"{name}: running"
+    assert shortened("Running stage 'evolve@dpft':", trained) is None
 
 
 def test_lines_of_a_stage_are_shown_and_those_of_dvc_are_not() -> None:
-    assert shortened("round 1: 20 calls", ()) == "round 1: 20 calls"
-    assert shortened("> exec python -m tasks.report", ()) is None
-    assert shortened("", ()) is None
+    assert shortened("round 1: 20 calls", params()) == "round 1: 20 calls"
+    assert shortened("> exec python -m tasks.report", params()) is None
+    assert shortened("", params()) is None
 
 
 @pytest.fixture

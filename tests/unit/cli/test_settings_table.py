@@ -7,7 +7,6 @@ from typing import ClassVar
 import pytest
 from typer.testing import CliRunner, Result
 
-from sugarbush.cli import settings_table
 from sugarbush.cli.main import app
 from sugarbush.methods.maple import Maple
 from sugarbush.pipeline import settings as pipeline_settings
@@ -46,12 +45,10 @@ def test_a_method_of_another_package_is_listed(monkeypatch: pytest.MonkeyPatch) 
 
         name: ClassVar[str] = "other"
 
-    monkeypatch.setattr(settings_table, "plugin_names", lambda _: ("maple", "other"))
     monkeypatch.setattr(pipeline_settings, "plugin_names", lambda _: ("maple", "other"))
-    for module in (settings_table, pipeline_settings):
-        monkeypatch.setattr(
-            module, "method_class", lambda name: Other if name == "other" else Maple
-        )
+    monkeypatch.setattr(
+        pipeline_settings, "method_class", lambda name: Other if name == "other" else Maple
+    )
     monkeypatch.setattr(pipeline_settings, "_every_generator", dict)
     printed = output_of("evolve.other").stdout
     assert "A method of another package." in printed

@@ -11,8 +11,8 @@ from sugarbush.evaluation.jensen_shannon import (
     distance_by_attribute,
     jensen_shannon_distance,
 )
-from sugarbush.evaluation.lengths import length_distance, word_counts
 from sugarbush.evaluation.precision_recall import neighbour_scores
+from sugarbush.evaluation.texts import length_distance, word_counts
 from sugarbush.evaluation.total_variation import total_variation
 
 COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(lambda c: sum(c) > 0)

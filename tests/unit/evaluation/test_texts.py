@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.errors import FailureError, InvariantError
-from sugarbush.evaluation.attributes import train_classifier
 from sugarbush.evaluation.copies import longest_shared_ngrams, nearer_to_training
-from sugarbush.evaluation.distinct import distinct_n, duplicate_share
+from sugarbush.evaluation.downstream import train_classifier
 from sugarbush.evaluation.features import latent_space
+from sugarbush.evaluation.texts import distinct_n, duplicate_share
 
 TEXTS = st.lists(st.lists(st.sampled_from("ab"), max_size=7).map(" ".join), max_size=3)
 

@@ -16,6 +16,7 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
+from sugarbush.report.dp_table import table_view
 from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.engines import synthesize
 from sugarbush.tables.settings import Engine
@@ -81,12 +82,12 @@ def test_costs_add_up_to_the_whole_and_bands_are_those_of_the_counts(
     tmp_path: Path, engine: Engine
 ) -> None:
     table = made(tmp_path, engine)
-    released, counts = dp_table_of(tmp_path, SCHEMA), dp_counts_of(tmp_path, SCHEMA)
-    assert released is not None and counts is not None
-    facts = released.value
-    assert math.fsum(m.choosing + m.measuring for m in facts.measured) == pytest.approx(1)
-    assert facts.record_count == table.record_count.value
-    assert facts.rows.shape == (10, 2)
+    read, counts = dp_table_of(tmp_path), dp_counts_of(tmp_path, SCHEMA)
+    assert read is not None and counts is not None
+    view = table_view(read, SCHEMA, None)
+    assert math.fsum(r["choosing"] + r["measuring"] for r in view["rounds"]) == pytest.approx(1)
+    assert view["records"] == table.record_count.value
+    assert len(view["rows"]) == 10
     for name, stddev in counts.stddev.items():
         own = [m for m in table.measurements if m.attributes == (name,) and not m.merged]
         assert stddev == pytest.approx(1 / math.sqrt(sum(m.stddev**-2 for m in own)))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sugarbush.data.private_store import RealTexts
 from sugarbush.data.schema import Attribute, Schema
-from sugarbush.pipeline.evaluator import ENCODER, LATENT, SECOND, Encoders, train_sample_reader
+from sugarbush.pipeline.evaluator import ENCODER, LATENT, train_sample_reader
 from tests.settings import params
 
 SCHEMA = Schema(
@@ -24,31 +24,14 @@ def by_words(texts: Sequence[str]) -> NDArray[np.float32]:
     return np.array([["lamp" in text, "money" in text] for text in texts], dtype=np.float32)
 
 
-def by_length(texts: Sequence[str]) -> NDArray[np.float32]:
-    return np.array([[len(text), 1.0, 0.0] for text in texts], dtype=np.float32)
-
-
-def read(second: bool, texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], list[int]]:
-    reader = train_sample_reader(
+def test_texts_have_two_spaces_and_a_classifier_reads_their_columns() -> None:
+    read = train_sample_reader(
         RealTexts(texts=TEXTS, codes=CODES),
         schema=SCHEMA,
         embed=by_words,
         zero_shot={},
         params=params(),
     )
-    encoders = Encoders(main=by_words, second=by_length if second else None)
-    sample = reader.read(texts, by=encoders)
-    shapes = {space: rows.shape for space, rows in sample.features.items()}
-    return shapes, sample.codes[:, 0].tolist()
-
-
-def test_a_second_encoder_is_one_more_space_and_reads_no_attribute() -> None:
-    texts = ("a new lamp", "your money")
-    shapes, codes = read(True, texts)
-    assert set(shapes) == {ENCODER, LATENT, SECOND}
-    assert shapes[SECOND] == (2, 3)
-    assert codes == read(False, texts)[1] == [0, 1]
-
-
-def test_without_one_there_are_two_spaces() -> None:
-    assert set(read(False, ("a lamp",))[0]) == {ENCODER, LATENT}
+    sample = read(("a new lamp", "your money"), by_words)
+    assert set(sample.features) == {ENCODER, LATENT}
+    assert sample.codes[:, 0].tolist() == [0, 1]

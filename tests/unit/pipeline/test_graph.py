@@ -29,6 +29,7 @@ from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
 from sugarbush.pipeline.graph import STAGES, stage_named
+from sugarbush.pipeline.metadata import MetadataRequest
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
@@ -126,7 +127,7 @@ class World:
     def keys(self, settings: ProjectSettings) -> dict[str, str]:
         """The cache key of every draw, as JSON."""
         project = self._project(settings)
-        found: dict[str, Mapping[str, Any]] = {"metadata": project.metadata_request().cache_key()}
+        found: dict[str, Mapping[str, Any]] = {"metadata": MetadataRequest(project).cache_key()}
         for method in settings.chosen:
             inputs = project.method_inputs(method, stage="evolve", metadata=METADATA)
             if method.name != "crt":  # it restores nothing: its checkpoints go when it ends
@@ -153,7 +154,7 @@ class World:
 def _key_of(method: Method, inputs: MethodInputs) -> Mapping[str, Any]:
     if isinstance(method, NonPrivatePE):
         catching = _replaced(inputs, open_store=lambda stage, key, **_: key)
-        key: Mapping[str, Any] = method._store(catching, forced=False)
+        key: Mapping[str, Any] = method.open_store(catching, forced=False)
         return key
     if isinstance(method, EvolvingMethod):
         return method.cache_key(inputs, FIRST)

@@ -31,23 +31,24 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
 
 
+class SmallProject(Project):
+    """A project of forty equal records, in memory."""
+
+    schema = SCHEMA
+    corpus = CorpusInMemory(
+        {},
+        {"train": pd.DataFrame(np.zeros((40, 3), dtype=np.int64), columns=list(NAMES))},
+        fingerprint=("f",),
+    )
+
+    def data_digests(self) -> dict[str, str]:
+        return {"codes": "d"}
+
+
 def drawn(base: Path, **changes: Any) -> pd.DataFrame:
     """The rows of the DP table, and the names that its description holds."""
-    project = Project(base, settings=params(**changes))
-    settings = project.settings
-    codes = pd.DataFrame(np.zeros((40, 3), dtype=np.int64), columns=list(NAMES))
-    request = MetadataRequest(
-        corpus=CorpusInMemory({}, {"train": codes}, fingerprint=("f",)),
-        schema=SCHEMA,
-        settings=settings.synthesize_metadata,
-        privacy=settings.privacy,
-        plan=project.plan,
-        label="a",
-        codes_digest="d",
-        ledger=project.ledger,
-        open_store=project.open_store,
-    )
-    (folder,) = request.release(forced=False).folders
+    project = SmallProject(base, settings=params(**changes))
+    (folder,) = MetadataRequest(project).release(forced=False).folders
     frame = pd.read_parquet(folder / "rows.parquet")
     frame.attrs["table"] = json.loads((folder / "table.json").read_text())
     return frame

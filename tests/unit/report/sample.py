@@ -18,11 +18,9 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.report.model import (
     DpCounts,
-    DpTableFacts,
     EmbeddingMap,
     GeneratorFacts,
     InternalData,
-    MeasuredMarginal,
     MethodData,
     PublicData,
     Release,
@@ -30,6 +28,7 @@ from sugarbush.report.model import (
     Spend,
     SyntheticText,
 )
+from sugarbush.tables.dp_table import DpTable, Measurement
 
 SCHEMA = Schema(
     subject="customer-service dialogues",
@@ -202,26 +201,30 @@ def public_data(*, count: int = 60, candidates: int = 600, **changes: Any) -> Pu
         release=facts,
         methods=(maple, public),
         metadata=DpCounts(source="AIM", counts=Released(counts, (AIM_ID,)), stddev={"product": 30}),
-        table=Released(dp_table(rng), (AIM_ID,)),
+        table=dp_table(rng),
     )
 
 
-def dp_table(rng: np.random.Generator) -> DpTableFacts:
+def dp_table(rng: np.random.Generator) -> DpTable:
     """A table from the start and fourteen rounds, the pair of product and problem among them."""
 
-    def marginal(names: str, cells: int, round_: int, stddev: float) -> MeasuredMarginal:
-        return MeasuredMarginal(
+    def marginal(names: str, cells: int, round_: int, stddev: float) -> Measurement:
+        return Measurement(
             attributes=tuple(names.split()),
-            cells=cells,
+            counts=np.zeros(cells, dtype=np.int64),
             stddev=stddev,
             round=round_,
-            choosing=0.005 if round_ else 0.0,
-            measuring=0.045 if round_ else 0.1,
+            selection_mu=0.005**0.5 if round_ else 0.0,
+            mu=0.045**0.5 if round_ else 0.1**0.5,
         )
 
-    return DpTableFacts(
-        record_count=4812.4,
-        measured=(
+    rows = np.stack([rng.integers(0, len(a.domain), 400) for a in SCHEMA.attributes], axis=1)
+    product, problem = (SCHEMA.names.index(name) for name in ("product", "problem"))
+    rows[:, problem] = rows[:, product] % len(SCHEMA.attributes[problem].domain)
+    return DpTable(
+        rows=Released(rows, (AIM_ID,)),
+        record_count=Released(4812.4, (AIM_ID,)),
+        measurements=(
             marginal("product", 6, 0, 30.0),
             marginal("problem", 5, 0, 30.0),
             marginal("stars", 4, 0, 30.0),
@@ -230,13 +233,9 @@ def dp_table(rng: np.random.Generator) -> DpTableFacts:
                 for n in range(1, 15)
             ),
         ),
-        merged={"product": 2},
-        dependence={
-            ("product", "problem"): 0.3125,
-            ("problem", "stars"): 0.1875,
-            ("product", "stars"): 0.0625,
-        },
-        rows=np.stack([rng.integers(0, len(a.domain), 10) for a in SCHEMA.attributes], axis=1),
+        merged={"product": (0, 1, 2, 3, 4, 4)},
+        engine="sugarbush",
+        mu_spent=1.0,
     )
 
 

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from sugarbush.errors import InvariantError
-from sugarbush.report.lineage import with_ancestors
 from sugarbush.report.model import SyntheticText
-from sugarbush.report.projection import synthetic_projection
+from sugarbush.report.tables import synthetic_projection, with_ancestors
 
 
 def text(id_: int, parent: int | None) -> SyntheticText:

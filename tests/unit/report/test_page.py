@@ -13,6 +13,7 @@ from sugarbush.evaluation.interface import FINAL, REAL, MetricValue, read_values
 from sugarbush.generators.interface import Usage
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.settings import Purpose
+from sugarbush.report.dp_table import dependence
 from sugarbush.report.model import (
     DpCounts,
     InternalData,
@@ -23,7 +24,7 @@ from sugarbush.report.page import render_internal_page, render_public_page
 from sugarbush.report.plots import vote_ranks
 from sugarbush.report.svg import Axis, thinned
 from sugarbush.report.tables import survivors_table, votes_table
-from tests.unit.report.sample import VOTE_IDS, internal_data, public_data, release
+from tests.unit.report.sample import SCHEMA, VOTE_IDS, internal_data, public_data, release
 
 ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>'&\"`{{ 7*7 }}</textarea>"
 
@@ -109,14 +110,14 @@ def test_a_name_keeps_its_capital_in_the_title_of_a_chart() -> None:
     assert "Mean JSD <small>" in page and "jensen" not in page
 
 
-def test_a_private_method_and_a_second_encoder_are_on_the_internal_page_only() -> None:
+def test_a_private_method_and_distances_are_on_the_internal_page_only() -> None:
     figures = tuple(
-        MetricValue(method=arm, round=round_, space="second encoder", metric="mauve", value=0.5)
+        MetricValue(method=arm, round=round_, space="tf-idf", metric="mauve", value=0.5)
         for arm in ("maple", "nonprivate", REAL)
         for round_ in (0, FINAL)
     )
     page = render_internal_page(public_data(), InternalData(values=figures))
-    assert "In the second encoder" in page and "nonprivate" in page
+    assert "In the space of words" in page and "nonprivate" in page
     assert "nonprivate" not in render_public_page(public_data())
 
 
@@ -284,8 +285,11 @@ def test_real_dependence_is_on_the_internal_page_only() -> None:
         render_public_page(public_data()),
         render_internal_page(public_data(), internal_data()),
     )
+    table = public_data().table
+    assert table is not None
+    strength = dependence(table.rows.value, SCHEMA.names)["product", "problem"]
     for page in (public, internal):
-        assert re.search(r"product × problem</td><td class=\"n\">0\.31", page)
+        assert f'product × problem</td><td class="n">{strength:.3f}' in page
     assert "0.438" in internal and "Real, train" in internal
     assert "0.438" not in public and "Real, train" not in public
 
@@ -313,11 +317,10 @@ def test_the_page_shows_rows_and_pairs_of_the_dp_table() -> None:
 def test_a_table_without_dependence_shows_no_pairs_on_the_public_page() -> None:
     data = public_data()
     assert data.table is not None
-    alone = [m for m in data.table.value.measured if m.round == 0]
-    given_up = [*data.table.value.measured, *(replace(m, round=15) for m in alone)]
+    alone = [m for m in data.table.measurements if m.round == 0]
+    given_up = [*data.table.measurements, *(replace(m, round=15) for m in alone)]
     for measured in (alone, given_up):
-        facts = replace(data.table.value, measured=tuple(measured))
-        flat = replace(data, table=Released(facts, data.table.ledger_ids))
+        flat = replace(data, table=replace(data.table, measurements=tuple(measured)))
         public = render_public_page(flat)
         assert "No dependence between attributes was larger than the noise" in public
         assert 'id="pairs"' not in public
@@ -329,7 +332,8 @@ def test_a_dp_table_without_a_listed_ledger_entry_is_refused() -> None:
     data = public_data()
     assert data.table is not None
     with pytest.raises(InvariantError, match="the DP table"):
-        replace(data, table=Released(data.table.value, ("unlisted",)))
+        unlisted = Released(data.table.rows.value, ("unlisted",))
+        replace(data, table=replace(data.table, rows=unlisted))
 
 
 def test_a_metric_of_another_package_has_its_row_without_a_label_of_its_own() -> None:

@@ -25,8 +25,8 @@ from transformers import (
     BertLMHeadModel,
 )
 
+from research.small_models import Hyperparameters, device, fit, seeded, window
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.small_models import Hyperparameters, device, fit, seeded, window
 
 PUBLISHED = Hyperparameters(
     epochs=10, batch_texts=32, learning_rate=3e-4, weight_decay=0.01, max_tokens=128

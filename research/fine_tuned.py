@@ -18,9 +18,9 @@ from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
+from research.small_models import Hyperparameters, device, fit, seeded, window
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.downstream import Predictions
-from sugarbush.evaluation.small_models import Hyperparameters, device, fit, seeded, window
+from sugarbush.evaluation import Predictions
 
 PUBLISHED = Hyperparameters(
     epochs=3, batch_texts=32, learning_rate=3e-5, weight_decay=0.01, max_tokens=128

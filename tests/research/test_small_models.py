@@ -13,13 +13,10 @@ from transformers import (
     GPT2LMHeadModel,
 )
 
+from research.fine_tuned import fine_tuned_predictions
+from research.next_token import Decoder, TokenScores, _decoder, next_token_scores
+from research.small_models import Hyperparameters
 from sugarbush.errors import InvariantError
-from sugarbush.evaluation.fine_tuned import fine_tuned_predictions
-from sugarbush.evaluation.interface import MetricSettings, Sample
-from sugarbush.evaluation.next_token import Decoder, TokenScores, _decoder, next_token_scores
-from sugarbush.evaluation.settings import FineTunedSettings, NextTokenSettings
-from sugarbush.evaluation.small_models import Hyperparameters
-from sugarbush.evaluation.trained import fine_tuned_values, next_token_values
 from sugarbush.randomness import public_rng
 
 TINY = Decoder(layers=1, width=64)
@@ -160,47 +157,3 @@ def test_the_bundled_encoder_learns_an_attribute_by_fine_tuning() -> None:
         seed=1,
     )
     assert found.accuracy() > 0.9
-
-
-def bare(texts: list[str], columns: int = 0) -> Sample:
-    codes = np.zeros((len(texts), columns), dtype=np.int64)
-    return Sample(texts=tuple(texts), features={}, codes=codes)
-
-
-def test_values_of_trained_models_vary_over_seeds_and_texts() -> None:
-    settings = MetricSettings(domain={}, clusters=10, resamples=20, seed=1)
-    model = NextTokenSettings(seeds=2, model=None, layers=1, width=64, epochs=1, max_tokens=12)
-    heldout = bare([*dialogues(3, seed=2), "", "something else"])
-    seen: list[str] = []
-    values = list(
-        next_token_values(
-            heldout,
-            bare(dialogues(8, seed=1)),
-            model=model,
-            settings=settings,
-            progress=seen.append,
-        )
-    )
-    assert [v.metric for v in values] == ["next_token_accuracy", "perplexity"]
-    for value in values:
-        assert value.low is not None and value.high is not None
-        assert value.low <= value.value <= value.high
-    assert seen == [f"next-token model, seed {n} of 2" for n in (1, 2)]
-    assert list(next_token_values(heldout, bare([]), model=model, settings=settings)) == []
-
-
-def test_an_attribute_that_no_text_was_requested_to_have_has_no_fine_tuned_accuracy() -> None:
-    texts = tuple(dialogues(4, seed=1))
-    codes = np.array([[0, -1, 0, 1], [1, -1, 0, 0], [1, -1, 0, 1], [0, -1, 0, 0]])
-    heldout = np.array([[0, 1, 0, 1], [1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]])
-    domain = {"a": 2, "b": 2, "c": 2, "d": 2}
-    for attributes, expected in ((None, {"a", "d"}), (("a", "b", "c"), {"a"})):
-        values = fine_tuned_values(
-            Sample(texts=texts, features={}, codes=heldout),
-            Sample(texts=texts, features={}, codes=codes),
-            model=FineTunedSettings(
-                seeds=1, model=None, attributes=attributes, epochs=1, max_tokens=8
-            ),
-            settings=MetricSettings(domain=domain, clusters=10, resamples=5, seed=1),
-        )
-        assert {v.space for v in values} == expected
