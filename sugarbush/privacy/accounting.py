@@ -29,6 +29,9 @@ from sugarbush.privacy.events import (
 # within 1e-4 of the exact Gaussian value; thousands of DP-SGD steps need a coarser grid.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
+_SLACKS = (0.003, 0.01, 0.03, 0.1)  # shares of delta that pay for DP-SGD's excess over Gaussian DP
+_LARGEST_MU = 64.0
+_WIDE_NOISE = 5.0  # from here on the exact mu is within 0.2% of 1/stddev
 
 
 class Relation(StrEnum):
@@ -73,6 +76,103 @@ def epsilon(
         part = _distribution(event, count, interval, relation)
         total = part if total is None else total.compose(part)
     return 0.0 if total is None else max(0.0, float(total.get_epsilon_for_delta(delta)))
+
+
+def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
+    """The same, however each event was chosen from the results of the events before it.
+
+    Composed PLDs assume that all settings are fixed in advance. Here each event is bounded by
+    Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
+    noise on integers are not exactly Gaussian: their hockey-stick divergence exceeds that of
+    N(mu, 1) from N(0, 1) by at most a slack everywhere, and the slacks add up to a part of delta
+    (proof: docs/decisions/adaptive-composition.md).
+
+    >>> from sugarbush.privacy.events import DiscreteGaussian
+    >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
+    0.83
+    """
+    if not 0 < delta < 1:
+        raise InvariantError(f"delta={delta!r} is not between 0 and 1")
+    exact: list[Event] = []
+    searched: list[Event] = []
+    for event in events:
+        (searched if _gains_by_slack(event) else exact).append(event)
+    mu = gaussian_mu(exact)
+    if not searched or math.isinf(mu):
+        return gaussian_epsilon(mu, delta=delta)
+    totals = []
+    for share in _SLACKS:
+        slack = share * delta / len(searched)
+        whole = math.hypot(mu, *(_mu_with_slack(event, slack) for event in searched))
+        totals.append(gaussian_epsilon(whole, delta=(1 - share) * delta))
+    return min(totals)
+
+
+def _gains_by_slack(event: Event) -> bool:
+    """Whether a slack lowers the mu of an event: of noise on integers only where it is small."""
+    match event:
+        case DiscreteGaussian():
+            return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
+    return isinstance(event, PoissonGaussian)
+
+
+def gaussian_epsilon(mu: float, *, delta: float) -> float:
+    """The epsilon of mu-GDP at `delta` (Balle and Wang 2018, Theorem 8), rounded up."""
+    from scipy.optimize import brentq
+
+    if math.isinf(mu):
+        return math.inf
+    if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # from mu-GDP's zCDP
+    found = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
+    return found + 1e-9
+
+
+def _gaussian_delta(mu: float, x: Any) -> Any:
+    """The hockey-stick divergence of N(mu,1) from N(0,1) at e^x."""
+    import numpy as np
+    from scipy.special import log_ndtr, ndtr
+
+    return ndtr(mu / 2 - x / mu) - np.exp(x + log_ndtr(-mu / 2 - x / mu))
+
+
+@lru_cache(maxsize=256)
+def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> float:
+    """The smallest mu, to within a relative 1e-5, for which the divergence of `event` is nowhere
+    more than `slack` above that of mu-GDP.
+
+    Between two points of the distribution's grid its divergence is linear in e^x, and that of
+    mu-GDP is above its tangent, so the largest difference is at most that to the tangent at an end.
+    Below x = 0 both follow from the opposite order of the two datasets.
+    """
+    import numpy as np
+    from scipy.special import ndtr
+
+    whole = _distribution(_one(event), event.count, _COARSE_INTERVAL, Relation.ADD_OR_REMOVE_ONE)
+    end = float(whole.get_epsilon_for_delta(slack))
+    if math.isinf(end):
+        return math.inf
+    x = np.arange(math.ceil(end / _COARSE_INTERVAL) + 2) * _COARSE_INTERVAL
+    divergence = np.asarray(whole.get_delta_for_epsilon(x))
+    steps = np.diff(np.exp(x))
+
+    def fits(mu: float) -> bool:
+        at_left = _gaussian_delta(mu, x)
+        at_right = at_left[:-1] - ndtr(-mu / 2 - x[:-1] / mu) * steps
+        return bool(
+            (divergence - at_left <= slack).all() and (divergence[1:] - at_right <= slack).all()
+        )
+
+    lower, upper = 1e-4, 1.0
+    while not fits(upper):
+        lower, upper = upper, 2 * upper
+        if upper > _LARGEST_MU:
+            return math.inf
+    while upper > lower * (1 + 1e-5):
+        middle = math.sqrt(lower * upper)
+        lower, upper = (lower, middle) if fits(middle) else (middle, upper)
+    return upper
 
 
 def gaussian_mu(events: Iterable[Event]) -> float:

@@ -40,7 +40,7 @@ from filelock import FileLock, Timeout
 
 from sugarbush.errors import BudgetExceededError, InvariantError, LedgerError, ParamsError
 from sugarbush.paths import atomic_file, make_owner_only
-from sugarbush.privacy.accounting import epsilon, gaussian_mu, rounded_up
+from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, gaussian_mu, rounded_up
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event, event_from_dict
 from sugarbush.privacy.fingerprint import is_same_dataset, stored_part
@@ -163,6 +163,13 @@ class Ledger:
     def total(self, *more: Event) -> float:
         """Epsilon at the ledger's delta of everything charged so far, and of `more`."""
         return self._total(self.entries(), more)
+
+    def adaptive_total(self) -> float:
+        """The same of all charges, however each run was chosen from the releases before it."""
+        entries = self.entries()
+        self._refuse_other_units(entries)
+        delta = min([self.delta, *(entry.delta for entry in entries)])
+        return adaptive_epsilon([entry.event for entry in entries], delta=delta)
 
     def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
         """Raise what `charge` would raise for `events` together, and charge nothing."""
