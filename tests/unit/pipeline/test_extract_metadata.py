@@ -82,6 +82,7 @@ def project(folder: Path, *, donated: list[dict[str, Any]]) -> Project:
         prepare__schema="schema.yaml",
         prepare__donated="donated.parquet",
         privacy__purpose="benchmark",
+        privacy__dataset="letters",
         prepare__min_records=10,
     )
     own = Project(folder, settings=settings)
