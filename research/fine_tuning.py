@@ -40,7 +40,6 @@ from sugarbush.privacy import BudgetRequest, Subsampling, make_plan, with_subsam
 from sugarbush.randomness import public_rng
 from sugarbush.training import (
     Checkpoints,
-    Clipping,
     Decay,
     Decoding,
     Example,
@@ -268,7 +267,6 @@ def fine_tuned(
             performance=Performance(
                 micro_batch_tokens=MICRO_BATCH_TOKENS,
                 bfloat16=options.bfloat16,
-                clipping=Clipping.BOOK_KEEPING,
                 checkpoint_every=mechanism.steps,
             ),
             probe=probe_examples(len(tokenizer), max_length=options.length),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class _NotInOutput:
@@ -37,6 +37,16 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         validate_default=True,  # a default of 512 is hashed like the 512.0 of a file
     )
+
+    removed: ClassVar[Mapping[str, Any]] = {}
+    """Settings of version 0.1, which are ignored, with the value that was their default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if name not in cls.removed}
 
     def output_settings(self) -> dict[str, Any]:
         """The fields that affect what a stage writes, as JSON values.

@@ -1,8 +1,8 @@
 """A public corpus as generator: real human texts, chosen by their embeddings.
 
 RANDOM_API samples texts of the pool near the prompt, VARIATION_API samples neighbours of the
-parent. The pool finds texts and writes none: length, mask share and good or bad examples have no
-effect. It cannot produce texts that are unlike all of its own.
+parent. The pool finds texts and writes none: length and mask share have no effect. It
+cannot produce texts that are unlike all of its own.
 
 The pool is assumed public. It must contain none of the private records. Where part of the private
 data set is public, a hash of the text separates the two (`randomness.hash_share`, `prepare`).

@@ -250,7 +250,7 @@ class CRT(Method):
         from sugarbush.training.crt.train import PublicPass, train_by_crt
         from sugarbush.training.crt.units import text_units
         from sugarbush.training.dpsgd.data import probe_examples
-        from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance
+        from sugarbush.training.dpsgd.train import Decay, Learning, Performance
 
         settings = self.training
         model, tokenizer = load_start(inputs.pretrained, settings)
@@ -277,7 +277,6 @@ class CRT(Method):
             performance=Performance(
                 micro_batch_tokens=settings.micro_batch_tokens,
                 bfloat16=False,
-                clipping=Clipping.BOOK_KEEPING,
                 checkpoint_every=settings.checkpoint_every,
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
@@ -305,6 +304,5 @@ class CRT(Method):
             gamma=gamma,
             delta=inputs.privacy.delta,
             measured=measured,
-            in_theorem=screened.in_theorem,
             all_private=self.training.conservative is None,
         )

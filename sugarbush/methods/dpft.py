@@ -129,15 +129,15 @@ class DPFT(Method):
         import torch
 
         from sugarbush.training.dpsgd import models
+        from sugarbush.training.dpsgd.clipping import PerRecordClipper
         from sugarbush.training.dpsgd.data import refuse_long_codes
-        from sugarbush.training.dpsgd.train import Clipping, open_clipper
 
         model, tokenizer = models.load(settings.model, device=torch.device("cpu"))
         models.refuse_beyond_context(model, settings.max_length)
         refuse_long_codes(schema, tokenizer, settings.max_length)
         if settings.lora_rank is not None:
             model = models.with_lora(model, rank=settings.lora_rank)
-        open_clipper(model, settings.clip_norm, Clipping(self.training.clipping)).remove()
+        PerRecordClipper(model, clip_norm=settings.clip_norm).remove()
 
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
@@ -304,7 +304,6 @@ class DPFT(Method):
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
         from sugarbush.training.dpsgd.data import probe_examples, truncated
         from sugarbush.training.dpsgd.train import (
-            Clipping,
             Decay,
             Learning,
             Performance,
@@ -334,7 +333,6 @@ class DPFT(Method):
                 micro_batch_tokens=how.micro_batch_tokens,
                 bfloat16=how.precision == "bfloat16"
                 or (how.precision == "auto" and device.type == "cuda"),
-                clipping=Clipping(how.clipping),
                 checkpoint_every=how.checkpoint_every,
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),

@@ -27,7 +27,6 @@ from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import (
     EvolutionSettings,
-    FinalSelection,
     FirstLength,
     PromptContent,
     Selection,
@@ -199,10 +198,9 @@ class EvolvingMethod(EvolutionSettings, Method):
         """
         fields = self.key_settings()
         added = {
+            **self.removed,
             "tones": [],
-            "contrast": 0,
             "distinct": False,
-            "final": FinalSelection.SURVIVORS.value,
             "score_width": 0.2,
         }
         if self.selection is not Selection.KERNEL_HERDING:
@@ -231,12 +229,9 @@ class EvolvingMethod(EvolutionSettings, Method):
             examples=self._longest_examples(donated),
             words=words,
         )
-        shown = ("word " * words,) * self.contrast
         vary = VariationRequest(
             subject=schema.subject,
             parent="word " * words,
-            good=shown,
-            bad=shown,
             mask_share=self.mask_share,
             words=words,
         )

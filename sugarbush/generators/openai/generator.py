@@ -33,7 +33,7 @@ from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.generators.openai.settings import CallMode, OpenAI
 from sugarbush.generators.progress import progress
-from sugarbush.generators.prompts import Message, estimate_tokens, render, shown_texts
+from sugarbush.generators.prompts import Message, estimate_tokens, render
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import seed_of
 
@@ -163,9 +163,7 @@ class OpenAiGenerator:
 
     def _messages(self, wanted: tuple[Request, ...], what: str) -> dict[int, tuple[Message, ...]]:
         messages = fitting_prompts(wanted, self._rendered, what=what, say=self._say)
-        shown = [
-            text in messages[i][0].content for i in messages for text in shown_texts(wanted[i])
-        ]
+        shown = [text in messages[i][0].content for i in messages for text in wanted[i].examples]
         if not all(shown):
             self._say(
                 f"{what}: {shown.count(False)} of {len(shown)} example texts were left out: "

@@ -19,7 +19,6 @@ def confidentiality_card(
     gamma: float,
     delta: float,
     measured: RecallMeasurement | None,
-    in_theorem: bool,
     all_private: bool = True,
 ) -> dict[str, Any]:
     """The card as JSON: the guarantee for a secret, its assumptions, and its limits.
@@ -38,7 +37,7 @@ def confidentiality_card(
         "relation": "replace one",
         "differential_privacy": {"epsilon": "infinite: deduplication lets a record move two"},
         "mechanism": training.as_dict(),
-        "in_theorem": in_theorem,
+        "in_theorem": True,
         "uniform": {"epsilon": _number(always), "delta": delta},
         "bayesian": {
             "epsilon": _number(average.epsilon),

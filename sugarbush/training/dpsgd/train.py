@@ -29,14 +29,13 @@ from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, Po
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.dpsgd import exactness
 from sugarbush.training.dpsgd.checkpoints import Checkpoints, RunStart
-from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
+from sugarbush.training.dpsgd.clipping import PerRecordClipper
 from sugarbush.training.dpsgd.language_modelling import (
     Example,
     TokenBatch,
     pad_together,
     record_losses,
 )
-from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 
@@ -113,20 +112,12 @@ class Learning:
         return torch.optim.AdamW(groups, lr=self.learning_rate)
 
 
-class Clipping(StrEnum):
-    """The clipper: this project's one backward pass, or Opacus' hooks as the slow oracle."""
-
-    BOOK_KEEPING = "book_keeping"
-    OPACUS = "opacus"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Performance:
     """Settings without effect on the guarantee. `micro_batch_tokens` includes padding."""
 
     micro_batch_tokens: int
     bfloat16: bool
-    clipping: Clipping
     checkpoint_every: int
 
 
@@ -167,7 +158,7 @@ def train(
     anything is drawn, FailureError when the weights stop being finite.
     """
     rank, processes = _process()
-    clipper = open_clipper(model, mechanism.clip_norm, performance.clipping)
+    clipper = PerRecordClipper(model, clip_norm=mechanism.clip_norm)
     try:
         model.train()
         _check(model, clipper, probe)
@@ -209,13 +200,6 @@ def train(
     return Released(model, (charge,) if charge else ())
 
 
-def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Clipper:
-    """The clipper of a setting. Raises PrivacyError on a model that it cannot clip exactly."""
-    if clipping is Clipping.OPACUS:
-        return HooksClipper(model, clip_norm=clip_norm)
-    return PerRecordClipper(model, clip_norm=clip_norm)
-
-
 class NoisyStep:
     """One logical step: sample, clip, add up, add noise once, update."""
 
@@ -223,7 +207,7 @@ class NoisyStep:
         self,
         model: nn.Module,
         *,
-        clipper: Clipper,
+        clipper: PerRecordClipper,
         optimizer: NoisyOptimizer,
         sampler: PoissonSampler[Example],
         performance: Performance,
@@ -338,7 +322,7 @@ def _process() -> tuple[int, int]:
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def _check(model: nn.Module, clipper: Clipper, probe: Sequence[Example]) -> None:
+def _check(model: nn.Module, clipper: PerRecordClipper, probe: Sequence[Example]) -> None:
     device = next(model.parameters()).device
     exactness.check(
         model,
