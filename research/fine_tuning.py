@@ -41,8 +41,8 @@ from sugarbush.randomness import public_rng
 from sugarbush.training import (
     Checkpoints,
     Decay,
-    Decoding,
     Example,
+    GenerateSettings,
     Learning,
     Mechanism,
     ModelShape,
@@ -322,12 +322,9 @@ def written(
         sb.Released(model),
         sb.Released(prompts),
         tokenizer=tokenizer,
-        decoding=Decoding(
-            top_k=50, top_p=0.9, temperature=1.0, max_length=options.length, batch_size=128,
-            attempts=20,
-        ),
-        seed=1,
-    )  # fmt: skip
+        settings=GenerateSettings(batch_size=128),
+        max_length=options.length,
+    )
     return Texts(texts=generated.value.texts, codes=asked.codes)
 
 

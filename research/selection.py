@@ -45,7 +45,6 @@ VARIANTS: Mapping[str, Variant] = {
     "200 candidates": maple(candidates=200),
     "800 candidates": maple(candidates=800),
     "distinct before the vote": maple(distinct=True),
-    "sampled": maple(selection="sample"),
     "herded, 0.02": herding(0.02),
     "herded, 0.05": herding(0.05),
     "herded, 0.1": herding(0.1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,13 +24,12 @@ from sugarbush.attributes.zero_shot import (
 )
 from sugarbush.data.private_store import Records, labels_of, records_of
 from sugarbush.data.schema import Schema
+from sugarbush.generators.interface import Embed
 
 if TYPE_CHECKING:
     from sugarbush.attributes.llm_labels import Labeller
 
 CALIBRATIONS = "calibrations.json"
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)

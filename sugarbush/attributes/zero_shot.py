@@ -7,7 +7,7 @@ depend on the schema and donated examples, both public.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from sugarbush.data.schema import Attribute, Schema
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-
+from sugarbush.generators.interface import Embed
 
 # In cosines: the difference that makes a value e times as likely, and the standard deviation
 # of an offset's prior.

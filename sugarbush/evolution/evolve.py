@@ -20,12 +20,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import GeneratorError
 from sugarbush.evolution.herding import herd
 from sugarbush.evolution.population import Population, load_population, save_population
-from sugarbush.evolution.selection import (
-    select_by_rank,
-    select_by_sampling,
-    select_within_label,
-    threshold,
-)
+from sugarbush.evolution.selection import select_within_label, threshold
 from sugarbush.evolution.settings import EvolutionSettings, Selection
 from sugarbush.evolution.variation import variation_requests, with_variations
 from sugarbush.evolution.voting import VotingSession
@@ -240,7 +235,6 @@ class _RoundSteps:
             threshold(votes, stddev=stddev, multiple=params.threshold),
             population.labels,
             counts=quota,
-            select=select_by_rank if params.selection is Selection.RANK else select_by_sampling,
             rng=public_rng(self.seed, "select", number),
         )
 

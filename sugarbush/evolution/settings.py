@@ -36,15 +36,15 @@ class Selection(StrEnum):
     """How survivors are chosen: from noisy votes, or from noisy kernel scores of all candidates.
 
     Kernel herding was called `herded`: settings may still say so, and cache keys always do.
+    Settings of 0.1 that say `sample` get rank.
     """
 
     RANK = "rank"
-    SAMPLE = "sample"
     KERNEL_HERDING = "kernel_herding"
 
     @classmethod
     def _missing_(cls, value: object) -> Selection | None:
-        return cls.KERNEL_HERDING if value == "herded" else None
+        return {"herded": cls.KERNEL_HERDING, "sample": cls.RANK}.get(str(value))
 
     @property
     def record_l2_sensitivity(self) -> int:
@@ -76,7 +76,7 @@ class EvolutionSettings(Section):
     distinct: bool = False
     """Whether repeated texts are dropped before the vote."""
     selection: Selection = Selection.RANK
-    """rank or sample (by votes), or kernel_herding (by kernel scores of all candidates)."""
+    """rank (by votes), or kernel_herding (by kernel scores of all candidates)."""
     score_width: Annotated[float, Field(ge=0.005)] = 0.2
     """Width of the kernel in cosine distance, with kernel_herding."""
     threshold: NotNegative = 0.0

@@ -136,7 +136,7 @@ class CRT(Method):
         """Texts from the trained model, without codes."""
         from sugarbush.training.crt.start import load_trained
         from sugarbush.training.device import open_device
-        from sugarbush.training.dpsgd.generate import Decoding, generate
+        from sugarbush.training.dpsgd.generate import generate
 
         how, settings = self.sampling, self.training
         network, tokenizer = load_trained(model.value, device=open_device(settings.device))
@@ -144,8 +144,8 @@ class CRT(Method):
             Released(network, model.ledger_ids),
             Released([""] * settings.texts),
             tokenizer=tokenizer,
-            decoding=Decoding.by(how, max_length=settings.max_length),
-            seed=how.seed,
+            settings=how,
+            max_length=settings.max_length,
             after_end=True,
         ).value
         count = len(made.texts)

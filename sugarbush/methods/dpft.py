@@ -161,7 +161,7 @@ class DPFT(Method):
         mechanism = self._mechanism(inputs, plan)
         with processes(self.training.processes, restart=inputs.restart) as rank:
             if rank:
-                run_id = broadcast_from_first(None)
+                run_id: str | None = broadcast_from_first(None)
                 if run_id is not None:
                     self._train(inputs, mechanism, run=run_id, counts=None)
                 return None
@@ -182,7 +182,7 @@ class DPFT(Method):
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.data import control_codes
-        from sugarbush.training.dpsgd.generate import Decoding, generate
+        from sugarbush.training.dpsgd.generate import generate
 
         schema, settings = inputs.schema, self.sampling
         codes = self._codes(inputs)
@@ -194,8 +194,8 @@ class DPFT(Method):
             Released(network, model.ledger_ids),
             prompts,
             tokenizer=tokenizer,
-            decoding=Decoding.by(settings, max_length=self.training.chosen.max_length),
-            seed=settings.seed,
+            settings=settings,
+            max_length=self.training.chosen.max_length,
         )
         texts, count = made.value.texts, len(made.value.texts)
         population = Population(

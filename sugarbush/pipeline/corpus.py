@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from sugarbush.data.donated import donated_records, wanted_columns
 from sugarbush.data.reading import read_rows
-from sugarbush.data.records import frame_of, usable
+from sugarbush.data.records import donated_records, frame_of, usable, wanted_columns
 from sugarbush.data.split import ContributionBounder, Prepared, split
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.unit import Unit

@@ -20,7 +20,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_codes
-from sugarbush.data.donated import donated_records, wanted_columns
 from sugarbush.data.private_store import (
     HELDOUT,
     TRAIN,
@@ -32,7 +31,7 @@ from sugarbush.data.private_store import (
     records_of,
 )
 from sugarbush.data.reading import rows_of_frame
-from sugarbush.data.records import frame_of, usable
+from sugarbush.data.records import donated_records, frame_of, usable, wanted_columns
 from sugarbush.data.schema import Schema
 from sugarbush.data.split import ContributionBounder, private_frame, split
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory

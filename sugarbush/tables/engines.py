@@ -11,11 +11,10 @@ from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import Rng
 from sugarbush.tables.aim import aim
-from sugarbush.tables.baselines import independent, mst
 from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
-from sugarbush.tables.synthesis import Synthesis, draw_rows
+from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles
 
 
 def synthesize(
@@ -61,8 +60,6 @@ def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataSettings) -
                 max_cells=params.max_cells,
                 max_model_mb=params.max_model_mb,
             )
-        case Engine.MST:
-            return mst(measurer, max_cells=params.max_cells)
         case Engine.INDEPENDENT:
-            return independent(measurer)
+            return finish_singles(measurer)
     assert_never(params.engine)

@@ -25,7 +25,7 @@ __getattr__ = lazy_names(
         "crt.units": ("add_mask_token", "text_units"),
         "dpsgd.checkpoints": ("Checkpoints",),
         "dpsgd.data": ("control_codes", "examples_of", "plain_examples", "probe_examples"),
-        "dpsgd.generate": ("Decoding", "generate=generate_texts"),
+        "dpsgd.generate": ("generate=generate_texts",),
         "dpsgd.language_modelling": ("Example", "pad_together", "perplexity", "token_losses"),
         "dpsgd.models": (
             "END",
@@ -39,6 +39,7 @@ __getattr__ = lazy_names(
         ),
         "dpsgd.ordinary": ("train_on_public", "train_without_privacy"),
         "dpsgd.sampling": ("make_schedule",),
+        "dpsgd.settings": ("GenerateSettings",),
         "dpsgd.train": (
             "Decay",
             "Learning",

@@ -76,6 +76,7 @@ def test_settings_that_were_removed_still_load() -> None:
     old = settings(
         evolve__maple__contrast=3,
         evolve__maple__final="density",
+        evolve__maple__selection="sample",
         finetune__clipping="opacus",
         synthesize_metadata__engine="smartnoise",
     )

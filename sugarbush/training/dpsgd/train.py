@@ -38,6 +38,7 @@ from sugarbush.training.dpsgd.language_modelling import (
 )
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
+from sugarbush.training.processes import broadcast_from_first
 
 _REPORTS = 20  # progress reports of a run, at most
 
@@ -178,7 +179,9 @@ def train(
         charge = ""
         if rank == 0:
             charge = _charged(mechanism, checkpoints, session)
-        first, last = _agreed(_span(mechanism, checkpoints) if rank == 0 else None)
+        span = broadcast_from_first(_span(mechanism, checkpoints) if rank == 0 else None)
+        assert span is not None
+        first, last = span
         if first:
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
@@ -296,16 +299,6 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
             "Lower finetune.checkpoint_every, and remove the folder to be charged again."
         )
     return first, last
-
-
-def _agreed(span: tuple[int, int] | None) -> tuple[int, int]:
-    """The value of process 0, in every process."""
-    if torch.distributed.is_initialized():
-        said = [span]
-        torch.distributed.broadcast_object_list(said, src=0)
-        (span,) = said
-    assert span is not None
-    return span
 
 
 def _make_equal(model: nn.Module) -> None:
