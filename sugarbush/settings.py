@@ -38,7 +38,7 @@ class Section(BaseModel):
         validate_default=True,  # a default of 512 is hashed like the 512.0 of a file
     )
 
-    removed: ClassVar[Mapping[str, Any]] = {}
+    removed_settings: ClassVar[Mapping[str, Any]] = {}
     """Settings of version 0.1, which are ignored, with the value that was their default."""
 
     @model_validator(mode="before")
@@ -46,7 +46,7 @@ class Section(BaseModel):
     def _without_removed(cls, fields: Any) -> Any:
         if not isinstance(fields, dict):
             return fields
-        return {name: value for name, value in fields.items() if name not in cls.removed}
+        return {name: value for name, value in fields.items() if name not in cls.removed_settings}
 
     def output_settings(self) -> dict[str, Any]:
         """The fields that affect what a stage writes, as JSON values.

@@ -55,7 +55,7 @@ class Selection(StrEnum):
 class EvolutionSettings(Section):
     """One method's evolution, from the first candidates to the final set."""
 
-    removed: ClassVar[Mapping[str, Any]] = {"contrast": 0, "final": "survivors"}
+    removed_settings: ClassVar[Mapping[str, Any]] = {"contrast": 0, "final": "survivors"}
 
     prompt: PromptContent = PromptContent.BOTH
     """What the first prompt contains: independent (nothing), metadata, examples, or both."""
@@ -94,7 +94,7 @@ class EvolutionSettings(Section):
 
     def key_settings(self) -> dict[str, Any]:
         """All settings as cache keys spell them, so that finished rounds stay known."""
-        fields = {**self.model_dump(mode="json"), **self.removed}
+        fields = {**self.model_dump(mode="json"), **self.removed_settings}
         if self.selection is Selection.KERNEL_HERDING:
             fields["selection"] = "herded"
         return fields

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.interface import Request, VariationRequest
@@ -39,14 +39,6 @@ _BYTES_PER_TOKEN = 3
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """One message of a chat."""
-
-    role: str
-    content: str
-
-
 def estimate_tokens(text: str) -> int:
     """About how many tokens a text has, rounded up."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
@@ -58,16 +50,15 @@ def render(
     context_tokens: int,
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
-) -> tuple[Message, ...]:
-    """The messages that ask for `request`, with room for `max_tokens` in the context.
+) -> str:
+    """The message that asks for `request`, with room for `max_tokens` in the context.
 
     A prompt that is too long loses its longest example, of equally long ones the last, until it
     fits. Nothing else is shortened.
     Raises GeneratorError when the prompt is too long without any of them.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
-    prompt = _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
-    return (Message(role="user", content=prompt),)
+    return _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
 
 
 def continuation(

@@ -17,7 +17,7 @@ from sugarbush.data.reading import read_rows
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError, ParamsError
 from sugarbush.evolution.evolve import Evolution
-from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
 from sugarbush.privacy.data_types import Private, Released
@@ -149,14 +149,8 @@ class CRT(Method):
             after_end=True,
         ).value
         count = len(made.texts)
-        population = Population(
-            ids=np.arange(count, dtype=np.int64),
-            texts=made.texts,
-            codes=np.full((count, len(inputs.schema.names)), NO_CODE, dtype=np.int64),
-            labels=np.zeros(count, dtype=np.int64),
-            parents=np.full(count, NO_PARENT, dtype=np.int64),
-            rounds=np.zeros(count, dtype=np.int64),
-        )
+        codes = np.full((count, len(inputs.schema.names)), NO_CODE, dtype=np.int64)
+        population = Population.first(made.texts, codes=codes)
         usage = Usage(calls=count + made.redrawn, completion_tokens=made.tokens)
         evolution = Evolution(rounds=(), final=population, usage=usage, ledger_ids=model.ledger_ids)
         return FinalSet(evolution=evolution, run=digest_of(seed=how.seed, ids=[]))
@@ -168,8 +162,7 @@ class CRT(Method):
 
         Raises ParamsError where a conservative policy is set and nothing shows what it misses.
         """
-        from sugarbush.training.crt.labelled import load_labelled
-        from sugarbush.training.crt.recall import measure
+        from sugarbush.training.crt.recall import load_labelled, measure
 
         name = self.training.labelled
         if name is None and conservative is not None:

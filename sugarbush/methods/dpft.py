@@ -19,7 +19,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.evolve import Evolution
 from sugarbush.evolution.initialisation import targets_by_rows
-from sugarbush.evolution.population import NO_PARENT, Population
+from sugarbush.evolution.population import Population
 from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import (
     METADATA,
@@ -197,17 +197,9 @@ class DPFT(Method):
             settings=settings,
             max_length=self.training.chosen.max_length,
         )
-        texts, count = made.value.texts, len(made.value.texts)
-        population = Population(
-            ids=np.arange(count, dtype=np.int64),
-            texts=texts,
-            codes=codes.value,
-            labels=np.zeros(count, dtype=np.int64),
-            parents=np.full(count, NO_PARENT, dtype=np.int64),
-            rounds=np.zeros(count, dtype=np.int64),
-        )
+        population = Population.first(made.value.texts, codes=codes.value)
         usage = Usage(
-            calls=count + made.value.redrawn,
+            calls=len(population) + made.value.redrawn,
             completion_tokens=made.value.tokens,
             problems={"empty": made.value.redrawn} if made.value.redrawn else {},
         )

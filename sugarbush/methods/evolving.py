@@ -198,7 +198,7 @@ class EvolvingMethod(EvolutionSettings, Method):
         """
         fields = self.key_settings()
         added = {
-            **self.removed,
+            **self.removed_settings,
             "tones": [],
             "distinct": False,
             "score_width": 0.2,

@@ -7,11 +7,10 @@ __getattr__ = lazy_names(
     {
         "crt.confidentiality": ("agreed_gamma", "allowed", "bayesian", "noise_for"),
         "crt.findings": ("Finding",),
-        "crt.labelled": ("load_labelled",),
         "crt.lstm": ("LstmModel",),
         "crt.patterns": ("RegexDetector", "described=describe_patterns"),
         "crt.policies": ("make_public_policy",),
-        "crt.recall": ("LabelledText", "measure=measure_recall"),
+        "crt.recall": ("LabelledText", "load_labelled", "measure=measure_recall"),
         "crt.redact": ("Policy",),
         "crt.screening": ("Screened", "screen"),
         "crt.selective": (

@@ -66,7 +66,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
         assert new["generator"][name].pop("model") == "required"
         del old["generator"][name]["model"]
     for method in ("maple", "augpe", "public", "nonprivate"):
-        for name in EvolutionSettings.removed:
+        for name in EvolutionSettings.removed_settings:
             del old["evolve"][method][name]
     del old["finetune"]["clipping"]
     assert new == old
@@ -96,7 +96,9 @@ def test_settings_that_cache_keys_are_made_of_keep_their_values() -> None:
         "crt": params.crt, "pretrain": params.pretrain,
     }  # fmt: skip
     assert {  # as text: 512 and 512.0 are equal, and hashed apart
-        name: json.dumps({**section.model_dump(mode="json"), **section.removed}, sort_keys=True)
+        name: json.dumps(
+            {**section.model_dump(mode="json"), **section.removed_settings}, sort_keys=True
+        )
         for name, section in sections.items()
     } == {name: json.dumps(fields, sort_keys=True) for name, fields in pinned.items()}
 

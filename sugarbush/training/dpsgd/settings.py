@@ -117,7 +117,7 @@ class Lora(DpSgdSettings):
 class FinetuneSettings(Section):
     """Training by DP-SGD: the presets, the chosen one, and how it is computed."""
 
-    removed: ClassVar[Mapping[str, Any]] = {"clipping": "book_keeping"}
+    removed_settings: ClassVar[Mapping[str, Any]] = {"clipping": "book_keeping"}
 
     preset: Literal["dpft", "yue2023", "lora"] = "dpft"
     """The preset in use: dpft, yue2023 or lora."""
