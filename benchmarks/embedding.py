@@ -111,7 +111,7 @@ def _ratio(reference: list[float], own: list[float]) -> float:
 
 def _votes(vectors: NDArray[np.float32]) -> NDArray[np.int64]:
     candidates = len(vectors) // 8
-    return nearest(vectors[candidates:], vectors[:candidates])[:, 0]
+    return nearest(vectors[candidates:], vectors[:candidates])
 
 
 def _options() -> argparse.Namespace:

@@ -24,7 +24,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from sugarbush.attributes.zero_shot import NO_CALIBRATION, calibrate, describe, nearest_values
+from sugarbush.attributes.zero_shot import calibrate, describe, nearest_values
 from sugarbush.data.schema import Attribute
 from sugarbush.embedding.cache import EmbeddingCache
 from sugarbush.embedding.encoder import Encoder
@@ -273,12 +273,12 @@ def evaluate(task: Task, encoder: Encoder, *, texts: int) -> str:
     def accuracy(codes: NDArray[np.int64]) -> float:
         return float((codes == truth).mean())
 
-    plain = nearest_values(cosines, calibration=NO_CALIBRATION, abstain=-1)
+    plain = nearest_values(cosines, offsets=(), abstain=-1)
     calibrated, small = [], []
     for draw in range(DRAWS):
         shown = slice(draw * DONATED, (draw + 1) * DONATED)
-        calibration = calibrate(donated_cosines[shown], given[shown])
-        calibrated.append(accuracy(nearest_values(cosines, calibration=calibration, abstain=-1)))
+        offsets = calibrate(donated_cosines[shown], given[shown])
+        calibrated.append(accuracy(nearest_values(cosines, offsets=offsets, abstain=-1)))
         shown_texts = list(donated["text"].iloc[shown])
         small.append(accuracy(reference(shown_texts, given[shown], list(test["text"]))))
     threshold = float(np.quantile(cosines.max(axis=1), 0.25))

@@ -91,10 +91,10 @@ async def bare_sdk(count: int, settings: OpenAI) -> None:
 
     async def work() -> None:
         for request in waiting:
-            messages = render(request, context_tokens=8192, max_tokens=512)
+            prompt = render(request, context_tokens=8192, max_tokens=512)
             await client.chat.completions.create(
                 model=MODEL,
-                messages=[{"role": m.role, "content": m.content} for m in messages],  # type: ignore[misc]
+                messages=[{"role": "user", "content": prompt}],
                 temperature=1.0, top_p=1.0, max_tokens=512, seed=request.sample,
             )  # fmt: skip
 

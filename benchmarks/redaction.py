@@ -17,13 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from sugarbush.privacy.binomial import Share
-from sugarbush.training.crt.dedup import (
-    MASK,
-    BloomDuplicates,
-    Duplicates,
-    ExactDuplicates,
-    mask_duplicates,
-)
+from sugarbush.training.crt.dedup import MASK, mask_duplicates
 from sugarbush.training.crt.findings import Detector
 from sugarbush.training.crt.patterns import RegexDetector
 from sugarbush.training.crt.presidio import PresidioDetector
@@ -41,12 +35,12 @@ def sentences(count: int) -> Iterator[list[Sentence]]:
         ]
 
 
-def time_duplicates(name: str, duplicates: Duplicates, count: int) -> None:
+def time_duplicates(count: int) -> None:
     start = time.perf_counter()
-    masked = sum(d[0].text == MASK for d in mask_duplicates(sentences(count), duplicates))
+    masked = sum(d[0].text == MASK for d in mask_duplicates(sentences(count)))
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"| {name} | {count:,} | {masked:,} | {seconds:.1f} | {peak:.0f} |")
+    print(f"| {count:,} | {masked:,} | {seconds:.1f} | {peak:.0f} |")
 
 
 def labelled(path: Path, labels: set[str]) -> list[LabelledText]:
@@ -78,10 +72,8 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1_000_000)
     args = parser.parse_args()
     if args.sentences:
-        print("| duplicates | sentences | masked | s | peak MiB |\n|---|---|---|---|---|")
-        bloom = BloomDuplicates(capacity=args.sentences, false_positives=1e-4)
-        time_duplicates("Bloom filter", bloom, args.sentences)
-        time_duplicates("SHA-256", ExactDuplicates(), args.sentences)
+        print("| sentences | masked | s | peak MiB |\n|---|---|---|---|")
+        time_duplicates(args.sentences)
     detectors: dict[str, Detector] = {"regex": RegexDetector()}
     if args.presidio:
         detectors["presidio patterns"] = PresidioDetector()

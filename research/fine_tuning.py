@@ -40,10 +40,9 @@ from sugarbush.privacy import BudgetRequest, Subsampling, make_plan, with_subsam
 from sugarbush.randomness import public_rng
 from sugarbush.training import (
     Checkpoints,
-    Clipping,
     Decay,
-    Decoding,
     Example,
+    GenerateSettings,
     Learning,
     Mechanism,
     ModelShape,
@@ -268,7 +267,6 @@ def fine_tuned(
             performance=Performance(
                 micro_batch_tokens=MICRO_BATCH_TOKENS,
                 bfloat16=options.bfloat16,
-                clipping=Clipping.BOOK_KEEPING,
                 checkpoint_every=mechanism.steps,
             ),
             probe=probe_examples(len(tokenizer), max_length=options.length),
@@ -324,12 +322,9 @@ def written(
         sb.Released(model),
         sb.Released(prompts),
         tokenizer=tokenizer,
-        decoding=Decoding(
-            top_k=50, top_p=0.9, temperature=1.0, max_length=options.length, batch_size=128,
-            attempts=20,
-        ),
-        seed=1,
-    )  # fmt: skip
+        settings=GenerateSettings(batch_size=128),
+        max_length=options.length,
+    )
     return Texts(texts=generated.value.texts, codes=asked.codes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -26,8 +26,8 @@ class Section(BaseModel):
     """One section of params.yaml, frozen. Its errors never show the value that was given.
 
     Every field has a default. The docstring under a field says what the setting means:
-    `sugarbush settings` prints it. A setting in `removed` existed in an older version: it is
-    accepted and has no effect.
+    `sugarbush settings` prints it. A setting in `removed_settings` existed in an older
+    version: it is accepted and has no effect.
     """
 
     model_config = ConfigDict(
@@ -38,14 +38,15 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         validate_default=True,  # a default of 512 is hashed like the 512.0 of a file
     )
-    removed: ClassVar[tuple[str, ...]] = ()
+    removed_settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings of version 0.1, which are ignored, with the value that was their default."""
 
     @model_validator(mode="before")
     @classmethod
     def _without_removed(cls, fields: Any) -> Any:
         if not isinstance(fields, dict):
             return fields
-        return {name: value for name, value in fields.items() if name not in cls.removed}
+        return {name: value for name, value in fields.items() if name not in cls.removed_settings}
 
     def output_settings(self) -> dict[str, Any]:
         """The fields that affect what a stage writes, as JSON values.

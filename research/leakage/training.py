@@ -16,7 +16,6 @@ from sugarbush.privacy import Relation
 from sugarbush.randomness import seed_of
 from sugarbush.training import (
     Checkpoints,
-    Clipping,
     Example,
     Mechanism,
     Performance,
@@ -42,7 +41,6 @@ from sugarbush.training import (
 PERFORMANCE = Performance(
     micro_batch_tokens=MICRO_BATCH_TOKENS,
     bfloat16=False,
-    clipping=Clipping.BOOK_KEEPING,
     checkpoint_every=10**9,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from sugarbush.attributes.agreement import Agreement, agreements
 from sugarbush.attributes.extract import extract_codes
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import (
-    Calibration,
     ZeroShotReader,
     calibrate_readers,
     read_by_others,
@@ -24,13 +23,12 @@ from sugarbush.attributes.zero_shot import (
 )
 from sugarbush.data.private_store import Records, labels_of, records_of
 from sugarbush.data.schema import Schema
+from sugarbush.generators.interface import Embed
 
 if TYPE_CHECKING:
     from sugarbush.attributes.llm_labels import Labeller
 
 CALIBRATIONS = "calibrations.json"
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +49,7 @@ class DonatedCodes:
         table = pd.DataFrame(self.codes, columns=list(names))
         table.insert(0, "text", pd.Series(self.texts, dtype="str"))
         table.to_parquet(folder / "donated.parquet", index=False)
-        offsets = {name: reader.calibration.offsets for name, reader in self.readers.items()}
+        offsets = {name: reader.offsets for name, reader in self.readers.items()}
         (folder / CALIBRATIONS).write_text(json.dumps(offsets, indent=1))
         found = [asdict(agreement) for agreement in self.agreements]
         (folder / "agreement.json").write_text(json.dumps(found, indent=1))
@@ -117,5 +115,5 @@ def read_donated_codes(
 def load_readers(folder: Path, schema: Schema, *, embed: Embed) -> dict[str, ZeroShotReader]:
     """The readers that were calibrated by the donated examples in `folder`."""
     offsets = json.loads((folder / CALIBRATIONS).read_text())
-    calibrations = {name: Calibration(offsets=tuple(values)) for name, values in offsets.items()}
-    return zero_shot_readers(schema, embed=embed, calibrations=calibrations)
+    own = {name: tuple(values) for name, values in offsets.items()}
+    return zero_shot_readers(schema, embed=embed, offsets=own)

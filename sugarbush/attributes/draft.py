@@ -20,9 +20,9 @@ from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import silhouette_score
 
-from sugarbush.attributes.extract import Embed
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import SchemaError
+from sugarbush.generators.interface import Embed
 from sugarbush.randomness import seed_of
 
 _MOST_VALUES: Final = 30  # a column with more is no attribute

@@ -13,7 +13,7 @@ depend on its own text only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,7 @@ from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.attributes.zero_shot import ZeroShotReader
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.errors import InvariantError
-
-# Embeddings of length 1, one row a text: (n, dim) float32.
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+from sugarbush.generators.interface import Embed
 
 
 def extract_codes(

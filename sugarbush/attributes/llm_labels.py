@@ -31,7 +31,6 @@ from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, Endpoint, open_client
 from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import paid_probe
-from sugarbush.generators.prompts import Message
 from sugarbush.randomness import seed_of
 
 _STAGE = "extract_metadata"
@@ -157,9 +156,9 @@ class Labeller:
                 schema=schema,
                 attempt=attempt,
             ),
-            messages=(Message(role="user", content=prompt),),
+            prompt=prompt,
             seed=seed_of(attempt, "labels") % _SEED_LIMIT,
-            worst_cost=self._meter.worst_cost([prompt]),
+            worst_cost=self._meter.worst_cost(prompt),
             response_format=schema,
         )
 

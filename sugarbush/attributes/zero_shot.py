@@ -7,7 +7,7 @@ depend on the schema and donated examples, both public.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from sugarbush.data.schema import Attribute, Schema
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-
+from sugarbush.generators.interface import Embed
 
 # In cosines: the difference that makes a value e times as likely, and the standard deviation
 # of an offset's prior.
@@ -29,14 +27,8 @@ _FOLDS = 5
 _STRENGTHS = (0.0, 0.5, 1.0)
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """What is subtracted from a text's similarity to each value: `offsets` (k,), empty for none."""
-
-    offsets: tuple[float, ...] = ()
-
-
-NO_CALIBRATION = Calibration()
+# What a calibration subtracts from a text's similarity to each of k values; () for none.
+Offsets = tuple[float, ...]
 
 
 def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
@@ -50,7 +42,7 @@ def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
     return np.asarray(stacked / np.linalg.norm(stacked, axis=1, keepdims=True))
 
 
-def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Calibration:
+def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
     """Offsets that make the labels of donated examples likely; public examples only.
 
     `similarities` (n, k) are the examples' cosines, `codes` (n,) their labels; labels `other` are
@@ -59,7 +51,7 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
     """
     known = (codes >= 0) & (codes < similarities.shape[1])
     if not known.any():
-        return NO_CALIBRATION
+        return ()
     cosines, labels = np.asarray(similarities[known], dtype=np.float64), codes[known]
     hits = dict.fromkeys(_STRENGTHS, 0)
     fold = np.arange(len(labels)) % _FOLDS
@@ -70,8 +62,8 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
             hits[strength] += int((found == labels[own]).sum())
     best = max(_STRENGTHS, key=lambda strength: hits[strength])
     if best == 0:
-        return NO_CALIBRATION
-    return Calibration(offsets=tuple(map(float, best * _offsets(cosines, labels))))
+        return ()
+    return tuple(map(float, best * _offsets(cosines, labels)))
 
 
 def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -93,15 +85,14 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
 
 
 def nearest_values(
-    similarities: NDArray[np.floating], *, calibration: Calibration, abstain: float
+    similarities: NDArray[np.floating], *, offsets: Offsets, abstain: float
 ) -> NDArray[np.int64]:
     """The most similar value of every text, `(n,)`; `other` (k) below `abstain`.
 
     `similarities` (n, k) are cosines; `abstain` applies to them before calibration. Ties go to the
     first value in the schema.
     """
-    offsets = np.asarray(calibration.offsets or np.zeros(similarities.shape[1]))
-    chosen = (similarities - offsets).argmax(axis=1)
+    chosen = (similarities - np.asarray(offsets or 0.0)).argmax(axis=1)
     near = similarities[np.arange(len(similarities)), chosen] >= abstain
     return np.asarray(np.where(near, chosen, similarities.shape[1]), dtype=np.int64)
 
@@ -111,23 +102,21 @@ class ZeroShotReader:
     """Reads one attribute from embeddings, by its values' centres `places` (k, dim)."""
 
     places: NDArray[np.float64]
-    calibration: Calibration
+    offsets: Offsets
 
     def read(self, embedded: NDArray[np.floating], *, abstain: float) -> NDArray[np.int64]:
         """A code a row of `embedded` (n, dim), `(n,)`; each depends on its own row alone."""
-        return nearest_values(
-            embedded @ self.places.T, calibration=self.calibration, abstain=abstain
-        )
+        return nearest_values(embedded @ self.places.T, offsets=self.offsets, abstain=abstain)
 
 
 def zero_shot_readers(
-    schema: Schema, *, embed: Embed, calibrations: Mapping[str, Calibration] | None = None
+    schema: Schema, *, embed: Embed, offsets: Mapping[str, Offsets] | None = None
 ) -> dict[str, ZeroShotReader]:
     """A reader for each zero_shot attribute. `embed` gets only descriptions, which are public."""
     return {
         attribute.name: ZeroShotReader(
             places=describe(attribute, embed),
-            calibration=(calibrations or {}).get(attribute.name, NO_CALIBRATION),
+            offsets=(offsets or {}).get(attribute.name, ()),
         )
         for attribute in schema.attributes
         if attribute.zero_shot is not None
@@ -151,7 +140,7 @@ def calibrate_readers(
         attribute, reader = schema.attribute(name), readers[name]
         codes = np.array([attribute.code(label) for label in labels[name]], dtype=np.int64)
         found = calibrate(embedded @ reader.places.T, codes)
-        calibrated[name] = ZeroShotReader(places=reader.places, calibration=found)
+        calibrated[name] = ZeroShotReader(places=reader.places, offsets=found)
     return calibrated
 
 
@@ -173,6 +162,6 @@ def read_by_others(
     for number in range(_FOLDS):
         own = fold == number
         found = calibrate(embedded[~own] @ reader.places.T, codes[~own])
-        held_out = ZeroShotReader(places=reader.places, calibration=found)
+        held_out = ZeroShotReader(places=reader.places, offsets=found)
         read[own] = held_out.read(embedded[own], abstain=abstain)
     return read

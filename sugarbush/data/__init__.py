@@ -5,7 +5,6 @@ from sugarbush.lazy_names import lazy_names
 __getattr__ = lazy_names(
     __name__,
     {
-        "file_digests": ("digest_of_files",),
-        "reading": ("is_missing", "read_rows"),
+        "reading": ("digest_of_files", "is_missing", "read_rows"),
     },
 )

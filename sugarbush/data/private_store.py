@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,35 +50,47 @@ class RealTexts:
     codes: NDArray[np.int64] = field(repr=False)
 
 
-class PrivateCorpus(Protocol):
-    """The train part of a corpus, as methods see it: on disk, or in memory."""
+class PrivateCorpus(ABC):
+    """The records of a corpus, as methods see them: on disk, or in memory."""
 
-    def records(self) -> Private[Records]:
+    @abstractmethod
+    def dataset_fingerprint(self) -> tuple[str, ...]:
+        """The corpus's keyed fingerprint, by which the ledger recognises it."""
+
+    @abstractmethod
+    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+        """Text, raw columns and perhaps users; `columns` of them."""
+
+    @abstractmethod
+    def _read_codes(self, part: str) -> pd.DataFrame:
+        """One column of codes an attribute."""
+
+    def records(self, part: str = TRAIN) -> Private[Records]:
         """Texts and raw columns."""
-        ...
+        return Private(records_of(self._read_prepared(part)))
 
-    def codes(self, names: Sequence[str]) -> Private[tuple[int, ...]]:
+    def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
         """One row of codes a record, columns in the order of `names`."""
-        ...
+        return Private(self._read_codes(part)[list(names)].to_numpy(dtype=np.int64))
 
     def users(self) -> Private[str]:
         """The keyed hash of each record's owner."""
-        ...
+        return Private(tuple(self._read_prepared(TRAIN, columns=[USER])[USER]))
 
     def real_texts(
         self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
     ) -> RealTexts:
-        """At most `limit` records of a part, opened."""
-        ...
+        """At most `limit` records of a part, opened. What is computed on them stays internal."""
+        prepared, coded = self._read_prepared(part), self._read_codes(part)
+        places = _places(len(prepared), part=part, limit=limit, seed=seed)
+        return RealTexts(
+            texts=tuple(prepared["text"].iloc[places]),
+            codes=coded[list(names)].to_numpy(dtype=np.int64)[places],
+        )
 
-    def dataset_fingerprint(self) -> tuple[str, ...]:
-        """The corpus's keyed fingerprint, by which the ledger recognises it."""
-        ...
 
-
-class CorpusInMemory:
-    """A corpus whose parts are frames: `prepared` with text, raw columns and perhaps users; `coded`
-    with one column of codes an attribute."""
+class CorpusInMemory(PrivateCorpus):
+    """A corpus whose parts are frames, as `PrivateCorpus` reads them."""
 
     def __init__(
         self,
@@ -90,49 +103,31 @@ class CorpusInMemory:
         self._coded: Private[dict[str, pd.DataFrame]] = Private([dict(coded)])
         self._fingerprint = fingerprint
 
-    def _frames(self, frames: Private[Any]) -> dict[str, pd.DataFrame]:
-        opened: dict[str, pd.DataFrame] = frames._per_unit[0]
-        return opened
-
-    def records(self, part: str = TRAIN) -> Private[Records]:
-        return _private_records(self._frames(self._prepared)[part])
-
-    def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
-        return Private(self._frames(self._coded)[part][list(names)].to_numpy(dtype=np.int64))
-
-    def users(self) -> Private[str]:
-        return Private(tuple(self._frames(self._prepared)[TRAIN][USER]))
-
-    def real_texts(
-        self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
-    ) -> RealTexts:
-        return _opened(
-            self._frames(self._prepared)[part],
-            self._frames(self._coded)[part],
-            part=part,
-            names=names,
-            limit=limit,
-            seed=seed,
-        )
-
     def dataset_fingerprint(self) -> tuple[str, ...]:
         return self._fingerprint
+
+    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+        frame: pd.DataFrame = self._prepared._per_unit[0][part]
+        return frame if columns is None else frame[columns]
+
+    def _read_codes(self, part: str) -> pd.DataFrame:
+        frame: pd.DataFrame = self._coded._per_unit[0][part]
+        return frame
 
     def digests(self, *, key: bytes, by_user: bool) -> dict[str, str]:
         """Keyed digests of the train texts, of their codes, and of everything."""
         columns = ["text", USER] if by_user else ["text"]
-        prepared, coded = self._frames(self._prepared)[TRAIN], self._frames(self._coded)[TRAIN]
-        everything = (self._frames(self._prepared), self._frames(self._coded))
+        prepared, coded = (
+            [read(p) for p in (TRAIN, HELDOUT)] for read in (self._read_prepared, self._read_codes)
+        )
         return {
-            "all": keyed_digest(
-                [each[p] for each in everything for p in (TRAIN, HELDOUT)], key=key
-            ),
-            "texts": keyed_digest([prepared], key=key, columns=columns),
-            "codes": keyed_digest([coded], key=key),
+            "all": keyed_digest([*prepared, *coded], key=key),
+            "texts": keyed_digest(prepared[:1], key=key, columns=columns),
+            "codes": keyed_digest(coded[:1], key=key),
         }
 
 
-class PrivateStore:
+class PrivateStore(PrivateCorpus):
     """The files under data/private of a project.
 
     Reading raises MissingInputError that names the stage which writes the file.
@@ -184,15 +179,6 @@ class PrivateStore:
         with atomic_file(self.codes_file(part)) as temporary:
             codes_frame(table, names).to_parquet(temporary, index=False)
 
-    def records(self, part: str = TRAIN) -> Private[Records]:
-        return _private_records(self._read_prepared(part))
-
-    def users(self) -> Private[str]:
-        return Private(tuple(self._read_prepared(TRAIN, columns=[USER])[USER]))
-
-    def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
-        return Private(self._read_codes(part)[list(names)].to_numpy(dtype=np.int64))
-
     def in_memory(self, *, limit: int | None = None, seed: int = 0) -> CorpusInMemory:
         """Both parts in memory, at most `limit` records of each."""
         prepared, coded = {}, {}
@@ -206,19 +192,6 @@ class PrivateStore:
     def dataset_fingerprint(self) -> tuple[str, ...]:
         path = require(self._root / "prepared" / "sketch.json", left_by="prepare")
         return tuple(json.loads(path.read_text())["sketch"])
-
-    def real_texts(
-        self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
-    ) -> RealTexts:
-        """At most `limit` records of a part, opened. What is computed on them stays internal."""
-        return _opened(
-            self._read_prepared(part),
-            self._read_codes(part),
-            part=part,
-            names=names,
-            limit=limit,
-            seed=seed,
-        )
 
     def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
         path = require(self.prepared_file(part), left_by="prepare")
@@ -281,26 +254,6 @@ def write_stamp(stamp: Path, name: str) -> None:
 def read_stamp(stamp: Path, *, left_by: str) -> str:
     """The name that a stage wrote."""
     return str(json.loads(require(stamp, left_by=left_by).read_text())["stamp"])
-
-
-def _private_records(frame: pd.DataFrame) -> Private[Records]:
-    return Private(records_of(frame))
-
-
-def _opened(
-    prepared: pd.DataFrame,
-    coded: pd.DataFrame,
-    *,
-    part: str,
-    names: Sequence[str],
-    limit: int | None,
-    seed: int,
-) -> RealTexts:
-    places = _places(len(prepared), part=part, limit=limit, seed=seed)
-    return RealTexts(
-        texts=tuple(prepared["text"].iloc[places]),
-        codes=coded[list(names)].to_numpy(dtype=np.int64)[places],
-    )
 
 
 def _places(count: int, *, part: str, limit: int | None, seed: int) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ line 1), of the line in jsonl; rows of a parquet file are counted from 1.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import re
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sugarbush.errors import InputError
+from sugarbush.paths import find_input
 
 _FORMATS = ".csv, .jsonl or .parquet"
 _FIELD_LIMIT = 2**30
@@ -98,6 +100,21 @@ def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tu
         raise InputError(f"{path}: has no row (setting {setting})")
     _require(path, required, names)
     return tuple(dict.fromkeys(name for name in names if _COLUMN_NAME.fullmatch(name)))
+
+
+def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
+    """SHA-256 over the contents of `names`, in order. Raises InputError naming file and setting."""
+    whole = hashlib.sha256()
+    for name in names:
+        path = find_input(base, name)
+        try:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except FileNotFoundError:
+            raise InputError(f"{path}: not found (setting {setting})") from None
+        except (PermissionError, IsADirectoryError) as error:
+            raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
+    return whole.digest()
 
 
 def _csv_header(path: Path) -> Sequence[str]:

@@ -1,16 +1,19 @@
-"""Rows of a file as records: text, id, user, and the raw values of the schema's columns."""
+"""Rows of a file as records: text, id, user, and the raw values of the schema's columns.
+
+Donated examples are records too, with labels. They are public.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Any
 
 import pandas as pd
 
-from sugarbush.data.private_store import RAW
+from sugarbush.data.private_store import LABEL, RAW
 from sugarbush.data.reading import Row, is_missing
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import BadRows, PrepareSettings
@@ -139,3 +142,40 @@ def frame_of(records: Sequence[Record], schema: Schema) -> pd.DataFrame:
     for place, name in enumerate(names):
         columns[RAW + name] = pd.Series([r.raw[place] for r in records], dtype="object")
     return pd.DataFrame(columns)
+
+
+def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) -> Mapping[str, str]:
+    """Every column that must be there, and what asks for it. Donated texts need no id."""
+    columns = {params.text_column: "prepare.text_column"}
+    if private and params.id_column is not None:
+        columns.setdefault(params.id_column, "prepare.id_column")
+    for name, column in columns_of(schema).items():
+        columns.setdefault(column, f"attribute '{name}'")
+    if private and params.user_column is not None:
+        if params.user_column in columns and params.user_column != params.id_column:
+            raise InputError(
+                f"column '{params.user_column}' names the user of a record (prepare.user_column) "
+                f"and is used by {columns[params.user_column]} too. It would be written into "
+                "prompts and texts: remove it there"
+            )
+        columns.setdefault(params.user_column, "prepare.user_column")
+    return columns
+
+
+def donated_records(
+    rows: Sequence[Row], settings: PrepareSettings, schema: Schema, *, source: str
+) -> pd.DataFrame:
+    """The donated examples of `rows`, in the columns of the private ones.
+
+    An attribute that is read from the text has its true value in column `label_<attribute>`, where
+    the rows have one under the attribute's name.
+    """
+    without_id = settings.model_copy(update={"id_column": None, "user_column": None})
+    records, _ = usable(rows, without_id, schema, source=source, setting="prepare.donated")
+    frame = frame_of(records, schema)
+    fields = {row.number: row.fields for row in rows}
+    for attribute in schema.attributes:
+        if attribute.column is None:
+            labels = [as_text(fields[r.number].get(attribute.name)) for r in records]
+            frame[LABEL + attribute.name] = pd.Series(labels, dtype="object")
+    return frame

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -12,7 +13,11 @@ from sugarbush.settings import Count, Section
 class EvaluateSettings(Section):
     """Metrics against the held-out texts. They are internal: not DP."""
 
-    removed: ClassVar[tuple[str, ...]] = ("next_token", "fine_tuned", "second_encoder")
+    removed_settings: ClassVar[Mapping[str, Any]] = {
+        "next_token": None,
+        "fine_tuned": None,
+        "second_encoder": None,
+    }
 
     max_texts: Annotated[int, Field(ge=10)] = 2000
     """Real texts used, at most."""

@@ -10,7 +10,7 @@ charged again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -18,17 +18,10 @@ from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
 from sugarbush.errors import GeneratorError
-from sugarbush.evolution.contrast import Contrast, contrasts
-from sugarbush.evolution.density import select_by_density
 from sugarbush.evolution.herding import herd
 from sugarbush.evolution.population import Population, load_population, save_population
-from sugarbush.evolution.selection import (
-    select_by_rank,
-    select_by_sampling,
-    select_within_label,
-    threshold,
-)
-from sugarbush.evolution.settings import EvolutionSettings, FinalSelection, Selection
+from sugarbush.evolution.selection import select_within_label, threshold
+from sugarbush.evolution.settings import EvolutionSettings, Selection
 from sugarbush.evolution.variation import variation_requests, with_variations
 from sugarbush.evolution.voting import VotingSession
 from sugarbush.generators.interface import Answer, Generator, Problem, Request, Usage, usage_of
@@ -127,7 +120,7 @@ def evolve(
         params=params, schema=schema, writer=writer, encode=encode, store=store, seed=seed
     )
     parents = _Parents(
-        population=first.value, ledger_ids=first.ledger_ids, next_id=len(first.value), contrast={}
+        population=first.value, ledger_ids=first.ledger_ids, next_id=len(first.value)
     )
     rounds: list[Round] = []
     for number in range(1, params.rounds + 1):
@@ -139,7 +132,6 @@ def evolve(
             population=population.take(places),
             ledger_ids=tuple(dict.fromkeys((*parents.ledger_ids, *votes.ledger_ids))),
             next_id=int(population.ids.max()) + 1,
-            contrast=contrasts(population, votes.value, count=params.contrast),
         )
         rounds.append(
             Round(number=number, population=population, votes=votes, survivors=places, usage=usage)
@@ -148,7 +140,7 @@ def evolve(
             f"round {number} of {params.rounds}: {len(population)} candidates, "
             f"{len(places)} survive"
         )
-    final, usage = run.final_set(parents, rounds)
+    final, usage = run.final_set(parents)
     return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=parents.ledger_ids)
 
 
@@ -167,7 +159,6 @@ class _Parents:
     population: Population
     ledger_ids: tuple[str, ...]
     next_id: int
-    contrast: Mapping[int, Contrast]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +184,6 @@ class _RoundSteps:
             params=self.params,
             round_=number,
             seed=self.seed,
-            contrast=parents.contrast,
         )
         what = f"round {number}" if number <= self.params.rounds else "final set"
         answers = self.writer.write(Released(requests, parents.ledger_ids), what=what)
@@ -245,28 +235,12 @@ class _RoundSteps:
             threshold(votes, stddev=stddev, multiple=params.threshold),
             population.labels,
             counts=quota,
-            select=select_by_rank if params.selection is Selection.RANK else select_by_sampling,
             rng=public_rng(self.seed, "select", number),
         )
 
-    def final_set(self, last: _Parents, rounds: Sequence[Round]) -> tuple[Population, Usage]:
-        """The chosen texts with `expansion` - 1 variations each, which no record votes on."""
-        chosen = self._by_density(last.population, rounds[-1]) if rounds else last.population
+    def final_set(self, last: _Parents) -> tuple[Population, Usage]:
+        """The survivors with `expansion` - 1 variations each, which no record votes on."""
         run = replace(
             self, params=self.params.model_copy(update={"variations": self.params.expansion})
         )
-        return run.varied(replace(last, population=chosen), "final", self.params.rounds + 1)
-
-    def _by_density(self, survivors: Population, last: Round) -> Population:
-        """The last candidates that `params.final` selects: as many of each label as survive."""
-        if self.params.final is FinalSelection.SURVIVORS:
-            return survivors
-        population, votes = last.population, last.votes.value
-        embeddings, rng = self.encode(population.texts), public_rng(self.seed, "final")
-        chosen = []
-        for label, count in zip(*np.unique(survivors.labels, return_counts=True), strict=True):
-            own = np.flatnonzero(population.labels == label)
-            chosen.append(
-                own[select_by_density(votes[own], embeddings[own], count=int(count), rng=rng)]
-            )
-        return population.take(np.concatenate(chosen))
+        return run.varied(last, "final", self.params.rounds + 1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
-from sugarbush.evolution.population import NO_CODE, NO_PARENT, Population
+from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.selection import apportion
 from sugarbush.evolution.settings import EvolutionSettings, FirstLength, PromptContent
 from sugarbush.generators.interface import Answer, RandomRequest
@@ -132,14 +132,8 @@ def first_requests(
 def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Population:
     """The usable answers as candidates of round 0; those with a problem are dropped."""
     kept = np.array([i for i, answer in enumerate(answers) if answer.text is not None], dtype=int)
-    return Population(
-        ids=np.arange(len(kept), dtype=np.int64),
-        texts=tuple(str(answers[i].text) for i in kept),
-        codes=targets.codes[kept],
-        labels=targets.labels[kept],
-        parents=np.full(len(kept), NO_PARENT, dtype=np.int64),
-        rounds=np.zeros(len(kept), dtype=np.int64),
-    )
+    texts = [str(answers[i].text) for i in kept]
+    return Population.first(texts, codes=targets.codes[kept], labels=targets.labels[kept])
 
 
 def _shows_metadata(params: EvolutionSettings) -> bool:

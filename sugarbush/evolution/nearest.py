@@ -28,28 +28,24 @@ _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
-def nearest(
-    queries: NDArray[np.float32], candidates: NDArray[np.float32], *, k: int = 1
-) -> NDArray[np.int64]:
-    """Indices of the k nearest candidates of every query, `(n, k)` int64, nearest first.
+def nearest(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Index of the nearest candidate of every query, `(n,)` int64.
 
-    Guarantee: row i depends on `queries[i]` and `candidates` alone, to the bit: not on the other
-    queries, their order or number, nor on the number of threads. Equal distances are ordered by
-    index; distances are compared as float64 sums of squares.
+    Guarantee: element i depends on `queries[i]` and `candidates` alone, to the bit: not on other
+    queries, their order or number, or the number of threads. Distances are compared as float64
+    sums of squares, and the first of equal ones counts.
 
-    `queries` is (n, d), `candidates` (m, d). Beyond them it needs about 300 MB and the n*k
-    indices, whatever n is.
-    Raises InvariantError when k > m (as with no candidate at all), when shapes disagree, and when
-    a vector is not finite or its squared norm overflows float32.
+    `queries` is (n, d), `candidates` (m, d). Beyond them it needs about 300 MB and the n indices,
+    whatever n is.
+    Raises InvariantError when there is no candidate, when shapes disagree, and when a vector is not
+    finite or its squared norm overflows float32.
 
     >>> candidates = np.array([[0.0], [1.0], [5.0]], dtype=np.float32)
-    >>> nearest(np.array([[0.8], [4.0]], dtype=np.float32), candidates, k=2).tolist()
-    [[1, 0], [2, 1]]
+    >>> nearest(np.array([[0.8], [4.0]], dtype=np.float32), candidates).tolist()
+    [1, 2]
     """
     _check(queries, candidates)
-    if not 1 <= k <= len(candidates):
-        raise InvariantError(f"k={k} nearest of {len(candidates)} candidates: need 1 <= k <= m")
-    return _search(queries, np.arange(len(queries)), candidates, k)
+    return _search(queries, np.arange(len(queries)), candidates)
 
 
 def nearest_within_label(
@@ -71,15 +67,13 @@ def nearest_within_label(
     _check(queries, candidates)
     if query_labels.shape != (len(queries),) or candidate_labels.shape != (len(candidates),):
         raise InvariantError("every query and every candidate needs one label")
-    if not len(candidates):
-        raise InvariantError("no candidate to vote for")
     votes = np.empty(len(queries), dtype=np.int64)
     for label in np.unique(query_labels):
         mine = np.flatnonzero(query_labels == label)
         eligible = np.flatnonzero(candidate_labels == label)
         if not len(eligible):
             eligible = np.arange(len(candidates))
-        votes[mine] = eligible[_search(queries, mine, candidates[eligible], 1)[:, 0]]
+        votes[mine] = eligible[_search(queries, mine, candidates[eligible])]
     return votes
 
 
@@ -88,6 +82,8 @@ def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> Non
         raise InvariantError("queries (n, d) and candidates (m, d) must have the same d")
     if queries.dtype != np.float32 or candidates.dtype != np.float32:
         raise InvariantError("queries and candidates must be float32")
+    if not len(candidates):
+        raise InvariantError("no candidate to vote for")
 
 
 @dataclass(frozen=True)
@@ -105,12 +101,10 @@ class _Target:
     largest_norm: float
 
 
-def _target(candidates: NDArray[np.float32], *, distinct: bool) -> _Target:
-    places = np.arange(len(candidates))
-    if distinct:
-        rows = np.ascontiguousarray(candidates)
-        keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-        places = np.sort(np.unique(keys, return_index=True)[1])
+def _target(candidates: NDArray[np.float32]) -> _Target:
+    rows = np.ascontiguousarray(candidates)
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    places = np.sort(np.unique(keys, return_index=True)[1])  # a repeated candidate loses every tie
     vectors = np.ascontiguousarray(candidates[places])
     squares = _squared_norms(vectors)
     augmented = np.concatenate([vectors, (-squares / 2)[:, None]], axis=1)
@@ -121,18 +115,13 @@ def _search(
     queries: NDArray[np.float32],
     rows: NDArray[np.int64],
     candidates: NDArray[np.float32],
-    k: int,
 ) -> NDArray[np.int64]:
-    """`nearest` for the queries at `rows`, `(len(rows), k)`."""
-    # A repeated candidate loses every tie, so it matters only where several neighbours count.
-    target = _target(candidates, distinct=k == 1)
-    threads = _threads()
-    found = np.empty((len(rows), k), dtype=np.int64)
+    """`nearest` for the queries at `rows`, `(len(rows),)`."""
+    target, threads = _target(candidates), _threads()
+    found = np.empty(len(rows), dtype=np.int64)
 
     def fill(block: slice) -> None:
-        x = queries[rows[block]]
-        local = _one_nearest(x, target) if k == 1 else _several_nearest(x, target, k)
-        found[block] = target.places[local]
+        found[block] = target.places[_nearest_of_block(queries[rows[block]], target)]
 
     # One thread per block, each with its own product: the search for the maximum then uses as many
     # cores as the product, and no thread waits for another.
@@ -176,7 +165,7 @@ def _scores(
     return scores, 2 * (gamma * size + terms * _SMALLEST_NORMAL)
 
 
-def _one_nearest(x: NDArray[np.float32], target: _Target) -> NDArray[np.int64]:
+def _nearest_of_block(x: NDArray[np.float32], target: _Target) -> NDArray[np.int64]:
     scores, slack = _scores(x, target)
     every = np.arange(len(x))
     best: NDArray[np.int64] = scores.argmax(axis=1)
@@ -187,19 +176,7 @@ def _one_nearest(x: NDArray[np.float32], target: _Target) -> NDArray[np.int64]:
         scores[row, best[row]] = top[row]
         rivals = np.flatnonzero(scores[row] >= lowest[row])
         best[row] = rivals[_distances(x[row], target.vectors[rivals]).argmin()]
-    return best[:, None]
-
-
-def _several_nearest(x: NDArray[np.float32], target: _Target, k: int) -> NDArray[np.int64]:
-    scores, slack = _scores(x, target)
-    last = scores.shape[1] - k
-    lowest = np.partition(scores, last, axis=1)[:, last] - slack
-    found = np.empty((len(x), k), dtype=np.int64)
-    for row in range(len(x)):
-        rivals = np.flatnonzero(scores[row] >= lowest[row])
-        order = np.argsort(_distances(x[row], target.vectors[rivals]), kind="stable")
-        found[row] = rivals[order[:k]]
-    return found
+    return best
 
 
 def _distances(x: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from sugarbush.errors import InvariantError
 
 NO_PARENT = -1
 NO_CODE = -1
+_ARRAYS = ("ids", "codes", "labels", "parents", "rounds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,27 +43,34 @@ class Population:
     def __len__(self) -> int:
         return len(self.texts)
 
+    @classmethod
+    def first(
+        cls,
+        texts: Sequence[str],
+        *,
+        codes: NDArray[np.int64],
+        labels: NDArray[np.int64] | None = None,
+    ) -> Population:
+        """Candidates of round 0, without parents; `labels` None: all 0."""
+        n = len(texts)
+        return cls(
+            ids=np.arange(n, dtype=np.int64),
+            texts=tuple(texts),
+            codes=codes,
+            labels=np.zeros(n, dtype=np.int64) if labels is None else labels,
+            parents=np.full(n, NO_PARENT, dtype=np.int64),
+            rounds=np.zeros(n, dtype=np.int64),
+        )
+
     def take(self, places: NDArray[np.integer[Any]]) -> Population:
         """The candidates at `places`, in that order."""
-        return Population(
-            ids=self.ids[places],
-            texts=tuple(self.texts[i] for i in places),
-            codes=self.codes[places],
-            labels=self.labels[places],
-            parents=self.parents[places],
-            rounds=self.rounds[places],
-        )
+        arrays = {name: getattr(self, name)[places] for name in _ARRAYS}
+        return Population(texts=tuple(self.texts[i] for i in places), **arrays)
 
     def join(self, other: Population) -> Population:
         """These candidates, then the others."""
-        return Population(
-            ids=np.concatenate([self.ids, other.ids]),
-            texts=self.texts + other.texts,
-            codes=np.concatenate([self.codes, other.codes]),
-            labels=np.concatenate([self.labels, other.labels]),
-            parents=np.concatenate([self.parents, other.parents]),
-            rounds=np.concatenate([self.rounds, other.rounds]),
-        )
+        arrays = {n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in _ARRAYS}
+        return Population(texts=self.texts + other.texts, **arrays)
 
     def distinct(self) -> Population:
         """The first candidate of every text and label. The others could not get a vote."""

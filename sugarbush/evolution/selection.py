@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,6 @@ from sugarbush.errors import InvariantError
 from sugarbush.randomness import Rng
 
 Votes = NDArray[np.int64] | NDArray[np.float64]
-
-
-class Select(Protocol):
-    """`select_by_rank` or `select_by_sampling`."""
-
-    def __call__(self, votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
-        """Indices of `count` survivors."""
-        ...
 
 
 def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.float64]:
@@ -53,46 +45,24 @@ def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
     return np.lexsort((rng.permutation(len(votes)), -np.asarray(votes)))[:count]
 
 
-def select_by_sampling(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
-    """Indices of `count` different candidates, sampled in proportion to positive votes, in order.
-
-    `(count,)` int64. Candidates without a positive vote come uniformly, after all others; if no
-    vote is positive, the sample is uniform. Unlike Lin et al. 2024, Algorithm 2, it is without
-    replacement: a copy of a candidate would get the same variations and could not get a vote.
-    Guarantee: post-processing.
-    Raises InvariantError when there are fewer than `count` candidates, or a vote is NaN.
-    Source: Efraimidis & Spirakis 2006 (weighted sampling without replacement by exponential keys).
-
-    >>> from sugarbush.randomness import public_rng
-    >>> sorted(select_by_sampling(np.array([0, 9, -1, 5]), count=2, rng=public_rng(1)).tolist())
-    [1, 3]
-    """
-    _check(votes, count)
-    weights = np.maximum(np.asarray(votes, dtype=np.float64), 0.0)
-    positive = weights > 0
-    keys = rng.exponential(size=len(weights)) / np.where(positive, weights, 1.0)
-    return np.lexsort((keys, ~positive))[:count]
-
-
 def select_within_label(
     votes: Votes,
     labels: NDArray[np.int64],
     *,
     counts: Mapping[int, int],
-    select: Select,
     rng: Rng,
 ) -> NDArray[np.int64]:
-    """Indices of `counts[label]` survivors of every label, label by label in increasing order.
+    """Indices of the `counts[label]` best of every label, label by label in increasing order.
 
     A label with fewer candidates than its count keeps all of them; one without a count keeps none.
-    `labels` is (m,). Raises InvariantError as `select` does.
+    `labels` is (m,). Raises InvariantError as `select_by_rank` does.
     """
     if labels.shape != np.shape(votes):
         raise InvariantError("every candidate needs one label")
     chosen = [np.empty(0, dtype=np.int64)]
     for label, count in sorted(counts.items()):
         places = np.flatnonzero(labels == label)
-        kept = select(votes[places], count=min(count, len(places)), rng=rng)
+        kept = select_by_rank(votes[places], count=min(count, len(places)), rng=rng)
         chosen.append(places[kept])
     return np.concatenate(chosen)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -35,15 +36,15 @@ class Selection(StrEnum):
     """How survivors are chosen: from noisy votes, or from noisy kernel scores of all candidates.
 
     Kernel herding was called `herded`: settings may still say so, and cache keys always do.
+    Settings of 0.1 that say `sample` get rank.
     """
 
     RANK = "rank"
-    SAMPLE = "sample"
     KERNEL_HERDING = "kernel_herding"
 
     @classmethod
     def _missing_(cls, value: object) -> Selection | None:
-        return cls.KERNEL_HERDING if value == "herded" else None
+        return {"herded": cls.KERNEL_HERDING, "sample": cls.RANK}.get(str(value))
 
     @property
     def record_l2_sensitivity(self) -> int:
@@ -51,15 +52,10 @@ class Selection(StrEnum):
         return RESOLUTION if self is Selection.KERNEL_HERDING else 1
 
 
-class FinalSelection(StrEnum):
-    """Which of the last candidates become the final set."""
-
-    SURVIVORS = "survivors"
-    DENSITY = "density"
-
-
 class EvolutionSettings(Section):
     """One method's evolution, from the first candidates to the final set."""
+
+    removed_settings: ClassVar[Mapping[str, Any]] = {"contrast": 0, "final": "survivors"}
 
     prompt: PromptContent = PromptContent.BOTH
     """What the first prompt contains: independent (nothing), metadata, examples, or both."""
@@ -80,7 +76,7 @@ class EvolutionSettings(Section):
     distinct: bool = False
     """Whether repeated texts are dropped before the vote."""
     selection: Selection = Selection.RANK
-    """rank or sample (by votes), or kernel_herding (by kernel scores of all candidates)."""
+    """rank (by votes), or kernel_herding (by kernel scores of all candidates)."""
     score_width: Annotated[float, Field(ge=0.005)] = 0.2
     """Width of the kernel in cosine distance, with kernel_herding."""
     threshold: NotNegative = 0.0
@@ -89,20 +85,16 @@ class EvolutionSettings(Section):
     """Share of a parent's words that a variation replaces; below 0.05: it is rephrased."""
     tones: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Tones that variations ask for in turn, such as [formal, angry]; []: none."""
-    contrast: Count = 0
-    """Texts with the most votes, and with the fewest, that a variation's prompt shows."""
     word_scale: NotNegative = 0.0
     """Spread of the length of variations, in words, before it is multiplied by mask_share."""
     min_words: AtLeastOne = 25
     """Words that a variation asks for, at least."""
-    final: FinalSelection = FinalSelection.SURVIVORS
-    """survivors, or density: a choice by the votes of clusters of candidates."""
     expansion: AtLeastOne = 1
     """Final texts for each survivor: itself, and variations without a vote."""
 
     def key_settings(self) -> dict[str, Any]:
         """All settings as cache keys spell them, so that finished rounds stay known."""
-        fields = self.model_dump(mode="json")
+        fields = {**self.model_dump(mode="json"), **self.removed_settings}
         if self.selection is Selection.KERNEL_HERDING:
             fields["selection"] = "herded"
         return fields
@@ -110,13 +102,10 @@ class EvolutionSettings(Section):
     @model_validator(mode="after")
     def _scores_of_all(self) -> EvolutionSettings:
         herding = self.selection is Selection.KERNEL_HERDING
-        if herding and (
-            self.by_label or self.threshold or self.final is not FinalSelection.SURVIVORS
-        ):
+        if herding and (self.by_label or self.threshold):
             raise ValueError(
-                "selection: kernel_herding goes with by_label: false, threshold: 0 and final: "
-                "survivors. A record scores the candidates of all labels, and survivors follow "
-                "the density"
+                "selection: kernel_herding goes with by_label: false and threshold: 0. A record "
+                "scores the candidates of all labels, and survivors follow the density"
             )
         return self
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from sugarbush.data.schema import Schema
-from sugarbush.evolution.contrast import NO_CONTRAST, Contrast
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import EvolutionSettings
 from sugarbush.generators.interface import Answer, VariationRequest
@@ -21,9 +18,8 @@ def variation_requests(
     params: EvolutionSettings,
     round_: int,
     seed: int,
-    contrast: Mapping[int, Contrast] | None = None,
 ) -> tuple[VariationRequest, ...]:
-    """`variations` - 1 requests per parent, in order; `contrast` has the examples of each label.
+    """`variations` - 1 requests per parent, in order.
 
     The target length follows the synthetic parent: w = max(min_words, len + N(0, s)) with
     s = mask_share * word_scale and len the parent's number of words (Xie et al. 2024,
@@ -33,7 +29,6 @@ def variation_requests(
     scale = params.mask_share * params.word_scale
     requests: list[VariationRequest] = []
     for place, parent in enumerate(parents.texts):
-        shown = (contrast or {}).get(int(parents.labels[place]), NO_CONTRAST)
         for copy in range(params.variations - 1):
             words = len(parent.split()) + rng.normal(0.0, scale) if scale else len(parent.split())
             requests.append(
@@ -43,8 +38,6 @@ def variation_requests(
                     mask_share=params.mask_share,
                     words=max(params.min_words, round(words)),
                     tone=params.tones[len(requests) % len(params.tones)] if params.tones else "",
-                    good=tuple(text for text in shown.good if text != parent),
-                    bad=tuple(text for text in shown.bad if text != parent),
                     sample=seed_of(seed, "vary", round_, int(parents.ids[place]), copy) >> 1,
                 )
             )

@@ -73,7 +73,7 @@ def count_votes(
 
     def bins(records: PrivateEmbeddings) -> NDArray[np.int64]:
         if not by_label:
-            return nearest(records.embeddings, embeddings)[:, 0]
+            return nearest(records.embeddings, embeddings)
         return nearest_within_label(
             records.embeddings, embeddings, query_labels=records.labels, candidate_labels=labels
         )

@@ -21,7 +21,7 @@ from collections.abc import Set
 from functools import lru_cache
 
 from sugarbush.generators.interface import Problem, Request, VariationRequest
-from sugarbush.generators.prompts import BLANK, instructions, shown_texts
+from sugarbush.generators.prompts import BLANK, instructions
 
 Run = tuple[str, ...]
 
@@ -90,7 +90,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 _THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
-_LABEL = re.compile(r"^\W*(?:example|good|bad)\s+\d+\s*:", re.IGNORECASE)
+_LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
 # A language is recognized by its frequent words: enough distinct ones, a share of all words, and a
 # multiple of the next language's. A script is recognized by the first letters.
@@ -179,13 +179,12 @@ def script(text: str) -> str | None:
 
 
 def _copied(text: str, request: Request) -> Problem | None:
-    answer, exemplars = _runs(text), set(request.examples)
+    answer = _runs(text)
     if isinstance(request, VariationRequest):
         parent = _runs(request.parent)
         if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
             return Problem.COPIED_PARENT
-        exemplars |= {*request.good, *request.bad}
-    held = [_runs(exemplar) for exemplar in exemplars]
+    held = [_runs(example) for example in set(request.examples)]
     # What many examples share (a greeting, a form's headings) is not copied from one.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
@@ -221,7 +220,7 @@ def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
 
 def _shown(request: Request) -> tuple[str, ...]:
     parent = (request.parent,) if isinstance(request, VariationRequest) else ()
-    return (*parent, *shown_texts(request))
+    return (*parent, *request.examples)
 
 
 def _in_quotes(text: str) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
@@ -77,8 +77,11 @@ class VariationRequest(Request):
     parent: str
     mask_share: float
     tone: str = ""
-    good: tuple[str, ...] = ()
-    bad: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        # Generators seed a text with this: as 0.1 wrote it, which had the fields `good` and `bad`.
+        own = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        return f"VariationRequest({own}, good=(), bad=())"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """A public corpus as generator: real human texts, chosen by their embeddings.
 
 RANDOM_API samples texts of the pool near the prompt, VARIATION_API samples neighbours of the
-parent. The pool finds texts and writes none: length, mask share and good or bad examples have no
-effect. It cannot produce texts that are unlike all of its own.
+parent. The pool finds texts and writes none: length and mask share have no effect. It
+cannot produce texts that are unlike all of its own.
 
 The pool is assumed public. It must contain none of the private records. Where part of the private
 data set is public, a hash of the text separates the two (`randomness.hash_share`, `prepare`).
@@ -71,13 +71,12 @@ class Pool(GeneratorSettings):
 
     def open(self, context: GeneratorContext) -> PoolGenerator:
         key = (self.name, self.sources, context.base)
-        opened = context.memory.get(key)
-        if opened is None:
+        if key not in context.memory:
             texts = load_pool(self.sources, base=context.base)
-            opened = context.memory[key] = PoolGenerator(
-                texts, context.embed(texts), params=self, seed=context.seed, embed=context.embed
-            )
-        return opened.again(self, seed=context.seed, embed=context.embed)
+            context.memory[key] = texts, context.embed(texts)
+        return PoolGenerator(
+            *context.memory[key], params=self, seed=context.seed, embed=context.embed
+        )
 
     def facts(self) -> GeneratorFacts:
         return GeneratorFacts(
@@ -115,7 +114,6 @@ class PoolGenerator:
         params: Pool,
         seed: int,
         embed: Embed,
-        places: dict[str, list[int]] | None = None,
     ) -> None:
         if len(embeddings) != len(texts):
             raise InvariantError(f"{len(embeddings)} embeddings for {len(texts)} pool texts")
@@ -124,22 +122,13 @@ class PoolGenerator:
         self._params = params
         self._seed = seed
         self._embed = embed
-        self._places = _places_of(self._texts) if places is None else places
+        self._places: dict[str, list[int]] = {}
+        for place, text in enumerate(self._texts):
+            self._places.setdefault(text, []).append(place)
         if len(self._places) < 2:
             raise GeneratorError(
                 "the pool has fewer than two different texts: add files to generator.pool.sources"
             )
-
-    def again(self, params: Pool, *, seed: int, embed: Embed) -> PoolGenerator:
-        """A generator with the same texts and another seed."""
-        return PoolGenerator(
-            self._texts,
-            self._embeddings,
-            params=params,
-            seed=seed,
-            embed=embed,
-            places=self._places,
-        )
 
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
@@ -235,11 +224,3 @@ def _prompt(request: Request, rng: Rng) -> _Prompt:
         values = (f"{name.replace('_', ' ')}: {value}" for name, value in request.attributes)
         return _Prompt(texts=(", ".join(values),))
     return _NOTHING
-
-
-def _places_of(texts: Sequence[str]) -> dict[str, list[int]]:
-    """Where each text lies."""
-    places: dict[str, list[int]] = {}
-    for place, text in enumerate(texts):
-        places.setdefault(text, []).append(place)
-    return places

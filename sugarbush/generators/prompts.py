@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.interface import Request, VariationRequest
@@ -39,14 +39,6 @@ _BYTES_PER_TOKEN = 3
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """One message of a chat."""
-
-    role: str
-    content: str
-
-
 def estimate_tokens(text: str) -> int:
     """About how many tokens a text has, rounded up."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
@@ -58,16 +50,15 @@ def render(
     context_tokens: int,
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
-) -> tuple[Message, ...]:
-    """The messages that ask for `request`, with room for `max_tokens` in the context.
+) -> str:
+    """The message that asks for `request`, with room for `max_tokens` in the context.
 
-    A prompt that is too long loses its longest shown text (example, good, bad), of equally long
-    ones the last, until it fits. Nothing else is shortened.
+    A prompt that is too long loses its longest example, of equally long ones the last, until it
+    fits. Nothing else is shortened.
     Raises GeneratorError when the prompt is too long without any of them.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
-    prompt = _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
-    return (Message(role="user", content=prompt),)
+    return _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
 
 
 def continuation(
@@ -79,9 +70,9 @@ def continuation(
 ) -> str:
     """The text that a model without a chat format continues, shortened as by `render`.
 
-    The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks or avoid
-    bad examples: a variation is the next text of a list that ends with its parent, and
-    `mask_share`, `tone` and `bad` have no effect.
+    The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks: a
+    variation is the next text of a list that ends with its parent, and `mask_share` and `tone`
+    have no effect.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
@@ -89,22 +80,11 @@ def continuation(
 
 def instructions(request: Request) -> str:
     """The prompt of `render` without the texts that it shows. An answer must not repeat it."""
-    bare = replace(request, examples=_emptied(request.examples))
+    # One empty example in place of all, so that the sentences about them stay.
+    bare = replace(request, examples=("",) if request.examples else ())
     if isinstance(bare, VariationRequest):
-        bare = replace(bare, parent="", good=_emptied(bare.good), bad=_emptied(bare.bad))
+        bare = replace(bare, parent="")
     return _instruction(bare)
-
-
-def _emptied(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """One empty text in place of all, so that the sentences about them stay."""
-    return ("",) if texts else ()
-
-
-def shown_texts(request: Request) -> tuple[str, ...]:
-    """The texts that a prompt shows as examples if they fit."""
-    if isinstance(request, VariationRequest):
-        return (*request.examples, *request.good, *request.bad)
-    return request.examples
 
 
 def with_blanks(text: str, *, share: float, sample: int) -> str:
@@ -125,11 +105,10 @@ def with_blanks(text: str, *, share: float, sample: int) -> str:
 
 def _instruction(request: Request) -> str:
     if isinstance(request, VariationRequest):
-        paragraphs = [*_parent(request), *_attributes(request), *_contrast(request)]
-        paragraphs += _examples(request)
+        opening = _parent(request)
     else:
-        opening = f"Write one new text for a collection of {request.subject}."
-        paragraphs = [opening, *_attributes(request), *_examples(request)]
+        opening = [f"Write one new text for a collection of {request.subject}."]
+    paragraphs = [*opening, *_attributes(request), *_examples(request)]
     return "\n\n".join([*paragraphs, " ".join([*_manner(request), TEXT_ALONE])])
 
 
@@ -165,22 +144,8 @@ def _examples(request: Request) -> list[str]:
         "These are texts of the collection. Write in their language, form and style, about a case "
         "of your own; copy nothing from them."
     )
-    return [opening, *_numbered("Example", request.examples)]
-
-
-def _contrast(request: VariationRequest) -> list[str]:
-    paragraphs = []
-    if request.good:
-        opening = "Texts such as these suit the collection; come nearer to them, but copy nothing:"
-        paragraphs += [opening, *_numbered("Good", request.good)]
-    if request.bad:
-        opening = "Texts such as these do not suit it; keep away from them:"
-        paragraphs += [opening, *_numbered("Bad", request.bad)]
-    return paragraphs
-
-
-def _numbered(title: str, texts: tuple[str, ...]) -> list[str]:
-    return [f"{title} {number}:\n{text}" for number, text in enumerate(texts, start=1)]
+    numbered = enumerate(request.examples, start=1)
+    return [opening, *(f"Example {number}:\n{text}" for number, text in numbered)]
 
 
 def _manner(request: Request) -> list[str]:
@@ -202,7 +167,7 @@ def _list(request: Request) -> str:
         heading += f", about {request.words} words each"
     texts = list(request.examples)
     if isinstance(request, VariationRequest):
-        texts += [*request.good, request.parent]
+        texts.append(request.parent)
     return f"\n{SEPARATOR}\n".join([heading + ":", *texts, ""])
 
 
@@ -218,28 +183,13 @@ def _longest_that_fits(
         tokens = count_tokens(prompt)
         if tokens <= room:
             return prompt
-        shorter = _without_longest(request)
-        if shorter is None:
+        if not request.examples:
             raise GeneratorError(
                 f"a prompt needs about {tokens} tokens without any example, and the model's "
                 f"context leaves {max(room, 0)} beside the answer. Lower the generator's "
                 "max_tokens, use a model with a larger context, or ask for shorter texts "
                 "(initialise.length)."
             )
-        request = shorter
-
-
-def _without_longest(request: Request) -> Request | None:
-    """The request without the longest text that it shows, None when it shows none."""
-    names = ["examples", *(["good", "bad"] if isinstance(request, VariationRequest) else [])]
-    shown = [
-        (len(text), rank, place, name)
-        for rank, name in enumerate(names)
-        for place, text in enumerate(getattr(request, name))
-    ]
-    if not shown:
-        return None
-    _, _, place, name = max(shown)
-    texts = getattr(request, name)
-    fields = {name: texts[:place] + texts[place + 1 :]}
-    return replace(request, **fields)
+        examples = list(request.examples)
+        del examples[max(range(len(examples)), key=lambda place: (len(examples[place]), place))]
+        request = replace(request, examples=tuple(examples))

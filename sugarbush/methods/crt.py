@@ -134,7 +134,7 @@ class CRT(Method):
         """Texts from the trained model, without codes."""
         from sugarbush.training.crt.start import load_trained
         from sugarbush.training.device import open_device
-        from sugarbush.training.dpsgd.generate import Decoding, generate
+        from sugarbush.training.dpsgd.generate import generate
 
         how, settings = self.sampling, self.training
         network, tokenizer = load_trained(model.value, device=open_device(settings.device))
@@ -142,8 +142,8 @@ class CRT(Method):
             Released(network, model.ledger_ids),
             Released([""] * settings.texts),
             tokenizer=tokenizer,
-            decoding=Decoding.by(how, max_length=settings.max_length),
-            seed=how.seed,
+            settings=how,
+            max_length=settings.max_length,
             after_end=True,
         )
         no_codes = np.full((settings.texts, len(inputs.schema.names)), NO_CODE, dtype=np.int64)
@@ -156,8 +156,7 @@ class CRT(Method):
 
         Raises ParamsError where a conservative policy is set and nothing shows what it misses.
         """
-        from sugarbush.training.crt.labelled import load_labelled
-        from sugarbush.training.crt.recall import measure
+        from sugarbush.training.crt.recall import load_labelled, measure
 
         name = self.training.labelled
         if name is None and conservative is not None:
@@ -238,7 +237,7 @@ class CRT(Method):
         from sugarbush.training.crt.train import PublicPass, train_by_crt
         from sugarbush.training.crt.units import text_units
         from sugarbush.training.dpsgd.data import probe_examples
-        from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance
+        from sugarbush.training.dpsgd.train import Decay, Learning, Performance
 
         settings = self.training
         model, tokenizer = load_start(inputs.pretrained, settings)
@@ -265,7 +264,6 @@ class CRT(Method):
             performance=Performance(
                 micro_batch_tokens=settings.micro_batch_tokens,
                 bfloat16=False,
-                clipping=Clipping.BOOK_KEEPING,
                 checkpoint_every=settings.checkpoint_every,
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
@@ -293,6 +291,5 @@ class CRT(Method):
             gamma=gamma,
             delta=inputs.privacy.delta,
             measured=measured,
-            in_theorem=screened.in_theorem,
             all_private=self.training.conservative is None,
         )

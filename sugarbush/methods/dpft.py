@@ -126,15 +126,15 @@ class DPFT(Method):
         import torch
 
         from sugarbush.training.dpsgd import models
+        from sugarbush.training.dpsgd.clipping import PerRecordClipper
         from sugarbush.training.dpsgd.data import refuse_long_codes
-        from sugarbush.training.dpsgd.train import Clipping, open_clipper
 
         model, tokenizer = models.load(settings.model, device=torch.device("cpu"))
         models.refuse_beyond_context(model, settings.max_length)
         refuse_long_codes(schema, tokenizer, settings.max_length)
         if settings.lora_rank is not None:
             model = models.with_lora(model, rank=settings.lora_rank)
-        open_clipper(model, settings.clip_norm, Clipping(self.training.clipping)).remove()
+        PerRecordClipper(model, clip_norm=settings.clip_norm).remove()
 
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
@@ -158,7 +158,7 @@ class DPFT(Method):
         mechanism = self._mechanism(inputs, plan)
         with processes(self.training.processes, restart=inputs.restart) as rank:
             if rank:
-                run_id = broadcast_from_first(None)
+                run_id: str | None = broadcast_from_first(None)
                 if run_id is not None:
                     self._train(inputs, mechanism, run=run_id, store=None)
                 return None
@@ -179,7 +179,7 @@ class DPFT(Method):
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.data import control_codes
-        from sugarbush.training.dpsgd.generate import Decoding, generate
+        from sugarbush.training.dpsgd.generate import generate
 
         schema, settings = inputs.schema, self.sampling
         codes = self._codes(inputs)
@@ -191,8 +191,8 @@ class DPFT(Method):
             Released(network, model.ledger_ids),
             prompts,
             tokenizer=tokenizer,
-            decoding=Decoding.by(settings, max_length=self.training.chosen.max_length),
-            seed=settings.seed,
+            settings=settings,
+            max_length=self.training.chosen.max_length,
         )
         run = digest_of(seed=settings.seed, ids=list(made.ledger_ids))
         return FinalSet.without_rounds(made, codes=codes.value, run=run)
@@ -269,7 +269,7 @@ class DPFT(Method):
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
         from sugarbush.training.dpsgd.data import probe_examples, truncated
-        from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance, train
+        from sugarbush.training.dpsgd.train import Decay, Learning, Performance, train
 
         settings, how = self.training.chosen, self.training
         device = open_device(how.device)
@@ -296,7 +296,6 @@ class DPFT(Method):
                 micro_batch_tokens=how.micro_batch_tokens,
                 bfloat16=how.precision == "bfloat16"
                 or (how.precision == "auto" and device.type == "cuda"),
-                clipping=Clipping(how.clipping),
                 checkpoint_every=how.checkpoint_every,
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),

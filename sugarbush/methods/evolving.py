@@ -28,7 +28,6 @@ from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import (
     EvolutionSettings,
-    FinalSelection,
     FirstLength,
     PromptContent,
     Selection,
@@ -206,10 +205,9 @@ class EvolvingMethod(EvolutionSettings, Method):
         """
         fields = self.key_settings()
         added = {
+            **self.removed_settings,
             "tones": [],
-            "contrast": 0,
             "distinct": False,
-            "final": FinalSelection.SURVIVORS.value,
             "score_width": 0.2,
         }
         if self.selection is not Selection.KERNEL_HERDING:
@@ -238,12 +236,9 @@ class EvolvingMethod(EvolutionSettings, Method):
             examples=self._longest_examples(donated),
             words=words,
         )
-        shown = ("word " * words,) * self.contrast
         vary = VariationRequest(
             subject=schema.subject,
             parent="word " * words,
-            good=shown,
-            bad=shown,
             mask_share=self.mask_share,
             words=words,
         )

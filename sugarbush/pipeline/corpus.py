@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from sugarbush.data.donated import donated_records, wanted_columns
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.reading import Row, read_rows
-from sugarbush.data.records import frame_of, usable
+from sugarbush.data.records import donated_records, frame_of, usable, wanted_columns
 from sugarbush.data.split import ContributionBounder, Prepared, private_frame, split
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.unit import Unit

@@ -82,14 +82,14 @@ def estimate_labels(
     room = params.context_tokens - params.max_tokens
     prompts = [label_prompt(text, attributes, room=room) for text in texts]
     answer = json.dumps({a.name: max(a.domain, key=len) for a in attributes})
-    likely = min(likely_prompt_tokens([answer]), params.max_tokens)
+    likely = min(likely_prompt_tokens(answer), params.max_tokens)
     line = Line(
         stage="extract_metadata",
         what="labels",
         calls=len(prompts),
-        prompt_tokens=sum(likely_prompt_tokens([prompt]) for prompt in prompts),
+        prompt_tokens=sum(likely_prompt_tokens(prompt) for prompt in prompts),
         completion_tokens=len(prompts) * likely,
-        most_prompt_tokens=sum(most_prompt_tokens([prompt]) for prompt in prompts),
+        most_prompt_tokens=sum(most_prompt_tokens(prompt) for prompt in prompts),
         most_completion_tokens=len(prompts) * params.max_tokens,
     )
     return _total((line,), params)
@@ -99,16 +99,15 @@ def _line(batch: PlannedCalls, endpoint: EndpointSettings | None) -> Line:
     line = Line(stage=batch.stage, what=batch.what, calls=batch.calls)
     if endpoint is None:
         return line
-    messages = render(
+    prompt = render(
         batch.request, context_tokens=endpoint.context_tokens, max_tokens=endpoint.max_tokens
     )
-    contents = [message.content for message in messages]
     words = batch.request.words
     likely = endpoint.max_tokens if words is None else round(words * _TOKENS_PER_WORD)
     return replace(
         line,
-        prompt_tokens=batch.calls * likely_prompt_tokens(contents),
+        prompt_tokens=batch.calls * likely_prompt_tokens(prompt),
         completion_tokens=batch.calls * min(likely, endpoint.max_tokens),
-        most_prompt_tokens=batch.calls * most_prompt_tokens(contents),
+        most_prompt_tokens=batch.calls * most_prompt_tokens(prompt),
         most_completion_tokens=batch.calls * endpoint.max_tokens,
     )

@@ -20,7 +20,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sugarbush.attributes.donated import DonatedCodes, codes_of, read_donated_codes
-from sugarbush.data.donated import donated_records, wanted_columns
 from sugarbush.data.private_store import (
     CorpusInMemory,
     PrivateCorpus,
@@ -30,7 +29,7 @@ from sugarbush.data.private_store import (
     records_of,
 )
 from sugarbush.data.reading import rows_of_frame
-from sugarbush.data.records import frame_of
+from sugarbush.data.records import donated_records, frame_of, wanted_columns
 from sugarbush.data.schema import Schema
 from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder

@@ -15,13 +15,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from sugarbush.tables.dp_table import Attributes, Measurement
-from sugarbush.tables.graphical_model import MarginalModel, MarkovRandomField, model_megabytes
+from sugarbush.tables.graphical_model import MarkovRandomField, model_megabytes
 from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import (
     Synthesis,
@@ -40,44 +39,17 @@ from sugarbush.tables.synthesis import (
 _MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AimShares:
-    """How AIM divides its mu^2. All are fixed before the first draw."""
-
-    # A round may first spend one part in `rounds_per_attribute * d` (the paper's T = 16 d). After
-    # rounds that teach the model nothing, later rounds spend more, so there are fewer.
-    rounds_per_attribute: float = 16
-    # Part of mu^2: the one-way marginals at the start. The paper's 0.9/16 leaves them noisy;
-    # measured, 0.3 costs nothing on 5,000 records at epsilon 1, and helps on less data.
-    singles: float = 0.3
-    # Part of a round: the measurement; the selection gets the rest (the paper's alpha).
-    measurement: float = 0.9
-    # The factor on a round's budget after one that taught nothing (Algorithm 3: epsilon doubles and
-    # sigma halves).
-    annealing: float = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload:
-    """The marginals that may be selected, their weights (at most 1), and the model's size limit."""
-
-    weights: Mapping[Attributes, float]
-    max_model_mb: float
-
-    def within(self, model: MarkovRandomField, *, part: float) -> list[Attributes]:
-        """The marginals that keep the junction tree under `part` of the limit (Algorithm 2).
-
-        A marginal within a clique of the model adds nothing, so the result is never empty.
-        """
-        limit_mb = part * self.max_model_mb
-        return [
-            attributes
-            for attributes in self.weights
-            if any(set(attributes) <= set(clique) for clique in model.cliques)
-            or model_megabytes(model.domain, [*model.cliques, attributes]) <= limit_mb
-        ]
-
-
+# A round may first spend one part in so many times d (the paper's T = 16 d). After rounds that
+# teach the model nothing, later rounds spend more, so there are fewer.
+_ROUNDS_PER_ATTRIBUTE: Final = 16
+# Part of mu^2: the one-way marginals at the start. The paper's 0.9/16 leaves them noisy; measured,
+# 0.3 costs nothing on 5,000 records at epsilon 1, and helps on less data.
+_SINGLES: Final = 0.3
+# Part of a round: the measurement; the selection gets the rest (the paper's alpha).
+_MEASUREMENT: Final = 0.9
+# The factor on a round's budget after one that taught nothing (Algorithm 3: epsilon doubles and
+# sigma halves).
+_ANNEALING: Final = 4
 # Standard deviations by which a dependence must exceed the noise to count.
 _SURE: Final = 3.0
 # Values with a noisy count below this many sigmas are modelled as one.
@@ -90,7 +62,6 @@ def aim(
     degree: int,
     max_cells: int,
     max_model_mb: float,
-    shares: AimShares | None = None,
 ) -> Synthesis:
     """A model of the measurer's table, from marginals of up to `degree` attributes.
 
@@ -101,32 +72,30 @@ def aim(
     to the one-way marginals. So on little data the table is no worse than independent marginals
     (docs/decisions/aim-search-and-model.md).
     """
-    shares = shares or AimShares()
     whole = measurer.mu_squared_left
-    measurements = measure_singles(measurer, mu_squared=shares.singles * whole)
+    measurements = measure_singles(measurer, mu_squared=_SINGLES * whole)
     rare = find_rare(measurements, sigmas=_RARE_SIGMAS)
     merge_rare(measurer, rare)
     marginals = _marginals(measurer.domain, degree=degree, max_cells=max_cells)
     if max(map(len, marginals)) == 1:
         return finish_singles(measurer, measurements, rare=rare, round=1)
 
-    workload = Workload(weights=_weights(marginals), max_model_mb=max_model_mb)
+    weights = _weights(marginals)
     singles_stddev = measurements[0].stddev
     edges = len(measurer.domain) - 1
     shown: list[Attributes] = []
     model = fit(measurer.domain, measurements, rare=rare)
-    budget = whole / (shares.rounds_per_attribute * len(measurer.domain))
+    budget = whole / (_ROUNDS_PER_ATTRIBUTE * len(measurer.domain))
     for number in itertools.count(1):
         left = measurer.mu_squared_left
         last = left < 2 * budget
         budget = left if last else budget
-        choices = workload.within(model, part=(whole - left + budget) / whole)
+        limit_mb = max_model_mb * ((whole - left + budget) / whole)
         measurement = _measure_worst(
             measurer,
             model,
-            weights={c: workload.weights[c] for c in choices},
+            weights={m: w for m, w in weights.items() if _fits(model, m, limit_mb)},
             mu_squared=budget,
-            shares=shares,
             round=number,
         )
         measurements.append(measurement)
@@ -140,7 +109,7 @@ def aim(
         model = fit(measurer.domain, believed, rare=rare, start=before)
         if shows or (not searching and _learned(measurement, before, model)):
             continue
-        budget *= shares.annealing
+        budget *= _ANNEALING
         if searching and measurer.mu_squared_left < budget * _rounds_to_try(edges, shown):
             return finish_evenly(
                 measurer, measurements, shown=shown, rare=rare, start=model, round=number + 1
@@ -148,6 +117,16 @@ def aim(
     # The last marginal used much of the budget, so the model always contains it.
     kept = None if len(shown) >= edges else [*shown, measurements[-1].attributes]
     return finish(measurer.domain, measurements, rare=rare, start=model, shown=kept)
+
+
+def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> bool:
+    """Whether the junction tree stays under the limit with one marginal more (Algorithm 2).
+
+    One within a clique of the model adds nothing, so some marginal always fits.
+    """
+    if any(set(attributes) <= set(clique) for clique in model.cliques):
+        return True
+    return model_megabytes(model.domain, [*model.cliques, attributes]) <= limit_mb
 
 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
@@ -161,15 +140,14 @@ def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
 
 def _measure_worst(
     measurer: MarginalMeasurer,
-    model: MarginalModel,
+    model: MarkovRandomField,
     *,
     weights: Mapping[Attributes, float],
     mu_squared: float,
-    shares: AimShares,
     round: int,
 ) -> Measurement:
     """Select the marginal with the largest error of the model beyond noise; measure it (Eq. 1)."""
-    mu_measure = all_of(shares.measurement * mu_squared)
+    mu_measure = all_of(_MEASUREMENT * mu_squared)
     noise = _MEAN_ABSOLUTE_NOISE * measurer.noise_of(mu_measure)
     candidates = []
     for attributes, weight in weights.items():
@@ -182,7 +160,7 @@ def _measure_worst(
                 penalty=noise * believed.size,
             )
         )
-    mu_select = all_of((1 - shares.measurement) * mu_squared)
+    mu_select = all_of((1 - _MEASUREMENT) * mu_squared)
     chosen, selection_mu = measurer.select(candidates, mu=mu_select)
     return measurer.measure(
         candidates[chosen].attributes,
@@ -192,7 +170,7 @@ def _measure_worst(
     )
 
 
-def _learned(measurement: Measurement, before: MarginalModel, after: MarginalModel) -> bool:
+def _learned(measurement: Measurement, before: MarkovRandomField, after: MarkovRandomField) -> bool:
     """Whether the measured marginal moved by more than noise moves it (Algorithm 3, line 2)."""
     moved = after.marginal(measurement.attributes) - before.marginal(measurement.attributes)
     noise = _MEAN_ABSOLUTE_NOISE * measurement.stddev * moved.size
@@ -200,7 +178,7 @@ def _learned(measurement: Measurement, before: MarginalModel, after: MarginalMod
 
 
 def _shows_dependence(
-    measurement: Measurement, model: MarginalModel, singles_stddev: float
+    measurement: Measurement, model: MarkovRandomField, singles_stddev: float
 ) -> bool:
     """Whether a marginal has an interaction that the model lacks, beyond noise.
 

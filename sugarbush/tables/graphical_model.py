@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,24 +43,6 @@ class Observation:
     attributes: Attributes
     counts: Floats
     variance: Floats
-
-
-class MarginalModel(Protocol):
-    """A fitted distribution over a domain: the interface of our model and of mbi's."""
-
-    @property
-    def domain(self) -> Domain: ...
-
-    @property
-    def total(self) -> float: ...
-
-    def marginal(self, attributes: Attributes) -> Floats:
-        """Expected counts, one axis per attribute in the order given."""
-        ...
-
-    def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
-        """`(rows, d)` codes, columns in the order of the domain."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

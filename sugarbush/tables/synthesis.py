@@ -14,7 +14,6 @@ from sugarbush.randomness import Rng
 from sugarbush.tables.dp_table import Attributes, Measurement
 from sugarbush.tables.graphical_model import (
     Floats,
-    MarginalModel,
     MarkovRandomField,
     Observation,
     estimate,
@@ -42,7 +41,7 @@ class Synthesis:
     `rare` are the values that were merged in measurements, and in the model if `model_merged`.
     """
 
-    model: MarginalModel
+    model: MarkovRandomField
     measurements: tuple[Measurement, ...]
     record_count: float
     rare: Mapping[str, RareValues]

@@ -18,7 +18,6 @@ from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.data import plain_examples, probe_examples
 from sugarbush.training.dpsgd.sampling import make_schedule
 from sugarbush.training.dpsgd.train import (
-    Clipping,
     Decay,
     Learning,
     Mechanism,
@@ -99,7 +98,6 @@ def fine_tune(
         performance=Performance(
             micro_batch_tokens=wanted.micro_batch_tokens,
             bfloat16=False,
-            clipping=Clipping.BOOK_KEEPING,
             checkpoint_every=1,
         ),
         probe=probe_examples(len(tokenizer), max_length=wanted.max_length),

@@ -10,9 +10,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 from torch import distributed
+
+T = TypeVar("T")
 
 _RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # as torchrun sets them
 
@@ -37,7 +40,7 @@ def processes(number: int, *, restart: Sequence[str]) -> Iterator[int]:
         distributed.destroy_process_group()
 
 
-def broadcast_from_first(value: str | None) -> str | None:
+def broadcast_from_first(value: T | None) -> T | None:
     """What process 0 passes, in every process."""
     said = [value]
     if distributed.is_initialized():

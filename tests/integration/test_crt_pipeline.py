@@ -17,8 +17,8 @@ from sugarbush.methods.interface import MetadataRelease
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import ConfidentialTraining
-from sugarbush.training.crt.labelled import load_labelled
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
+from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.screening import screen
 from sugarbush.training.crt.start import check_start, load_start
@@ -156,7 +156,11 @@ def test_a_secret_in_public_texts_is_no_duplicate(project: Checkout) -> None:
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("{", "cannot be read"), ('{"text": "a"}', "row 1: needs"), ('{"spans": []}', "row 1: needs")],
+    [
+        ("{", "row 1: is not JSON"),
+        ('{"text": "a"}', "has no column 'spans'"),
+        ('{"text": "a", "spans": [{}]}', "row 1: needs"),
+    ],
 )
 def test_a_file_that_is_not_a_labelled_sample_is_refused(
     tmp_path: Path, line: str, said: str

@@ -17,8 +17,8 @@ from research.next_token import _Encoded
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.huggingface.model import LocalModel
 from sugarbush.training.crt.dedup import MASK
-from sugarbush.training.crt.marked import marked_units
 from sugarbush.training.crt.policies import make_policy
+from sugarbush.training.crt.selective import marked_units
 from sugarbush.training.crt.units import add_mask_token, text_units
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.data import control_codes, examples_of, plain_examples

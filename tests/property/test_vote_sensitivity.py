@@ -24,7 +24,7 @@ def corpus(seed: int, n: int, kinds: int) -> NDArray[np.float32]:
 
 
 def histogram(records: NDArray[np.float32], candidates: NDArray[np.float32]) -> NDArray[np.int64]:
-    bins = Private(records).map_batch(lambda rows: nearest(rows, candidates)[:, 0])
+    bins = Private(records).map_batch(lambda rows: nearest(rows, candidates))
     return np.bincount(np.asarray(bins._per_unit), minlength=len(candidates))
 
 

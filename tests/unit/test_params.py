@@ -9,7 +9,7 @@ import yaml
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
-from sugarbush.evolution.settings import PromptContent
+from sugarbush.evolution.settings import EvolutionSettings, PromptContent
 from sugarbush.methods.augpe import AugPE
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.nonprivate import NonPrivatePE
@@ -68,9 +68,24 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     for name in ("openai", "huggingface"):
         assert new["generator"][name].pop("model") == "required"
         del old["generator"][name]["model"]
-    for name in EvaluateSettings.removed:  # still accepted, without an effect
+    for name in EvaluateSettings.removed_settings:  # still accepted, without an effect
         del old["evaluate"][name]
+    for method in ("maple", "augpe", "public", "nonprivate"):
+        for name in EvolutionSettings.removed_settings:
+            del old["evolve"][method][name]
+    del old["finetune"]["clipping"]
     assert new == old
+
+
+def test_settings_that_were_removed_still_load() -> None:
+    old = settings(
+        evolve__maple__contrast=3,
+        evolve__maple__final="density",
+        evolve__maple__selection="sample",
+        finetune__clipping="opacus",
+        synthesize_metadata__engine="smartnoise",
+    )
+    assert parse_params(old) == parse_params(settings())
 
 
 def test_settings_that_cache_keys_are_made_of_keep_their_values() -> None:
@@ -86,7 +101,9 @@ def test_settings_that_cache_keys_are_made_of_keep_their_values() -> None:
         "crt": params.crt, "pretrain": params.pretrain,
     }  # fmt: skip
     assert {  # as text: 512 and 512.0 are equal, and hashed apart
-        name: json.dumps(section.model_dump(mode="json"), sort_keys=True)
+        name: json.dumps(
+            {**section.model_dump(mode="json"), **section.removed_settings}, sort_keys=True
+        )
         for name, section in sections.items()
     } == {name: json.dumps(fields, sort_keys=True) for name, fields in pinned.items()}
 
@@ -292,10 +309,6 @@ def test_the_settings_that_the_guide_shows_for_real_models_are_known() -> None:
     ("changes", "complaint"),
     [
         ({"methods": ["crt"]}, "protects a secret and no user"),
-        (
-            {"privacy__records_per_user": 2, "synthesize_metadata__engine": "smartnoise"},
-            "noise for one record",
-        ),
         ({"privacy__records_per_user": 0}, "greater than or equal to 1"),
     ],
 )

@@ -72,8 +72,7 @@ def _write(request: Request, rng: SeededRandom) -> str:
     length = request.words or 0
     if isinstance(request, VariationRequest) and (parent := " ".join(_usable([request.parent]))):
         context = new_context(request.subject, targets, rng, product=_product_of(parent))
-        sources = examples + _usable(request.good)
-        utterances = vary(parent, context, mask_share=request.mask_share, sources=sources)
+        utterances = vary(parent, context, mask_share=request.mask_share, sources=examples)
         length = length or len(parent.split())
     else:
         context = new_context(request.subject, targets, rng)

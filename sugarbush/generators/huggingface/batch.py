@@ -1,7 +1,7 @@
 """Batches of prompts, packed by length, and the texts that a local model writes after them.
 
-Each row is sampled with its own random numbers, so it does not depend on the other rows
-(docs/decisions/local-models.md).
+transformers samples a whole batch from one stream, so a text would depend on its batch. Here each
+token depends only on its row's scores and its own public uniform (docs/decisions/local-models.md).
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from transformers import (
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.huggingface.model import LocalModel
-from sugarbush.generators.huggingface.sampling import pick_tokens
 from sugarbush.generators.huggingface.settings import HuggingFace
 from sugarbush.generators.prompts import SEPARATOR
 
 # The separator is searched in the text of the last tokens; it has at most five.
 _TAIL_TOKENS = 6
+# The nucleus is searched among so many tokens before all are sorted.
+_LIKELIEST = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +100,34 @@ def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tens
         ids[row, width - len(prompt) :] = torch.tensor(prompt)
         mask[row, width - len(prompt) :] = 1
     return ids, mask
+
+
+def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: float) -> Tensor:
+    """A token a row, drawn from softmax(scores / temperature) within its nucleus.
+
+    The nucleus is the smallest set of likeliest tokens whose probability reaches `top_p` (Holtzman
+    et al. 2020); the draw is by inverting its distribution function.
+    Shapes: `scores` (b, v) float, `uniforms` (b,) in [0, 1); result (b,) int64.
+    """
+    probabilities = torch.softmax(scores.float() / temperature, dim=-1)
+    if top_p >= 1:
+        return _invert(probabilities, uniforms)
+    likeliest, tokens = probabilities.topk(min(_LIKELIEST, probabilities.shape[-1]), dim=-1)
+    if bool((likeliest.sum(dim=-1) < top_p).any()):
+        likeliest, tokens = probabilities.sort(dim=-1, descending=True, stable=True)
+    before = likeliest.cumsum(dim=-1) - likeliest
+    size = (before < top_p).sum(dim=-1)
+    place = _invert(likeliest * (before < top_p), uniforms).minimum(size - 1)
+    return tokens.gather(-1, place[:, None])[:, 0]
+
+
+def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """Places (b,) with probability in proportion to `weights` (b, v), never one of weight 0."""
+    sums = weights.cumsum(dim=-1)
+    whole = sums[:, -1]
+    # Rounding may move a mark to the whole sum, beyond the last place with a weight.
+    marks = torch.minimum(uniforms.to(whole) * whole, whole.nextafter(torch.zeros_like(whole)))
+    return (sums <= marks[:, None]).sum(dim=-1)
 
 
 class _Sampler(LogitsProcessor):

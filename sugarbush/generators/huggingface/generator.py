@@ -116,13 +116,13 @@ class HuggingFaceGenerator:
     def _prompt(self, local: LocalModel, request: Request) -> _Prompt:
         context_tokens, limit = local.context_tokens, self._params.max_tokens
         if local.chats:
-            (message,) = render(
+            message = render(
                 request,
                 context_tokens=context_tokens,
                 max_tokens=limit,
                 count_tokens=lambda text: len(local.encode(local.chat(text))),
             )
-            prompt = local.chat(message.content)
+            prompt = local.chat(message)
         else:
             if request.words is not None:
                 limit = min(limit, _tokens_for(request.words))

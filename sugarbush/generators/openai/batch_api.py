@@ -22,7 +22,7 @@ from typing import Literal, TypeVar
 import openai
 from openai.types import Batch
 from openai.types.chat import ChatCompletion
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
+from tenacity import stop_after_attempt
 
 from sugarbush.errors import StorageError
 from sugarbush.generators.answer_cache import Completion
@@ -33,8 +33,7 @@ from sugarbush.generators.openai.failures import (
     StopError,
     call_error,
     explain,
-    wait_s,
-    worth_retrying,
+    retrying,
 )
 from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.paths import atomic_file, make_owner_only
@@ -231,14 +230,9 @@ class BatchApi:
 
     async def _retried(self, ask: Callable[[str], Awaitable[T]], argument: str) -> T:
         """A request that changes nothing, retried until it is answered."""
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(worth_retrying),
-            wait=wait_s,
-            stop=stop_after_attempt(self.params.max_retries + 1),
-            reraise=True,
-        )
+        attempts = retrying(stop=stop_after_attempt(self.params.max_retries + 1))
         try:
-            return await retrying(ask, argument)
+            return await attempts(ask, argument)
         except FAULTS as error:
             raise call_error(error, self.params) from None
 
@@ -263,7 +257,7 @@ def _load(path: Path) -> _Job:
 
 
 def _call_of_another_run(key: str) -> Call:
-    return Call(key=key, messages=(), seed=0, worst_cost=0.0)
+    return Call(key=key, prompt="", seed=0, worst_cost=0.0)
 
 
 def _line(call: Call, params: EndpointSettings) -> bytes:

@@ -73,15 +73,15 @@ class CapReachedError(GeneratorError):
     """The next call could exceed `max_calls` or `max_cost`."""
 
 
-def most_prompt_tokens(contents: Iterable[str]) -> int:
+def most_prompt_tokens(prompt: str) -> int:
     """An upper bound on the tokens of a prompt: every token has at least one byte."""
-    return sum(len(text.encode("utf-8", "replace")) + _TEMPLATE_TOKENS for text in contents)
+    return len(prompt.encode("utf-8", "replace")) + _TEMPLATE_TOKENS
 
 
-def likely_prompt_tokens(contents: Iterable[str]) -> int:
+def likely_prompt_tokens(prompt: str) -> int:
     """About how many tokens a prompt has, for plans and for the limit on tokens per minute."""
-    sizes = (len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN for text in contents)
-    return round(sum(size + _TEMPLATE_TOKENS / 2 for size in sizes))
+    size = len(prompt.encode("utf-8", "replace")) / _BYTES_PER_TOKEN
+    return round(size + _TEMPLATE_TOKENS / 2)
 
 
 def journal_path(state: Path, account: str) -> Path:
@@ -119,11 +119,11 @@ class Meter:
         self._journal = _Journal(journal_path(state, account))
         self._reserved_cost = 0.0
 
-    def worst_cost(self, contents: Iterable[str]) -> float:
-        """The most that a call with these messages can cost; 0 without a price."""
+    def worst_cost(self, prompt: str) -> float:
+        """The most that a call with this prompt can cost; 0 without a price."""
         cost = cost_of(
             self._params.price,
-            prompt_tokens=most_prompt_tokens(contents),
+            prompt_tokens=most_prompt_tokens(prompt),
             completion_tokens=self._params.max_tokens,
         )
         return cost or 0.0

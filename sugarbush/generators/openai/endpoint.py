@@ -20,7 +20,7 @@ from typing import Any
 import openai
 from aiolimiter import AsyncLimiter
 from openai.types.chat import ChatCompletion
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from tenacity import RetryCallState
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
@@ -31,11 +31,9 @@ from sugarbush.generators.openai.failures import (
     MalformedError,
     asked_wait_s,
     call_error,
-    wait_s,
-    worth_retrying,
+    retrying,
 )
 from sugarbush.generators.openai.settings import EndpointSettings
-from sugarbush.generators.prompts import Message
 
 # Bursts of so many seconds stay below an endpoint's limit per minute.
 _BURST_S = 2.0
@@ -53,7 +51,7 @@ class Call:
     """
 
     key: str
-    messages: tuple[Message, ...]
+    prompt: str
     seed: int
     worst_cost: float
     response_format: dict[str, Any] | None = None
@@ -100,7 +98,7 @@ def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
     """The fields of one call. One choice a call: some servers ignore n > 1."""
     body: dict[str, Any] = {
         "model": params.model,
-        "messages": [{"role": m.role, "content": m.content} for m in call.messages],
+        "messages": [{"role": "user", "content": call.prompt}],
         params.token_limit: params.max_tokens,
         "temperature": params.temperature,
         "top_p": params.top_p,
@@ -165,18 +163,12 @@ class Endpoint:
     async def complete(self, call: Call) -> Completion:
         """The endpoint's answer. Raises CallError for this call alone, StopError for all."""
         clock = _Clock()
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(worth_retrying),
-            wait=wait_s,
-            stop=lambda state: self._give_up(state, clock),
-            sleep=self._sleep,
-            reraise=True,
-        )
+        attempts = retrying(stop=lambda state: self._give_up(state, clock), sleep=self._sleep)
         body = call_body(self._params, call)
-        prompt_tokens = likely_prompt_tokens(m.content for m in call.messages)
+        prompt_tokens = likely_prompt_tokens(call.prompt)
         tokens = min(prompt_tokens + self._params.max_tokens, self._largest)
         try:
-            return await retrying(self._attempt, body, tokens, clock)
+            return await attempts(self._attempt, body, tokens, clock)
         except _ClosingError:
             raise CallError("the run ended before this call was made") from None
         except FAULTS as error:

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
+from typing import Any
 
 import openai
-from tenacity import RetryCallState, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from sugarbush.errors import GeneratorError
 from sugarbush.generators.openai.settings import EndpointSettings
@@ -95,6 +96,12 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
 def worth_retrying(error: BaseException) -> bool:
     """Whether the same request may succeed."""
     return verdict_on(error) is Verdict.RETRY
+
+
+def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
+    """Attempts until one succeeds, fails for good, or `stop` says so; raises the last failure."""
+    retry = retry_if_exception(worth_retrying)
+    return AsyncRetrying(retry=retry, wait=wait_s, stop=stop, reraise=True, **options)
 
 
 def wait_s(state: RetryCallState) -> float:

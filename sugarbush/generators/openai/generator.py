@@ -33,7 +33,7 @@ from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.generators.openai.settings import CallMode, OpenAI
 from sugarbush.generators.progress import progress
-from sugarbush.generators.prompts import Message, estimate_tokens, render, shown_texts
+from sugarbush.generators.prompts import estimate_tokens, render
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import seed_of
 
@@ -72,8 +72,8 @@ class OpenAiGenerator:
         Costs one call, as long as the longest of `planned` where the context is unknown.
         Raises ParamsError or GeneratorError saying what to change.
         """
-        contents = [m.content for r in released_requests(planned) for m in self._rendered(r)]
-        tokens = max(map(estimate_tokens, contents), default=0)
+        prompts = map(self._rendered, released_requests(planned))
+        tokens = max(map(estimate_tokens, prompts), default=0)
         found = paid_probe(self._params, self._meter, tokens=tokens)
         if found.whole is False:
             self._say(_CUT.format(found.completion.prompt_tokens))
@@ -96,16 +96,16 @@ class OpenAiGenerator:
     def _answers(
         self, wanted: tuple[Request, ...], cache: AnswerCache, what: str
     ) -> tuple[Answer, ...]:
-        messages = self._messages(wanted, what)
+        prompts = self._prompts(wanted, what)
 
         def ask(places: Sequence[int], attempt: int) -> Asked:
-            calls = {i: self._call(messages[i], wanted[i].sample, attempt) for i in places}
+            calls = {i: self._call(prompts[i], wanted[i].sample, attempt) for i in places}
             had, fresh = self._had(list(calls.values()), cache, what)
             return Asked(
                 keys={i: call.key for i, call in calls.items()}, completions=had, fresh=fresh
             )
 
-        return answer_all(wanted, messages, ask)
+        return answer_all(wanted, prompts, ask)
 
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
@@ -161,36 +161,34 @@ class OpenAiGenerator:
             )
             await api.ask(calls)
 
-    def _messages(self, wanted: tuple[Request, ...], what: str) -> dict[int, tuple[Message, ...]]:
-        messages = fitting_prompts(wanted, self._rendered, what=what, say=self._say)
-        shown = [
-            text in messages[i][0].content for i in messages for text in shown_texts(wanted[i])
-        ]
+    def _prompts(self, wanted: tuple[Request, ...], what: str) -> dict[int, str]:
+        prompts = fitting_prompts(wanted, self._rendered, what=what, say=self._say)
+        shown = [text in prompts[i] for i in prompts for text in wanted[i].examples]
         if not all(shown):
             self._say(
                 f"{what}: {shown.count(False)} of {len(shown)} example texts were left out: "
                 f"{self._params.setting}.context_tokens={self._params.context_tokens} has no room"
             )
-        return messages
+        return prompts
 
-    def _rendered(self, request: Request) -> tuple[Message, ...]:
+    def _rendered(self, request: Request) -> str:
         context_tokens, max_tokens = self._params.context_tokens, self._params.max_tokens
         return render(request, context_tokens=context_tokens, max_tokens=max_tokens)
 
-    def _call(self, messages: tuple[Message, ...], sample: int, attempt: int) -> Call:
+    def _call(self, prompt: str, sample: int, attempt: int) -> Call:
         params = self._params
         return Call(
             key=call_key(
                 provider=PROVIDER,
                 **params.key_fields,
-                messages=[(m.role, m.content) for m in messages],
+                messages=[("user", prompt)],
                 seed=self._seed,
                 sample=sample,
                 attempt=attempt,
             ),
-            messages=messages,
+            prompt=prompt,
             seed=seed_of(self._seed, "openai", sample, attempt) % _SEED_LIMIT,
-            worst_cost=self._meter.worst_cost(m.content for m in messages),
+            worst_cost=self._meter.worst_cost(prompt),
         )
 
 

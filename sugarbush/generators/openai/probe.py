@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import openai
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_before_delay
+from tenacity import stop_after_attempt, stop_before_delay
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.cost import Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, open_client, read_completion
-from sugarbush.generators.openai.failures import FAULTS, StopError, explain, wait_s, worth_retrying
+from sugarbush.generators.openai.failures import FAULTS, StopError, explain, retrying
 from sugarbush.generators.openai.settings import CallMode, EndpointSettings
-from sugarbush.generators.prompts import Message
 
 # Enough for a model that thinks first, too few to matter.
 _TOKENS = 16
@@ -58,7 +57,7 @@ class Probed:
 
 def paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed:
     """`probe`, recorded in the journal of paid calls. Raises CapReachedError where a cap is."""
-    worst_cost = meter.worst_cost([longest_question(tokens)])
+    worst_cost = meter.worst_cost(longest_question(tokens))
     meter.admit(worst_cost)
 
     async def ask() -> Probed:
@@ -103,20 +102,14 @@ async def _ask(
     client: openai.AsyncOpenAI, params: EndpointSettings, text: str, *, limit: int, offer: _Offer
 ) -> Completion:
     limited = params.model_copy(update={"max_tokens": limit})
-    message = Message(role="user", content=text)
-    call = Call(key="", messages=(message,), seed=0, worst_cost=0.0)
+    call = Call(key="", prompt=text, seed=0, worst_cost=0.0)
 
     async def attempt() -> Completion:
         return read_completion(await client.chat.completions.create(**call_body(limited, call)))
 
-    retrying = AsyncRetrying(
-        retry=retry_if_exception(worth_retrying),
-        wait=wait_s,
-        stop=stop_after_attempt(_ATTEMPTS) | stop_before_delay(params.timeout_s),
-        reraise=True,
-    )
+    stop = stop_after_attempt(_ATTEMPTS) | stop_before_delay(params.timeout_s)
     try:
-        return await retrying(attempt)
+        return await retrying(stop=stop)(attempt)
     except openai.NotFoundError as error:
         raise StopError(_not_found(error, params, offer)) from None
     except FAULTS as error:

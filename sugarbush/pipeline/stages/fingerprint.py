@@ -23,8 +23,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sugarbush.data.file_digests import digest_of_files
 from sugarbush.data.private_store import HELDOUT, TRAIN, write_stamp
+from sugarbush.data.reading import digest_of_files
 from sugarbush.methods.interface import LABELS, METADATA
 from sugarbush.paths import atomic_file
 from sugarbush.pipeline.forced import was_forced

@@ -7,7 +7,7 @@ from typing import Any
 
 from sugarbush.privacy.binomial import Share
 from sugarbush.privacy.events import ConfidentialTraining
-from sugarbush.training.crt.confidentiality import bayesian, curve, uniform
+from sugarbush.training.crt.confidentiality import bayesian, uniform
 from sugarbush.training.crt.recall import RecallMeasurement
 
 _GAMMAS = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -19,7 +19,6 @@ def confidentiality_card(
     gamma: float,
     delta: float,
     measured: RecallMeasurement | None,
-    in_theorem: bool,
     all_private: bool = True,
 ) -> dict[str, Any]:
     """The card as JSON: the guarantee for a secret, its assumptions, and its limits.
@@ -38,7 +37,7 @@ def confidentiality_card(
         "relation": "replace one",
         "differential_privacy": {"epsilon": "infinite: deduplication lets a record move two"},
         "mechanism": training.as_dict(),
-        "in_theorem": in_theorem,
+        "in_theorem": True,
         "uniform": {"epsilon": _number(always), "delta": delta},
         "bayesian": {
             "epsilon": _number(average.epsilon),
@@ -49,10 +48,13 @@ def confidentiality_card(
             "confidence": None if measured is None else measured.confidence,
         },
         "by_gamma": [
-            {"gamma": g, "epsilon": _number(point.epsilon)}
-            for g, point in zip(
-                _GAMMAS, curve(training, _GAMMAS, delta=delta, delta_2=delta_2), strict=True
-            )
+            {
+                "gamma": g,
+                "epsilon": _number(
+                    bayesian(training, gamma=g, delta=delta, delta_2=delta_2).epsilon
+                ),
+            }
+            for g in _GAMMAS
         ],
         "recall": None if measured is None else _recall(measured),
         "not_covered": [

@@ -12,7 +12,6 @@ an approximate policy) and Proposition 5 (groups).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,13 +106,6 @@ def allowed(target: float, *, gamma: float) -> float:
     if gamma == 0:
         return math.inf
     return math.log1p(math.expm1(target) / gamma)
-
-
-def curve(
-    training: Event, gammas: Sequence[float], *, delta: float, delta_2: float = 0.0
-) -> list[Guarantee]:
-    """The Bayesian guarantee at each of `gammas`."""
-    return [bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2) for gamma in gammas]
 
 
 def noise_for(

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import (
+    AutoTokenizer,
     LogitsProcessorList,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
@@ -22,6 +25,7 @@ from transformers import (
 from sugarbush.randomness import seed_of
 
 WIDTH = 200
+WEIGHTS = "lstm.safetensors"
 
 
 @dataclass
@@ -117,3 +121,18 @@ class LstmModel(nn.Module):
         enter, forget, new, leave = gates.chunk(4, dim=1)
         cell = forget.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
         return State(leave.sigmoid() * cell.tanh(), cell)
+
+
+def save(model: LstmModel, tokenizer: Any, folder: Path) -> None:
+    """Write what `load` reads."""
+    save_file(model.state_dict(), folder / WEIGHTS)
+    tokenizer.save_pretrained(folder)
+
+
+def load(folder: Path, *, device: torch.device) -> tuple[LstmModel, Any]:
+    """The model, with the size of its weights, and its tokenizer."""
+    weights = load_file(folder / WEIGHTS)
+    vocabulary, width = weights["embedding.weight"].shape
+    model = LstmModel(vocabulary=vocabulary, width=width, seed=0)
+    model.load_state_dict(weights)
+    return model.to(device), AutoTokenizer.from_pretrained(folder)

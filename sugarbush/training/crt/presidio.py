@@ -1,8 +1,4 @@
-"""Microsoft Presidio's recognisers as a detector. An optional package.
-
-Its recognisers by pattern and checksum need no model. With a spaCy pipeline, by name or path, the
-whole analyser runs, names and places included.
-"""
+"""Microsoft Presidio's recognisers by pattern and checksum as a detector. An optional package."""
 
 from __future__ import annotations
 
@@ -15,36 +11,21 @@ from sugarbush.training.crt.findings import Finding
 
 
 class PresidioDetector:
-    """Presidio for English; `spacy_model` is a pipeline by name or path, None: patterns alone."""
+    """Presidio for English, without a model: patterns and checksums."""
 
-    def __init__(self, *, spacy_model: str | None = None) -> None:
+    def __init__(self) -> None:
         try:
-            from presidio_analyzer import AnalyzerEngine, PatternRecognizer, RecognizerRegistry
-            from presidio_analyzer.nlp_engine import NlpEngineProvider
+            from presidio_analyzer import PatternRecognizer, RecognizerRegistry
         except ImportError:
             raise ParamsError(
                 "the detector 'presidio' needs a package: pip install 'sugarbush[redaction]'"
             ) from None
         logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
-        self._analyzer: Any = None
-        self._recognizers: list[Any] = []
-        if spacy_model is None:
-            registry = RecognizerRegistry()
-            registry.load_predefined_recognizers(languages=["en"])
-            self._recognizers = [
-                r for r in registry.recognizers if isinstance(r, PatternRecognizer)
-            ]
-            return
-        models = [{"lang_code": "en", "model_name": spacy_model}]
-        try:
-            engine = NlpEngineProvider(
-                nlp_configuration={"nlp_engine_name": "spacy", "models": models}
-            ).create_engine()
-        except (OSError, SystemExit, ValueError) as error:
-            raise ParamsError(
-                f"the spaCy pipeline {spacy_model!r} cannot be loaded ({type(error).__name__})"
-            ) from None
-        self._analyzer = AnalyzerEngine(nlp_engine=engine, supported_languages=["en"])
+        registry = RecognizerRegistry()
+        registry.load_predefined_recognizers(languages=["en"])
+        self._recognizers: list[Any] = [
+            r for r in registry.recognizers if isinstance(r, PatternRecognizer)
+        ]
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         return [
@@ -53,8 +34,6 @@ class PresidioDetector:
         ]
 
     def _results(self, text: str) -> list[Any]:
-        if self._analyzer is not None:
-            return list(self._analyzer.analyze(text, language="en"))
         return [
             result
             for recognizer in self._recognizers

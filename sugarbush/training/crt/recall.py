@@ -11,10 +11,13 @@ names the sample.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from sugarbush.data.reading import read_rows
 from sugarbush.errors import InputError
 from sugarbush.privacy.binomial import Share, share
 from sugarbush.training.crt.dedup import MASK
@@ -30,6 +33,27 @@ class LabelledText:
 
     text: str
     spans: tuple[tuple[int, int, str], ...]
+
+
+def load_labelled(path: Path, *, text_column: str) -> list[LabelledText]:
+    """The texts of a file with a column `spans`: start, end, label of each, as a list or as JSON.
+
+    Raises InputError naming file and row.
+    """
+    wanted = {text_column: "prepare.text_column", "spans": "crt.labelled"}
+    labelled = []
+    for row in read_rows(path, setting="crt.labelled", wanted=wanted):
+        try:
+            spans = row.fields["spans"]
+            found = json.loads(spans) if isinstance(spans, str) else spans
+            own = tuple((int(s["start"]), int(s["end"]), str(s["label"])) for s in found)
+            labelled.append(LabelledText(text=str(row.fields[text_column]), spans=own))
+        except (KeyError, TypeError, ValueError):
+            raise InputError(
+                f"{path}, row {row.number}: needs '{text_column}' and 'spans' with start, end and "
+                "label (crt.labelled)"
+            ) from None
+    return labelled
 
 
 @dataclass(frozen=True, kw_only=True)

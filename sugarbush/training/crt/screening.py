@@ -10,12 +10,12 @@ private; without a policy all sentences are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from sugarbush.errors import InputError
 from sugarbush.privacy.data_types import Private
-from sugarbush.training.crt.dedup import MASK, Duplicates, ExactDuplicates, mask_duplicates
+from sugarbush.training.crt.dedup import MASK, mask_duplicates
 from sugarbush.training.crt.findings import PublicPolicy
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.sentences import Sentence, joined, split
@@ -27,7 +27,6 @@ class Screened:
 
     texts: Private[str]
     views: Private[str]
-    in_theorem: bool
 
     def private_count(self) -> int:
         """The number of private texts: all except those that are completely public.
@@ -50,13 +49,12 @@ def screen(
     *,
     policy: Policy,
     conservative: PublicPolicy | None = None,
-    duplicates: Callable[[], Duplicates] = ExactDuplicates,
     known: Set[str] = frozenset(),
 ) -> Screened:
     """The screened corpus. `known` are sentences of public texts, which never count as duplicates.
 
-    Guarantee: with `ExactDuplicates`, replacing every occurrence of a secret by a mask changes
-    `changed_units` units: at most one for each distinct sentence with it, where masking it moves no
+    Guarantee: replacing every occurrence of a secret by a mask changes `changed_units` units: at
+    most one for each distinct sentence with it, where masking it moves no
     end of a sentence. There is no guarantee for a secret in a known sentence.
     Raises InputError when a text contains the mask already, since masks must be distinguishable.
     """
@@ -66,10 +64,9 @@ def screen(
             raise InputError(
                 f"record {row} contains {MASK!r}, the mask of redacted text. Remove it there."
             )
-    memory = duplicates()
-    screened = policy.redact(_deduplicated(originals, memory, known))
+    screened = policy.redact(_deduplicated(originals, known))
     views = [MASK] * len(screened) if conservative is None else public_views(screened, conservative)
-    return Screened(texts=Private(screened), views=Private(views), in_theorem=memory.in_theorem)
+    return Screened(texts=Private(screened), views=Private(views))
 
 
 def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[str]:
@@ -97,8 +94,8 @@ def changed_units(
     if not secret:
         raise InputError("an empty text is not a secret")
     replaced = [text.replace(secret, MASK) for text in originals]
-    before = _deduplicated(originals, ExactDuplicates(), known)
-    after = _deduplicated(replaced, ExactDuplicates(), known)
+    before = _deduplicated(originals, known)
+    after = _deduplicated(replaced, known)
     pairs = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
     if not pairs:
         return 0
@@ -119,6 +116,6 @@ def _masked_runs(sentences: Iterable[Sentence], public: Set[str]) -> list[Senten
     return view
 
 
-def _deduplicated(texts: Sequence[str], duplicates: Duplicates, known: Set[str]) -> list[str]:
-    documents = mask_duplicates((split(text) for text in texts), duplicates, known=known)
+def _deduplicated(texts: Sequence[str], known: Set[str]) -> list[str]:
+    documents = mask_duplicates((split(text) for text in texts), known=known)
     return [joined(sentences) for sentences in documents]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from sugarbush.privacy.noise import add_gaussian
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.crt.confidentiality import Guarantee
 from sugarbush.training.crt.lstm import LstmModel, State
+from sugarbush.training.crt.redact import Policy
 from sugarbush.training.dpsgd.clipping import PerRecordClipper
 from sugarbush.training.dpsgd.sampling import PoissonSampler
 from sugarbush.training.dpsgd.train import Learning
@@ -42,6 +44,37 @@ class MarkedExample:
 
     tokens: NDArray[np.int32]
     private: NDArray[np.bool_]
+
+
+def marked_units(
+    texts: Sequence[str], *, policy: Policy, tokenizer: Any, max_length: int
+) -> list[tuple[MarkedExample]]:
+    """One unit per text, between two end tokens, cut at `max_length` tokens.
+
+    A token is private when any of its characters is in a span of `policy`. The name of a special
+    token in a text is text.
+    """
+    end = tokenizer.eos_token_id
+    encoded = tokenizer(
+        list(texts),
+        add_special_tokens=False,
+        split_special_tokens=True,
+        return_offsets_mapping=True,
+    )
+    units = []
+    for ids, offsets, spans in zip(
+        encoded["input_ids"], encoded["offset_mapping"], policy.spans(texts), strict=True
+    ):
+        private = [any(s.start < b and a < s.end for s in spans) for a, b in offsets]
+        units.append(
+            (
+                MarkedExample(
+                    tokens=np.array([end, *ids, end][:max_length], dtype=np.int32),
+                    private=np.array([False, *private, False][:max_length]),
+                ),
+            )
+        )
+    return units
 
 
 @dataclass(frozen=True, kw_only=True)

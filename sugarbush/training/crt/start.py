@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from sugarbush.paths import require
-from sugarbush.training.crt import lstm_files
-from sugarbush.training.crt.lstm import LstmModel
+from sugarbush.training.crt import lstm
 from sugarbush.training.crt.settings import LSTM, CrtSettings
 from sugarbush.training.crt.units import add_mask_token, give_room_for_mask
 from sugarbush.training.device import open_device
@@ -22,7 +21,7 @@ def load_start(pretrained: Path, settings: CrtSettings) -> tuple[Any, Any]:
     """The model of `crt.model` and its tokenizer. Raises ParamsError and MissingInputError."""
     device = open_device(settings.device)
     if settings.model == LSTM:
-        return lstm_files.load(_made(pretrained, settings), device=device)
+        return lstm.load(_made(pretrained, settings), device=device)
     start = str(_made(pretrained, settings)) if settings.model == TINY else settings.model
     return _with_mask(start, settings, device)
 
@@ -47,12 +46,12 @@ def load_trained(folder: Path, *, device: torch.device) -> tuple[Any, Any]:
     """A model that `save` wrote, and its tokenizer."""
     if (folder / "config.json").exists():
         return models.load(str(folder), device=device, section="crt")
-    return lstm_files.load(folder, device=device)
+    return lstm.load(folder, device=device)
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
     """Write a trained model with its tokenizer, so that `load_trained` reads it."""
-    writer = lstm_files if isinstance(model, LstmModel) else models
+    writer = lstm if isinstance(model, lstm.LstmModel) else models
     writer.save(model, tokenizer, folder)
 
 

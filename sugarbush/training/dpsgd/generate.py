@@ -21,34 +21,6 @@ from sugarbush.training.dpsgd.settings import GenerateSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decoding:
-    """How tokens are chosen: from the `top_k` likeliest, and of those from the first `top_p`.
-
-    `max_length` includes the prompt's tokens. `attempts` limits how often an empty text is
-    written again.
-    """
-
-    top_k: int
-    top_p: float
-    temperature: float
-    max_length: int
-    batch_size: int
-    attempts: int
-
-    @classmethod
-    def by(cls, params: GenerateSettings, *, max_length: int) -> Decoding:
-        """The decoding that the settings describe."""
-        return cls(
-            top_k=params.top_k,
-            top_p=params.top_p,
-            temperature=params.temperature,
-            max_length=max_length,
-            batch_size=params.batch_size,
-            attempts=params.attempts,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Generation:
     """One text per prompt, in order; `redrawn` counts the empty ones that were discarded."""
 
@@ -62,28 +34,30 @@ def generate(
     prompts: Released[Sequence[str]],
     *,
     tokenizer: Any,
-    decoding: Decoding,
-    seed: int,
+    settings: GenerateSettings,
+    max_length: int,
     after_end: bool = False,
 ) -> Released[Generation]:
     """A text after each of `prompts`, in their order; equal seeds give equal texts.
 
-    Prompts are plain text; `after_end` puts the end token before each, which may then be empty.
-    A text that is empty, or that only repeats its prompt, is written again. Raises GeneratorError
-    when some are still empty after `decoding.attempts` draws.
+    `max_length` is in tokens, the prompt's included. Prompts are plain text; `after_end` puts the
+    end token before each, which may then be empty. A text that is empty, or that only repeats its
+    prompt, is written again. Raises GeneratorError when some are still empty after
+    `settings.attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)
     redrawn = tokens = 0
-    for attempt in range(decoding.attempts):
+    for attempt in range(settings.attempts):
         missing = [place for place, text in enumerate(texts) if not text]
         redrawn += len(missing) if attempt else 0
-        for number, batch in enumerate(_batches(missing, prompts.value, tokenizer, decoding)):
+        for number, batch in enumerate(_batches(missing, prompts.value, tokenizer, settings)):
             drawn = _continue(
                 model.value,
                 [prompts.value[place] for place in batch],
                 tokenizer,
-                decoding,
-                seed=seed_of(seed, "generate", attempt, number),
+                settings,
+                max_length=max_length,
+                seed=seed_of(settings.seed, "generate", attempt, number),
                 after_end=after_end,
             )
             for place, text in zip(batch, drawn.texts, strict=True):
@@ -92,7 +66,7 @@ def generate(
     if not all(texts):
         raise GeneratorError(
             f"the fine-tuned model left {texts.count('')} of {len(texts)} texts empty in "
-            f"{decoding.attempts} draws each. It has learned too little: train for more epochs, "
+            f"{settings.attempts} draws each. It has learned too little: train for more epochs, "
             "or at a larger privacy.epsilon."
         )
     generation = Generation(texts=tuple(texts), redrawn=redrawn, tokens=tokens)
@@ -100,7 +74,7 @@ def generate(
 
 
 def _batches(
-    places: Sequence[int], prompts: Sequence[str], tokenizer: Any, decoding: Decoding
+    places: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: GenerateSettings
 ) -> Iterator[list[int]]:
     """Places whose prompts have the same number of tokens, so that none is padded."""
     by_length: dict[int, list[int]] = defaultdict(list)
@@ -110,8 +84,8 @@ def _batches(
         by_length[lengths[prompts[place]]].append(place)
     for length in sorted(by_length):
         alike = by_length[length]
-        for start in range(0, len(alike), decoding.batch_size):
-            yield alike[start : start + decoding.batch_size]
+        for start in range(0, len(alike), settings.batch_size):
+            yield alike[start : start + settings.batch_size]
 
 
 @torch.inference_mode()
@@ -119,8 +93,9 @@ def _continue(
     model: Any,
     prompts: Sequence[str],
     tokenizer: Any,
-    decoding: Decoding,
+    settings: GenerateSettings,
     *,
+    max_length: int,
     seed: int,
     after_end: bool,
 ) -> Generation:
@@ -129,10 +104,10 @@ def _continue(
     ids = torch.tensor([[*start, *own] for own in token_ids(tokenizer, prompts)], device=device)
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True,
-        top_k=decoding.top_k,
-        top_p=decoding.top_p,
-        temperature=decoding.temperature,
-        max_length=decoding.max_length,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+        temperature=settings.temperature,
+        max_length=max_length,
         use_cache=True,
         eos_token_id=end,
         pad_token_id=end,  # what follows a finished text in its batch; it is cut off below

@@ -56,6 +56,10 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     special tokens from a text or has tokens that the model does not know; `section` of the settings
     is the one that names it.
     """
+
+    def refusal(problem: str) -> ParamsError:
+        return ParamsError(f"params.yaml: {section}.model={name_or_path!r} {problem}")
+
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         tokenizer = AutoTokenizer.from_pretrained(name_or_path)
@@ -63,39 +67,37 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
             name_or_path, dtype=torch.float32, output_loading_info=True
         )
     except _UNREADABLE as error:
-        raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} cannot be loaded "
-            f"({type(error).__name__}): it is no folder with a causal language model, and no such "
-            "name could be downloaded."
+        raise refusal(
+            f"cannot be loaded ({type(error).__name__}): it is no folder with a causal language "
+            "model, and no such name could be downloaded."
         ) from None
     model, info = loaded
     if info["missing_keys"]:
-        raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} lacks {len(info['missing_keys'])} of "
-            "its weights, which would be random. Restore its files, or choose another."
+        raise refusal(
+            f"lacks {len(info['missing_keys'])} of its weights, which would be random. Restore its "
+            "files, or choose another."
         )
     if not tokenizer("a text")["input_ids"]:
-        raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer that returns no token "
-            "of a text. Put its tokenizer's files beside the weights, or choose another."
+        raise refusal(
+            "has a tokenizer that returns no token of a text. Put its tokenizer's files beside the "
+            "weights, or choose another."
         )
     if tokenizer.eos_token_id is None:
-        raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer without an end-of-text "
-            "token, so its texts would not end. Choose another."
+        raise refusal(
+            "has a tokenizer without an end-of-text token, so its texts would not end. Choose "
+            "another."
         )
     named = token_ids(tokenizer, tokenizer.all_special_tokens)
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     if any(special & set(ids) for ids in named):
-        raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer that reads the name of "
-            "a special token in a text as that token, so that a text could end in its middle. "
-            "Choose another."
+        raise refusal(
+            "has a tokenizer that reads the name of a special token in a text as that token, so "
+            "that a text could end in its middle. Choose another."
         )
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
-        raise ParamsError(
-            f"params.yaml: {section}.model={name_or_path!r} has a tokenizer of {len(tokenizer)} "
-            "tokens, which is more than the model knows. Choose another."
+        raise refusal(
+            f"has a tokenizer of {len(tokenizer)} tokens, which is more than the model knows. "
+            "Choose another."
         )
     for module in model.modules():
         if isinstance(module, nn.Dropout):

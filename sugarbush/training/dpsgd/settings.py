@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -116,6 +117,8 @@ class Lora(DpSgdSettings):
 class FinetuneSettings(Section):
     """Training by DP-SGD: the presets, the chosen one, and how it is computed."""
 
+    removed_settings: ClassVar[Mapping[str, Any]] = {"clipping": "book_keeping"}
+
     preset: Literal["dpft", "yue2023", "lora"] = "dpft"
     """The preset in use: dpft, yue2023 or lora."""
     dpft: DpSgdSettings = DpSgdSettings()
@@ -127,8 +130,6 @@ class FinetuneSettings(Section):
     """Processes, one GPU each, started by torchrun."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """float32, or bfloat16 by autocast; auto: bfloat16 on a GPU."""
-    clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
-    """How gradients are clipped: book_keeping (fast), or opacus (slow, to compare with)."""
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
     """Whether activations are recomputed to save memory."""
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096

@@ -28,16 +28,16 @@ from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, Po
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.dpsgd import exactness
 from sugarbush.training.dpsgd.checkpoints import Checkpoints, RunStart
-from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
+from sugarbush.training.dpsgd.clipping import PerRecordClipper
 from sugarbush.training.dpsgd.language_modelling import (
     Example,
     TokenBatch,
     pad_together,
     record_losses,
 )
-from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
+from sugarbush.training.processes import broadcast_from_first
 
 _REPORTS = 20  # progress reports of a run, at most
 
@@ -112,20 +112,12 @@ class Learning:
         return torch.optim.AdamW(groups, lr=self.learning_rate)
 
 
-class Clipping(StrEnum):
-    """The clipper: this project's one backward pass, or Opacus' hooks as the slow oracle."""
-
-    BOOK_KEEPING = "book_keeping"
-    OPACUS = "opacus"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Performance:
     """Settings without effect on the guarantee. `micro_batch_tokens` includes padding."""
 
     micro_batch_tokens: int
     bfloat16: bool
-    clipping: Clipping
     checkpoint_every: int
 
 
@@ -164,7 +156,7 @@ def train(
     anything is drawn, FailureError when the weights stop being finite.
     """
     rank, processes = _process()
-    clipper = open_clipper(model, mechanism.clip_norm, performance.clipping)
+    clipper = PerRecordClipper(model, clip_norm=mechanism.clip_norm)
     try:
         model.train()
         _check(model, clipper, probe)
@@ -184,7 +176,9 @@ def train(
         charge = ""
         if rank == 0:
             charge = _charged(mechanism, checkpoints, session)
-        first, last = _agreed(_span(mechanism, checkpoints) if rank == 0 else None)
+        span = broadcast_from_first(_span(mechanism, checkpoints) if rank == 0 else None)
+        assert span is not None
+        first, last = span
         if first:
             checkpoints.restore(first, model, optimizer)
         _make_equal(model)
@@ -206,13 +200,6 @@ def train(
     return Released(model, (charge,) if charge else ())
 
 
-def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Clipper:
-    """The clipper of a setting. Raises PrivacyError on a model that it cannot clip exactly."""
-    if clipping is Clipping.OPACUS:
-        return HooksClipper(model, clip_norm=clip_norm)
-    return PerRecordClipper(model, clip_norm=clip_norm)
-
-
 class NoisyStep:
     """One logical step: sample, clip, add up, add noise once, update."""
 
@@ -220,7 +207,7 @@ class NoisyStep:
         self,
         model: nn.Module,
         *,
-        clipper: Clipper,
+        clipper: PerRecordClipper,
         optimizer: NoisyOptimizer,
         sampler: PoissonSampler[Example],
         performance: Performance,
@@ -307,16 +294,6 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
     return first, last
 
 
-def _agreed(span: tuple[int, int] | None) -> tuple[int, int]:
-    """The value of process 0, in every process."""
-    if torch.distributed.is_initialized():
-        said = [span]
-        torch.distributed.broadcast_object_list(said, src=0)
-        (span,) = said
-    assert span is not None
-    return span
-
-
 def _make_equal(model: nn.Module) -> None:
     """Give every process the weights of process 0: fresh LoRA factors are random in each."""
     if torch.distributed.is_initialized():
@@ -331,7 +308,7 @@ def _process() -> tuple[int, int]:
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def _check(model: nn.Module, clipper: Clipper, probe: Sequence[Example]) -> None:
+def _check(model: nn.Module, clipper: PerRecordClipper, probe: Sequence[Example]) -> None:
     device = next(model.parameters()).device
     exactness.check(
         model,

@@ -122,7 +122,7 @@ def test_a_text_does_not_depend_on_its_batch(kind: str, request: pytest.FixtureR
 def test_a_model_with_a_chat_template_is_asked_in_its_format(chat: Path, plain: Path) -> None:
     (asked,), (continued,) = answers_of(chat, ASK), answers_of(plain, ASK)
     tokenizer = load_model(settings_for(chat)).tokenizer
-    content = render(ASK, context_tokens=CONTEXT_TOKENS, max_tokens=48)[0].content
+    content = render(ASK, context_tokens=CONTEXT_TOKENS, max_tokens=48)
     expected = f"<|user|>\n{content}\n<|assistant|>\n"
     assert asked.prompt_tokens == len(tokenizer(expected)["input_ids"])
     assert continued.prompt_tokens < asked.prompt_tokens

@@ -86,7 +86,7 @@ def make_tokenizer(*, chats: bool) -> PreTrainedTokenizerFast:
 def _prompt(*, chats: bool) -> str:
     request = RandomRequest(subject="complaints", words=20)
     if chats:
-        return render(request, context_tokens=4096, max_tokens=64)[0].content
+        return render(request, context_tokens=4096, max_tokens=64)
     return continuation(request, context_tokens=4096, max_tokens=64)
 
 

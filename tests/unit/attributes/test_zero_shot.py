@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sugarbush.attributes.zero_shot import (
-    NO_CALIBRATION,
     calibrate,
     calibrate_readers,
     nearest_values,
@@ -52,8 +51,8 @@ def test_calibration_takes_off_what_draws_every_text_to_one_value():
     shown, shown_labels = leaning(50, by=0.45)
     asked, labels = leaning(500, by=0.45, seed=2)
     found = calibrate(shown, shown_labels)
-    plain = nearest_values(asked, calibration=NO_CALIBRATION, abstain=-1)
-    calibrated = nearest_values(asked, calibration=found, abstain=-1)
+    plain = nearest_values(asked, offsets=(), abstain=-1)
+    calibrated = nearest_values(asked, offsets=found, abstain=-1)
     assert (plain == labels).mean() < 0.9
     assert (calibrated == labels).mean() > 0.97
 
@@ -61,8 +60,8 @@ def test_calibration_takes_off_what_draws_every_text_to_one_value():
 def test_a_value_that_no_example_shows_is_neither_favoured_nor_ruled_out():
     rows, labels = leaning(60, by=0.45)
     found = calibrate(rows[labels != 2], labels[labels != 2])
-    assert found.offsets[0] > found.offsets[1] and abs(found.offsets[2]) < 0.01
-    told = nearest_values(rows, calibration=found, abstain=-1)
+    assert found[0] > found[1] and abs(found[2]) < 0.01
+    told = nearest_values(rows, offsets=found, abstain=-1)
     assert (told == labels)[labels == 2].mean() > 0.7
 
 
@@ -72,10 +71,10 @@ def test_offsets_that_would_mislead_are_not_used():
     for seed in range(30):
         rows, _ = leaning(20, by=0.0, seed=seed)
         labels = np.random.default_rng(seed + 100).integers(0, 3, 20)
-        kept += calibrate(rows, labels) != NO_CALIBRATION
+        kept += calibrate(rows, labels) != ()
     assert kept < 20
     clear, labels = leaning(60, by=0.0)
-    assert calibrate(clear, labels) == NO_CALIBRATION  # nothing to mend
+    assert calibrate(clear, labels) == ()  # nothing to mend
 
 
 def test_examples_without_a_label_within_the_schema_say_nothing():
@@ -83,7 +82,7 @@ def test_examples_without_a_label_within_the_schema_say_nothing():
     beside = np.concatenate([rows, rows[:9]])
     codes = np.concatenate([labels, np.full(9, 3)])
     assert calibrate(beside, codes) == calibrate(rows, labels)
-    assert calibrate(rows, np.full(40, 3)) == NO_CALIBRATION
+    assert calibrate(rows, np.full(40, 3)) == ()
 
 
 def test_readers_are_calibrated_on_their_own_labels_alone():
@@ -92,7 +91,7 @@ def test_readers_are_calibrated_on_their_own_labels_alone():
     readers = zero_shot_readers(SCHEMA, embed=embed)
     given = {"mood": [names[c] for c in labels], "stars": ["1"] * 40}
     found = calibrate_readers(readers, SCHEMA, embedded=rows, labels=given)
-    assert found["mood"].calibration == calibrate(rows @ readers["mood"].places.T, labels)
+    assert found["mood"].offsets == calibrate(rows @ readers["mood"].places.T, labels)
     untouched = calibrate_readers(readers, SCHEMA, embedded=rows, labels={"stars": ["1"] * 40})
     assert untouched == readers
 

@@ -194,24 +194,6 @@ def test_a_text_under_two_labels_is_two_candidates() -> None:
     assert replace(same, labels=np.zeros(2, dtype=np.int64)).distinct().ids.tolist() == [0]
 
 
-def test_a_final_set_by_density_is_chosen_by_the_last_votes_and_costs_nothing(
-    tmp_path: Path,
-) -> None:
-    found = run(tmp_path, rounds=2, variations=4, final="density")
-    last = found.rounds[-1]
-    assert charges(tmp_path) == 2
-    assert len(found.final) == len(last.survivors)
-    assert set(found.final.ids.tolist()) <= set(last.population.ids.tolist())
-    assert found.final.ids.tolist() != last.population.ids[last.survivors].tolist()
-
-
-def test_a_final_set_by_density_keeps_the_number_of_every_label(tmp_path: Path) -> None:
-    found = run(
-        tmp_path, rounds=1, variations=3, final="density", start=first(9, [0] * 6 + [1] * 3)
-    )
-    assert np.bincount(found.final.labels).tolist() == [6, 3]
-
-
 def test_a_round_is_charged_once_and_the_number_of_survivors_is_constant(tmp_path: Path) -> None:
     found = run(tmp_path, rounds=3, variations=4)
     assert charges(tmp_path) == 3

@@ -8,16 +8,12 @@ from scipy import stats
 
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.selection import (
-    Select,
     apportion,
     select_by_rank,
-    select_by_sampling,
     select_within_label,
     threshold,
 )
 from sugarbush.randomness import public_rng
-
-WAYS = pytest.mark.parametrize("select", [select_by_rank, select_by_sampling])
 
 
 def test_the_threshold_is_subtracted_and_what_lies_below_is_zero() -> None:
@@ -44,71 +40,44 @@ def test_rank_breaks_ties_evenly() -> None:
     assert stats.chisquare(counts[[0, 1, 3, 4]]).pvalue > 1e-3
 
 
-def test_sampling_draws_in_proportion_to_positive_votes() -> None:
-    # 4,000 draws of one: chi-square with 2 degrees of freedom, false alarms 1 in 1,000 (seeded).
-    votes = np.array([10, -50, 30, 0, 60])
-    drawn = [select_by_sampling(votes, count=1, rng=public_rng(1, i))[0] for i in range(4000)]
-    counts = np.bincount(drawn, minlength=5)
-    assert counts[1] == counts[3] == 0
-    assert stats.chisquare(counts[[0, 2, 4]], [400, 1200, 2400]).pvalue > 1e-3
-    assert stats.chisquare(counts[[0, 2, 4]]).pvalue < 1e-6, "uniform would have passed"
-
-
-def test_sampling_is_uniform_when_no_vote_is_positive() -> None:
-    # 3,000 draws of one of 3: chi-square with 2 degrees of freedom, false alarms 1 in 1,000.
-    votes = np.array([-1, 0, -90])
-    drawn = [select_by_sampling(votes, count=1, rng=public_rng(2, i))[0] for i in range(3000)]
-    assert stats.chisquare(np.bincount(drawn, minlength=3)).pvalue > 1e-3
-
-
-def test_sampling_takes_every_positive_one_before_any_other() -> None:
-    votes = np.array([0, 1, -3, 2, 0, 1])
-    for seed in range(50):
-        drawn = select_by_sampling(votes, count=4, rng=public_rng(seed))
-        assert set(drawn[:3].tolist()) == {1, 3, 5}
-
-
-@WAYS
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(votes=st.lists(st.integers(-20, 20), max_size=30), seed=st.integers(0, 99), data=st.data())
 def test_survivors_are_distinct_and_reproducible(
-    select: Select, votes: list[int], seed: int, data: st.DataObject
+    votes: list[int], seed: int, data: st.DataObject
 ) -> None:
     count = data.draw(st.integers(0, len(votes)))
     array = np.array(votes, dtype=np.int64)
-    chosen = select(array, count=count, rng=public_rng(seed))
+    chosen = select_by_rank(array, count=count, rng=public_rng(seed))
     assert len(set(chosen.tolist())) == count
-    assert np.array_equal(chosen, select(array, count=count, rng=public_rng(seed)))
+    assert np.array_equal(chosen, select_by_rank(array, count=count, rng=public_rng(seed)))
 
 
-@WAYS
-def test_more_survivors_than_candidates_are_refused(select: Select) -> None:
+def test_more_survivors_than_candidates_are_refused() -> None:
     with pytest.raises(InvariantError, match="4 survivors of 3"):
-        select(np.zeros(3), count=4, rng=public_rng(0))
+        select_by_rank(np.zeros(3), count=4, rng=public_rng(0))
     with pytest.raises(InvariantError, match="-1 survivors"):
-        select(np.zeros(3), count=-1, rng=public_rng(0))
+        select_by_rank(np.zeros(3), count=-1, rng=public_rng(0))
 
 
-@WAYS
-def test_a_nan_vote_is_refused(select: Select) -> None:
+def test_a_nan_vote_is_refused() -> None:
     with pytest.raises(InvariantError, match="one number per candidate"):
-        select(np.array([1.0, np.nan]), count=1, rng=public_rng(0))
+        select_by_rank(np.array([1.0, np.nan]), count=1, rng=public_rng(0))
 
 
 def test_within_labels_each_keeps_its_count() -> None:
     votes = np.array([5, 9, 1, 7, 3, 8])
     labels = np.array([0, 2, 0, 2, 0, 1])
-    chosen = select_within_label(
-        votes, labels, counts={2: 1, 0: 2, 1: 3, 9: 4}, select=select_by_rank, rng=public_rng(0)
-    )
+    chosen = select_within_label(votes, labels, counts={2: 1, 0: 2, 1: 3, 9: 4}, rng=public_rng(0))
     assert chosen.tolist() == [0, 4, 5, 1]
 
 
 def test_within_labels_no_count_keeps_none() -> None:
     chosen = select_within_label(
-        np.arange(3), np.zeros(3, dtype=np.int64), counts={}, select=select_by_rank,
+        np.arange(3),
+        np.zeros(3, dtype=np.int64),
+        counts={},
         rng=public_rng(0),
-    )  # fmt: skip
+    )
     assert chosen.shape == (0,)
     assert chosen.dtype == np.int64
 

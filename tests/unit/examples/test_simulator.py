@@ -188,13 +188,6 @@ def test_names_and_numbers_of_the_parent_are_replaced() -> None:
         assert "Aldous" not in text
 
 
-def test_a_variation_uses_sentences_of_good_exemplars() -> None:
-    plain = _texts(*(_vary(i, parent=EXAMPLES[0]) for i in range(40)))
-    helped = _texts(*(_vary(i, parent=EXAMPLES[0], good=EXAMPLES[1:]) for i in range(40)))
-    words = " ".join(EXAMPLES[1:])
-    assert sum(_overlap(t, words) for t in helped) > sum(_overlap(t, words) for t in plain) + 0.5
-
-
 # -- unknown schemas
 
 

@@ -242,8 +242,6 @@ def test_what_is_said_about_examples_is_an_instruction_too() -> None:
     echoed = "These are texts of the collection. Write in their language, form and style, about it."
     assert problem_of(echoed) is Problem.COPIED_PROMPT
     assert problem_of(echoed, RandomRequest(subject="letters")) is None
-    praise = "Texts such as these suit the collection; come nearer to them, but copy nothing."
-    assert problem_of(praise, replace(VARY, good=(GOOD,))) is Problem.COPIED_PROMPT
 
 
 def test_the_label_of_an_example_is_told() -> None:
@@ -268,11 +266,6 @@ def test_a_short_text_is_a_copy_only_when_it_is_equal() -> None:
     ask = replace(ASK, examples=("Thanks, it works again!",))
     assert problem_of("thanks, it works again", ask) is Problem.COPIED_EXAMPLE
     assert problem_of("Thanks, it works", ask) is None
-
-
-def test_good_and_bad_exemplars_may_not_be_copied_either() -> None:
-    assert problem_of(OTHER, replace(VARY, good=(OTHER,))) is Problem.COPIED_EXAMPLE
-    assert problem_of(OTHER, replace(VARY, bad=(OTHER,))) is Problem.COPIED_EXAMPLE
 
 
 def test_what_all_examples_share_may_be_shared() -> None:

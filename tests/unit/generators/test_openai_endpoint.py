@@ -21,7 +21,6 @@ from sugarbush.generators.openai.endpoint import read_completion, read_key
 from sugarbush.generators.openai.failures import Verdict, explain, retry_after_s, verdict_on, wait_s
 from sugarbush.generators.openai.generator import OpenAiGenerator
 from sugarbush.generators.openai.settings import OpenAI
-from sugarbush.generators.prompts import Message
 from sugarbush.pipeline.settings import load_params
 
 ROOT = Path(__file__).parents[3]
@@ -224,7 +223,7 @@ def test_answers_are_kept_apart_exactly_by_what_decides_which_texts_come(
         generator = OpenAiGenerator(
             one, seed=1, state=tmp_path, account="tickets", stage="evolve", say=print
         )
-        call = generator._call((Message(role="user", content="hello"),), 3, 0)
+        call = generator._call("hello", 3, 0)
         whole = load_params(ROOT / "params.yaml").generator
         chosen = whole.model_copy(update={"openai": one, "provider": "openai"})
         return call.key, chosen.identity()
@@ -235,11 +234,10 @@ def test_answers_are_kept_apart_exactly_by_what_decides_which_texts_come(
 
 
 def test_a_call_is_known_by_seed_sample_and_attempt(tmp_path: Path) -> None:
-    messages = (Message(role="user", content="hello"),)
     calls = [
         OpenAiGenerator(
             params(), seed=seed, state=tmp_path, account="tickets", stage="x", say=print
-        )._call(messages, sample, attempt)
+        )._call("hello", sample, attempt)
         for seed in (1, 2)
         for sample in (0, 1, 2)
         for attempt in (0, 1)

@@ -28,9 +28,7 @@ VARIATION = VariationRequest(
 
 
 def prompt_of(request: Request, *, context_tokens: int = 4096, max_tokens: int = 256) -> str:
-    (message,) = render(request, context_tokens=context_tokens, max_tokens=max_tokens)
-    assert message.role == "user"
-    return message.content
+    return render(request, context_tokens=context_tokens, max_tokens=max_tokens)
 
 
 def test_the_data_independent_prompt_holds_the_subject_and_nothing_else() -> None:
@@ -111,13 +109,6 @@ def test_tone_and_length_are_asked_for_only_where_they_are_given() -> None:
     assert "Write about" not in prompt
 
 
-def test_good_and_bad_exemplars_stand_under_their_own_headings() -> None:
-    prompt = prompt_of(replace(VARIATION, good=("A good one.",), bad=("A bad one.", "Worse.")))
-    assert prompt.index("suit the collection") < prompt.index("Good 1:\nA good one.")
-    assert prompt.index("do not suit") < prompt.index("Bad 1:\nA bad one.")
-    assert "Bad 2:\nWorse." in prompt
-
-
 def test_a_prompt_that_fits_is_not_shortened() -> None:
     long = replace(BOTH, examples=tuple(f"{i} " + "word " * 50 for i in range(10)))
     assert prompt_of(long).count("Example") == 10
@@ -138,14 +129,6 @@ def test_of_equally_long_examples_the_last_goes_first() -> None:
     assert "c c" not in prompt
 
 
-def test_good_and_bad_exemplars_are_trimmed_too() -> None:
-    request = replace(VARIATION, good=("good " * 300,), bad=("bad " * 200,))
-    prompt = prompt_of(request, context_tokens=850)
-    assert "good good" not in prompt
-    assert "Good" not in prompt
-    assert "bad bad" in prompt
-
-
 @given(
     lengths=st.lists(st.integers(min_value=0, max_value=3000), max_size=12),
     context_tokens=st.integers(min_value=300, max_value=6000),
@@ -161,10 +144,10 @@ def test_no_prompt_ever_overflows_the_context(
 
 def test_a_real_token_counter_decides_where_there_is_one() -> None:
     request = replace(EXAMPLES, examples=("word " * 100,))
-    (message,) = render(
+    prompt = render(
         request, context_tokens=300, max_tokens=40, count_tokens=lambda text: len(text.split())
     )
-    assert "word word" in message.content  # so many words fit; by the estimate they would not
+    assert "word word" in prompt  # so many words fit; by the estimate they would not
     assert "word word" not in prompt_of(request, context_tokens=300, max_tokens=40)
 
 
@@ -176,11 +159,11 @@ def test_a_prompt_that_is_too_long_without_examples_says_what_to_change() -> Non
 
 
 def test_the_instructions_hold_no_text_that_is_shown() -> None:
-    request = replace(VARIATION, examples=("an example",), good=("a fine one",), bad=("poor",))
+    request = replace(VARIATION, examples=("an example",))
     bare = instructions(request)
     assert "Leave no blank." in bare
-    for shown in ("parcel", "an example", "a fine one", "poor"):
-        assert shown not in bare
+    assert "parcel" not in bare
+    assert "an example" not in bare
 
 
 def test_a_continuation_is_a_list_with_the_next_place_open() -> None:
@@ -191,11 +174,9 @@ def test_a_continuation_is_a_list_with_the_next_place_open() -> None:
     )
 
 
-def test_a_continuation_of_a_variation_ends_with_the_good_ones_and_the_parent() -> None:
-    request = replace(VARIATION, good=("A good one.",), bad=("A bad one.",))
-    prompt = continuation(request, context_tokens=1024, max_tokens=128)
-    assert prompt.endswith(f"A good one.\n{SEPARATOR}\n{PARENT}\n{SEPARATOR}\n")
-    assert "A bad one." not in prompt
+def test_a_continuation_of_a_variation_ends_with_the_parent() -> None:
+    prompt = continuation(VARIATION, context_tokens=1024, max_tokens=128)
+    assert prompt.endswith(f"\n{SEPARATOR}\n{PARENT}\n{SEPARATOR}\n")
 
 
 def test_a_continuation_is_shortened_as_well() -> None:

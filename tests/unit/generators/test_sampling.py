@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from sugarbush.generators.huggingface import sampling
-from sugarbush.generators.huggingface.sampling import pick_tokens
+from sugarbush.generators.huggingface import batch as sampling
+from sugarbush.generators.huggingface.batch import pick_tokens
 
 WEIGHTS = torch.tensor([0.05, 0.4, 0.0, 0.25, 0.3])
 

@@ -31,7 +31,6 @@ SCHEMA = Schema(
 )
 NAMES = {
     Engine.SUGARBUSH: "AIM, engine sugarbush",
-    Engine.MST: "MST, engine mst",
     Engine.INDEPENDENT: "independent marginals, engine independent",
 }
 # What a data file may hold: values, nulls of every kind, and values that the schema does not know.

@@ -82,6 +82,7 @@ def project(folder: Path, *, donated: list[dict[str, Any]]) -> Project:
         prepare__schema="schema.yaml",
         prepare__donated="donated.parquet",
         privacy__purpose="benchmark",
+        privacy__dataset="letters",
         prepare__min_records=10,
     )
     own = Project(folder, settings=settings)
@@ -152,7 +153,7 @@ def test_later_stages_read_texts_as_this_one_did(tmp_path: Path, watched: Watche
     extract_metadata.run(own)
     embed = own.encoder(private=False).encode
     readers = load_readers(tmp_path / "data/public/donated", own.schema, embed=embed)
-    assert readers["product"].calibration.offsets[0] > readers["product"].calibration.offsets[1]
+    assert readers["product"].offsets[0] > readers["product"].offsets[1]
     texts = [record["text"] for record in letters(10, first=300)]
     codes = extract_codes(
         own.schema,

@@ -29,6 +29,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def own(**changes: Any) -> ProjectSettings:
     return params(
         privacy__purpose="release",
+        privacy__dataset="letters",
         prepare__file="letters.jsonl",
         prepare__donated="donated.jsonl",
         prepare__schema="schema.yaml",

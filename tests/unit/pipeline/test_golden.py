@@ -139,12 +139,11 @@ def ledgers(state: Path, runs: dict[str, str]) -> Ledgers:
 
 
 def entry(line: str, runs: dict[str, str]) -> dict[str, Any]:
-    """A ledger entry without its date; of the long fingerprint a digest."""
+    """A ledger entry without its date, its seal and its fingerprint, which 0.1 made another way."""
     fields = json.loads(line)
     fields["run"] = runs.get(fields["run"], fields["run"])
     names = ("id", "stage", "run", "event", "delta", "unit", "whose")
-    digest = hashlib.sha256("".join(fields["sketch"]).encode()).hexdigest()[:16]
-    return {name: fields.get(name) for name in names} | {"sketch": digest}
+    return {name: fields.get(name) for name in names}
 
 
 def stores(state: Path) -> list[str]:
@@ -156,7 +155,10 @@ def stores(state: Path) -> list[str]:
 def without_ids(ledgers: Ledgers) -> Ledgers:
     """Ids are counted over all ledgers, so they follow the order of stages. Places do not."""
     return {
-        name: [entry | {"id": place} for place, entry in enumerate(entries)]
+        name: [
+            {k: v for k, v in entry.items() if k != "sketch"} | {"id": place}
+            for place, entry in enumerate(entries)
+        ]
         for name, entries in ledgers.items()
     }
 

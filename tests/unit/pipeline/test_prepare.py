@@ -47,6 +47,7 @@ def corpus(
         prepare__schema="schema.yaml",
         prepare__donated=None,
         privacy__purpose="benchmark",
+        privacy__dataset="letters",
         prepare__id_column="id",
         prepare__min_records=10,
         **changes,

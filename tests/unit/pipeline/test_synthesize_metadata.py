@@ -41,7 +41,7 @@ class SmallProject(Project):
         fingerprint=("f",),
     )
 
-    def data_digests(self) -> dict[str, str]:
+    def data_names(self) -> dict[str, str]:
         return {"codes": "d"}
 
 

@@ -39,7 +39,7 @@ def test_a_result_is_not_finished_after_a_crash_while_writing(tmp_path: Path) ->
             (folder / "votes").write_text("3")
             raise RuntimeError
         assert draws.finished("votes-001") is None
-        assert [p.name for p in draws.folder.iterdir()] == []
+        assert [p.name for p in draws.folder.iterdir()] == ["run"]
 
 
 def test_a_forced_run_starts_a_new_generation_and_can_be_resumed(tmp_path: Path) -> None:

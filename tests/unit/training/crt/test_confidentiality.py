@@ -92,7 +92,10 @@ def test_amplification_is_undone_by_its_inverse(inner, gamma):
 
 
 def test_epsilon_grows_with_gamma_and_ends_at_the_uniform_one():
-    curve = confidentiality.curve(EPSILON_2, [0.0, 0.01, 0.1, 0.5, 1.0], delta=DELTA)
+    curve = [
+        confidentiality.bayesian(EPSILON_2, gamma=gamma, delta=DELTA)
+        for gamma in (0.0, 0.01, 0.1, 0.5, 1.0)
+    ]
     values = [point.epsilon for point in curve]
     assert values == sorted(values)
     assert values[0] == 0

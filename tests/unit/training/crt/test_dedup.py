@@ -4,15 +4,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from sugarbush.errors import ParamsError
-from sugarbush.training.crt.dedup import MASK, BloomDuplicates, ExactDuplicates, mask_duplicates
-from sugarbush.training.crt.near_duplicates import NearDuplicates
+from sugarbush.training.crt.dedup import MASK, mask_duplicates
 from sugarbush.training.crt.sentences import joined, split
 
 
-def deduplicated(texts, duplicates=None):
-    documents = (split(text) for text in texts)
-    return [joined(s) for s in mask_duplicates(documents, duplicates or ExactDuplicates())]
+def deduplicated(texts):
+    return [joined(s) for s in mask_duplicates(split(text) for text in texts)]
 
 
 @given(st.text(alphabet="aB. \n!?'\"…\t", max_size=80))
@@ -63,33 +60,3 @@ def test_every_sentence_is_left_once_and_where_it_stood_first(documents):
     kept = [s.text for t in deduplicated(texts) for s in split(t) if s.text != MASK]
     first = dict.fromkeys(s for sentences in documents for s in sentences)
     assert kept == list(first)
-
-
-def test_a_bloom_filter_finds_all_duplicates_and_few_others():
-    # 20,000 new sentences at a false positive rate of 1%: over 260 (4.2 standard deviations) has
-    # a probability below 1e-4. The filter is fixed, so the test either always passes or never.
-    bloom = BloomDuplicates(capacity=20_000, false_positives=0.01)
-    false = sum(bloom.seen(f"sentence {i}") for i in range(20_000))
-    assert false < 260
-    assert all(bloom.seen(f"sentence {i}") for i in range(20_000))
-
-
-def test_only_exact_duplicates_are_in_the_theorem():
-    assert ExactDuplicates.in_theorem
-    assert not BloomDuplicates.in_theorem
-    assert not NearDuplicates.in_theorem
-
-
-@pytest.mark.parametrize(("capacity", "rate"), [(0, 0.1), (10, 0.0), (10, 1.0)])
-def test_a_bloom_filter_without_room_or_rate_is_refused(capacity, rate):
-    with pytest.raises(ParamsError, match="Bloom filter"):
-        BloomDuplicates(capacity=capacity, false_positives=rate)
-
-
-def test_near_duplicates_are_masked_and_marked_as_outside_the_theorem():
-    pytest.importorskip("datasketch")
-    near = NearDuplicates(similarity=0.6)
-    assert not near.in_theorem
-    assert not near.seen("the parcel with the blue lamp came to me three weeks too late")
-    assert near.seen("the parcel with the blue lamp came to me three weeks too late!")
-    assert not near.seen("nobody in this office has ever answered a single letter of mine")

@@ -6,7 +6,7 @@ import torch
 from transformers import GenerationConfig
 
 from sugarbush.audits.exposure import candidate_losses
-from sugarbush.training.crt import lstm_files
+from sugarbush.training.crt import lstm
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.units import add_mask_token
@@ -115,8 +115,8 @@ def test_it_comes_back_from_disk_with_its_tokenizer_and_the_mask(tmp_path):
     tokenizer = models.train_tokenizer(["a text of words"] * 3, vocabulary=260)
     add_mask_token(tokenizer)
     kept = LstmModel(vocabulary=len(tokenizer), width=4, seed=1)
-    lstm_files.save(kept, tokenizer, tmp_path)
-    model, reader = lstm_files.load(tmp_path, device=torch.device("cpu"))
+    lstm.save(kept, tokenizer, tmp_path)
+    model, reader = lstm.load(tmp_path, device=torch.device("cpu"))
     assert reader(f"a {MASK}")["input_ids"] == tokenizer(f"a {MASK}")["input_ids"]
     assert reader.get_added_vocab() == tokenizer.get_added_vocab()
     for name, weight in kept.state_dict().items():

@@ -170,11 +170,3 @@ def test_presidio_finds_by_pattern_without_a_model():
     text = "mail ada@example.org, card 4111 1111 1111 1111"
     assert MASK in Policy([PresidioDetector()]).redact([text])[0]
     assert "ada@example.org" not in Policy([PresidioDetector()]).redact([text])[0]
-
-
-def test_presidio_with_a_pipeline_that_is_not_there_is_refused():
-    pytest.importorskip("presidio_analyzer")
-    from sugarbush.training.crt.presidio import PresidioDetector
-
-    with pytest.raises(ParamsError, match="cannot be loaded"):
-        PresidioDetector(spacy_model="/no/such/pipeline")

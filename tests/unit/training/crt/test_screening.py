@@ -6,7 +6,7 @@ from hypothesis import given
 
 from sugarbush.errors import InputError
 from sugarbush.privacy.data_types import Private
-from sugarbush.training.crt.dedup import MASK, BloomDuplicates
+from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.findings import Finding
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
@@ -98,12 +98,6 @@ def test_a_text_that_holds_the_mask_is_refused_and_not_quoted():
     with pytest.raises(InputError, match="record 2 contains") as caught:
         screened("fine", f"my name is {MASK} zorro")
     assert "zorro" not in str(caught.value)
-
-
-def test_a_bloom_filter_takes_the_corpus_out_of_the_theorem():
-    bloom = screened("a", duplicates=lambda: BloomDuplicates(capacity=9, false_positives=0.1))
-    assert not bloom.in_theorem
-    assert screened("a").in_theorem
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from sugarbush.errors import ParamsError
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.training.crt.card import confidentiality_card
 from sugarbush.training.crt.dedup import MASK
-from sugarbush.training.crt.marked import marked_units
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.policies import make_policy, make_public_policy
 from sugarbush.training.crt.recall import LabelledText, measure
 from sugarbush.training.crt.redact import Policy
+from sugarbush.training.crt.selective import marked_units
 from sugarbush.training.crt.units import add_mask_token, give_room_for_mask, text_units
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.language_modelling import IGNORED, pad_together
@@ -112,12 +112,10 @@ def test_with_a_conservative_policy_nothing_holds_for_every_secret():
     measured = measure(sample, policy, name="sample.jsonl", conservative=PlainWords())
     delta = 2 * measured.delta_2
     card = confidentiality_card(
-        TRAINING, gamma=measured.gamma, delta=delta, measured=measured, in_theorem=True,
+        TRAINING, gamma=measured.gamma, delta=delta, measured=measured,
         all_private=False,
     )  # fmt: skip
-    without = confidentiality_card(
-        TRAINING, gamma=measured.gamma, delta=delta, measured=measured, in_theorem=True
-    )
+    without = confidentiality_card(TRAINING, gamma=measured.gamma, delta=delta, measured=measured)
     assert card["uniform"]["epsilon"] == "infinite"
     assert card["bayesian"]["delta_2"] == measured.delta_2 > 0
     assert card["bayesian"]["epsilon"] >= without["bayesian"]["epsilon"]
@@ -125,7 +123,7 @@ def test_with_a_conservative_policy_nothing_holds_for_every_secret():
     assert card["recall"]["shown"]["upper"] == pytest.approx(1 - 0.025 ** (1 / 50), abs=1e-5)
     with pytest.raises(ParamsError, match="not below delta"):
         confidentiality_card(
-            TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured, in_theorem=True,
+            TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured,
             all_private=False,
         )  # fmt: skip
 
@@ -142,7 +140,7 @@ def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_kn
     sample = [LabelledText(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
     measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
     given, unknown = (
-        confidentiality_card(TRAINING, gamma=1.0, delta=1e-5, measured=of, in_theorem=True)
+        confidentiality_card(TRAINING, gamma=1.0, delta=1e-5, measured=of)
         for of in (measured, None)
     )
     assert given["bayesian"]["gamma_from"] == "a setting"
@@ -152,9 +150,7 @@ def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_kn
 def test_the_card_keeps_confidentiality_apart_from_dp():
     sample = [LabelledText(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
     measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
-    card = confidentiality_card(
-        TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured, in_theorem=True
-    )
+    card = confidentiality_card(TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured)
     assert card["differential_privacy"]["epsilon"].startswith("infinite")
     assert card["uniform"]["epsilon"] == pytest.approx(3.50, abs=0.005)
     assert card["bayesian"]["epsilon"] < 1.08  # of gamma 0.1; here it is 0.058

@@ -6,12 +6,10 @@ from pathlib import Path
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
-from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance
+from sugarbush.training.dpsgd.train import Decay, Learning, Performance
 
 LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.01)
-PERFORMANCE = Performance(
-    micro_batch_tokens=64, bfloat16=False, clipping=Clipping.BOOK_KEEPING, checkpoint_every=2
-)
+PERFORMANCE = Performance(micro_batch_tokens=64, bfloat16=False, checkpoint_every=2)
 
 
 def session_of(ledger: Ledger) -> PrivacySession:

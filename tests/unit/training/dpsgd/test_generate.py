@@ -9,9 +9,10 @@ from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import NonPrivate
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.data import control_codes, token_ids
-from sugarbush.training.dpsgd.generate import Decoding, generate
+from sugarbush.training.dpsgd.generate import generate
 from sugarbush.training.dpsgd.language_modelling import Example, perplexity
 from sugarbush.training.dpsgd.ordinary import train_on_public, train_without_privacy
+from sugarbush.training.dpsgd.settings import GenerateSettings
 from sugarbush.training.dpsgd.train import Decay, Learning
 from tests.unit.training.dpsgd.small_runs import ledger_in, session_of
 
@@ -20,7 +21,7 @@ PAIRS = {
     control_codes([("about", "a loan")]): "the man asked about a loan",
     control_codes([("about", "the card")]): "it was late",
 }
-DECODING = Decoding(top_k=50, top_p=0.9, temperature=1.0, max_length=40, batch_size=4, attempts=4)
+WRITING = GenerateSettings(batch_size=4, attempts=4)
 SETTINGS = {
     "learning": Learning(learning_rate=1e-2, decay=Decay.LINEAR, warmup_steps=5, weight_decay=0.0),
     "epochs": 100,
@@ -57,10 +58,16 @@ def trained(saved_model):
     return Released(model, ("paid",)), tokenizer
 
 
-def write(trained, prompts, **changes):
+def write(trained, prompts, *, after_end=False, **changes):
     model, tokenizer = trained
-    settings = {"tokenizer": tokenizer, "decoding": DECODING, "seed": 1} | changes
-    return generate(model, Released(prompts, ("codes",)), **settings)
+    return generate(
+        model,
+        Released(prompts, ("codes",)),
+        tokenizer=tokenizer,
+        settings=WRITING.model_copy(update=changes),
+        max_length=40,
+        after_end=after_end,
+    )
 
 
 def test_every_prompt_gets_its_own_text_in_order(trained):
@@ -119,17 +126,15 @@ def often_empty(saved_model):
 def test_empty_texts_are_counted_and_written_again(often_empty):
     """30 texts, half of them empty at first; all filled in 30 draws but for 30/2^30."""
     prompts = list(PAIRS) * 10
-    decoding = DECODING.__class__(**{**vars(DECODING), "attempts": 30})
-    generation = write(often_empty, prompts, decoding=decoding).value
+    generation = write(often_empty, prompts, attempts=30).value
     assert len(generation.texts) == 30
     assert all(generation.texts)
     assert generation.redrawn >= 5
 
 
 def test_texts_that_stay_empty_stop_the_run(often_empty):
-    decoding = DECODING.__class__(**{**vars(DECODING), "attempts": 1})
     with pytest.raises(GeneratorError, match="of 30 texts empty in 1 draws"):
-        write(often_empty, list(PAIRS) * 10, decoding=decoding)
+        write(often_empty, list(PAIRS) * 10, attempts=1)
 
 
 def test_perplexity_is_low_on_what_was_learned_and_high_on_what_was_not(trained, saved_model):

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from benchmarks import smartnoise as engine
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.gaussian_dp import bounded_range_mu, discrete_gaussian_mu
 from sugarbush.randomness import public_rng
-from sugarbush.tables import smartnoise as engine
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.synthesis import draw_rows
 

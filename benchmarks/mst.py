@@ -1,7 +1,4 @@
-"""Two engines that AIM must beat: independent one-way marginals, and MST.
-
-Like AIM, they post-process the answers of a `MarginalMeasurer`.
-"""
+"""MST, which AIM must beat. Like AIM, it post-processes the answers of a `MarginalMeasurer`."""
 
 from __future__ import annotations
 
@@ -25,11 +22,6 @@ from sugarbush.tables.synthesis import (
 # MST divides its budget in three: one-way marginals, the tree's choice, the tree's marginals.
 _THIRD: Final = 1 / 3
 _RARE_SIGMAS: Final = 3.0
-
-
-def independent(measurer: MarginalMeasurer) -> Synthesis:
-    """Independent attributes: the whole budget goes to one-way marginals."""
-    return finish_singles(measurer)
 
 
 def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
