@@ -41,6 +41,9 @@ def show_budget(project: Project, console: Console) -> None:
         console.print(table)
     delta = f"at delta {ledger.delta:g}, per {ledger.unit}"
     console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {ledger.cap:g} {delta}")
+    if entries:
+        adaptive = rounded_up(ledger.adaptive_total())
+        console.print(f"However each run was chosen from earlier releases: epsilon {adaptive}")
     console.print(
         f"A run of {', '.join(settings.methods)} plans epsilon {rounded_up(plan.epsilon)}:"
     )

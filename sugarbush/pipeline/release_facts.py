@@ -41,7 +41,7 @@ def release_facts(
         records_per_unit=privacy.records_per_user,
         delta=privacy.delta,
         entries=ledger.of(ledger_ids),
-        dataset_epsilon=ledger.total(),
+        dataset_epsilon=ledger.adaptive_total(),
         cap=privacy.cap,
         different_from=privacy.different_from,
         plan=plan,

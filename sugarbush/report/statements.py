@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from sugarbush.privacy.accounting import epsilon, rounded_up
+from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, rounded_up
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     Event,
@@ -19,17 +19,25 @@ from sugarbush.report.model import Release
 
 COMPOSITION = (
     "Each mechanism has a privacy loss distribution. It is rounded so that epsilon is never too "
-    "small. The distributions of all mechanisms are composed (dp_accounting)."
+    "small. The distributions of all mechanisms are composed (dp_accounting). Where settings "
+    "depend on earlier releases (DP-SGD, and the total of a dataset), epsilon is a bound for fully "
+    "adaptive choices."
 )
 
 
 def release_epsilon(release: Release) -> float:
-    """The composed epsilon of the release's ledger entries, at its delta."""
+    """The epsilon of the release's ledger entries, at its delta.
+
+    The rate and the steps of DP-SGD depend on the DP count of records, so its epsilon is the bound
+    for adaptive choices.
+    """
     return _composed(tuple(entry.event for entry in release.entries), release.delta)
 
 
 @lru_cache(maxsize=16)
 def _composed(events: tuple[Event, ...], delta: float) -> float:
+    if any(isinstance(event, PoissonGaussian) for event in events):
+        return adaptive_epsilon(events, delta=delta)
     return epsilon(events, delta=delta)
 
 
