@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 
 class _NotInOutput:
@@ -53,6 +53,17 @@ class Section(BaseModel):
             key = field.alias or name
             kept[key] = value.output_settings() if isinstance(value, Section) else whole[key]
         return kept
+
+
+def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Sections whose names are only known when they are read, each parsed by its kind."""
+    if not kinds:
+        return {}
+    # pydantic would look for the docstrings of such a model in the source of every caller.
+    config: ConfigDict = {**Section.model_config, "use_attribute_docstrings": False}
+    types: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
+    made = create_model("Sections", __config__=config, **types)
+    return dict(made.model_validate(dict(fields)))
 
 
 class Meaning(NamedTuple):
