@@ -105,11 +105,15 @@ class Checkout:
         return {"PYTHONPATH": os.pathsep.join([str(ONE_PROCESS), self.environment["PYTHONPATH"]])}
 
     def run(
-        self, *command: str, code: int | None = 0, **variables: str
+        self,
+        *command: str,
+        code: int | None = 0,
+        variables: dict[str, str] | None = None,
+        **named: str,
     ) -> subprocess.CompletedProcess[str]:
         """Run in the checkout; fails when the exit code is another than `code` (None: any)."""
         finished = subprocess.run(
-            command, cwd=self.path, env=self.environment | variables, text=True,
+            command, cwd=self.path, env=self.environment | (variables or {}) | named, text=True,
             capture_output=True, check=False,
         )  # fmt: skip
         if code is not None:
@@ -127,7 +131,7 @@ class Checkout:
 
     def dvc_in_one_process(self, *arguments: str) -> str:
         """Run DVC without processes for its stages; everything it printed."""
-        finished = self.run(sys.executable, "-m", "dvc", *arguments, **self.one_process)
+        finished = self.run(sys.executable, "-m", "dvc", *arguments, variables=self.one_process)
         return finished.stdout + finished.stderr
 
     def git(self, *arguments: str) -> str:

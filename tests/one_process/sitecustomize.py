@@ -15,7 +15,7 @@ from typing import Any
 
 def run_here(executable: str, cmd: str, *, cwd: str, env: dict[str, str], **_: Any) -> None:
     """In place of the shell that DVC starts for a stage's command."""
-    from one_stage import run  # from the same folder
+    from one_stage import run  # type: ignore[import-not-found]  # from the same folder
 
     run(cmd, cwd=cwd, env=env)
 
