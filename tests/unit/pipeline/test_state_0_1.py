@@ -50,6 +50,7 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROJECTS)
 @pytest.mark.parametrize("data", ["with its data", "without data"])
 def test_a_state_of_0_1_is_charged_nothing_and_keeps_its_draws(

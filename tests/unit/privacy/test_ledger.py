@@ -196,6 +196,7 @@ def _charge_many(state: str, count: int) -> None:
         charge(ledger_at(Path(state), cap=100.0))
 
 
+@pytest.mark.slow
 def test_concurrent_charges_are_all_there(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_charge_many, args=(str(tmp_path), 5)) for _ in range(3)]

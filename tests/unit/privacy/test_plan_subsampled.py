@@ -36,6 +36,7 @@ def noise_of(plan, name="dpft"):
     return plan.of(name).event.noise_multiplier
 
 
+@pytest.mark.slow
 def test_the_yelp_setting_gets_the_noise_that_plds_give():
     plan = yelp_plan()
     assert noise_of(plan) == pytest.approx(0.774, rel=0.01)
@@ -46,6 +47,7 @@ def test_the_yelp_setting_gets_the_noise_that_plds_give():
     assert accountant.get_epsilon(DELTA) == pytest.approx(4, rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_event_of_the_part_is_what_the_plan_counted():
     plan = yelp_plan()
     event = plan.of("dpft").event
