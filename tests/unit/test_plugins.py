@@ -184,7 +184,7 @@ def test_pip_installs_the_toy_package_with_its_entry_points(tmp_path: Path) -> N
             sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
             "--no-build-isolation", "--target", str(tmp_path / "site"), str(tmp_path / "source"),
         ],
-        check=True, timeout=300, capture_output=True,
+        check=True, timeout=900, capture_output=True,
     )  # fmt: skip
     by_hand = install_into(tmp_path / "by_hand")
     (made,), (expected,) = (

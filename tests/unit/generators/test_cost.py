@@ -172,7 +172,7 @@ def test_processes_that_pay_at_once_lose_no_line_and_see_each_other(tmp_path: Pa
     for process in crew:
         process.start()
     for process in crew:
-        process.join(60)
+        process.join(900)
     lines = journal_path(tmp_path, "tickets").read_text().splitlines()
     assert len([json.loads(line) for line in lines]) == 400
     one = meter(tmp_path, max_calls=400)

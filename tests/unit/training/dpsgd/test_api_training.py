@@ -66,7 +66,7 @@ def test_a_training_that_died_continues_on_its_charge_and_draws_no_step_more(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"texts": TEXTS[:-1]}, {"learning_rate": 2e-3}, {"clip_norm": 0.5}, {"epsilon": 3.0}],
+    [{"texts": TEXTS[:-1]}, {"learning_rate": 2e-3}, {"clip_norm": 0.5}, {"epsilon": 1.5}],
     ids=["a text less", "learning rate", "clip norm", "epsilon"],
 )
 def test_another_text_or_argument_is_another_run(
