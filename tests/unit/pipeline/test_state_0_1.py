@@ -104,6 +104,7 @@ def test_the_folders_of_0_1_are_used_until_there_are_newer_ones(first: Path) -> 
     assert final_folder(project.roots, method) == newer
 
 
+@pytest.mark.slow
 def test_the_promise_of_a_card_of_0_1_is_derived_again(first: Path) -> None:
     project = Project(first)
     metadata = read_metadata(project.roots)
