@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 
 class _NotInOutput:
@@ -63,6 +63,17 @@ class Section(BaseModel):
             key = field.alias or name
             kept[key] = value.output_settings() if isinstance(value, Section) else whole[key]
         return kept
+
+
+def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Sections whose names are only known when they are read, each parsed by its kind."""
+    if not kinds:
+        return {}
+    # pydantic would look for the docstrings of such a model in the source of every caller.
+    config: ConfigDict = {**Section.model_config, "use_attribute_docstrings": False}
+    types: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
+    made = create_model("Sections", __config__=config, **types)
+    return dict(made.model_validate(dict(fields)))
 
 
 class Meaning(NamedTuple):

@@ -36,10 +36,3 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedPipelines:
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     return FinishedPipelines(shared / "finished")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with processes of their own may take long on a busy machine."""
-    for item in items:
-        if {"integration", "e2e"} & set(item.path.parts) and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(1800))

@@ -71,7 +71,7 @@ def run_pipeline(checkout: Checkout, *names: str) -> None:
 class Kind:
     """Settings of a shared pipeline, what is changed in its files, and the stages that run.
 
-    `by_dvc` runs all of them by `dvc repro`, in processes of their own.
+    `by_dvc` runs all of them by `dvc repro`.
     """
 
     settings: dict[str, Any]
@@ -153,7 +153,7 @@ class FinishedPipelines:
                 make_project(checkout.path, checkout.state, **settings)
                 kind.prepare(checkout.path)
                 if kind.by_dvc:
-                    checkout.dvc("repro")
+                    checkout.repro()
                 else:
                     run_pipeline(checkout, *kind.stages)
                 (folder / "finished").touch()

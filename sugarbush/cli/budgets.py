@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
+from bisect import bisect_left, bisect_right
 from itertools import groupby
 
 from rich.console import Console
@@ -12,7 +13,8 @@ from sugarbush.cli.checks import example_is_made, would_spend
 from sugarbush.errors import LedgerError
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import entries_of_releases
-from sugarbush.privacy.accounting import rounded_up
+from sugarbush.privacy.accounting import gaussian_mu, rounded_up
+from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
@@ -80,12 +82,32 @@ def repair(project: Project, console: Console) -> None:
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """How many runs of `events` can still be charged, `_MANY` at most."""
-    reached = 1
-    while reached < _MANY and ledger.total(*events * reached) <= ledger.cap:
-        reached *= 2
+    """How many runs of `events` can still be charged, `_MANY` at most.
+
+    A total takes up to seconds to compute, so the search starts where Gaussian DP expects its end.
+    """
+
+    def fits(runs: int) -> bool:
+        return ledger.total(*events * runs) <= ledger.cap
+
+    most = _expected_runs(ledger, events)
+    beyond, step = most + 1, 1
+    while most and not fits(most):
+        most, beyond, step = max(0, most - step), most, 2 * step
+    while beyond <= _MANY and fits(beyond):
+        most, beyond, step = beyond, min(beyond + step, _MANY + 1), 2 * step
+    return most + bisect_left(range(most + 1, beyond), True, key=lambda runs: not fits(runs))
+
+
+def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
+    """About how many runs fit: what is not Gaussian counts as fitting never."""
+    if math.isinf(ledger.cap):
+        return _MANY
+    spent = [entry.event for entry in ledger.entries()]
     return bisect_right(
-        range(1, reached + 1), ledger.cap, key=lambda runs: ledger.total(*events * runs)
+        range(1, _MANY + 1),
+        mu_of(epsilon=ledger.cap, delta=ledger.delta),
+        key=lambda runs: gaussian_mu([*spent, *events * runs]),
     )
 
 

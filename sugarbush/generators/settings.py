@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    create_model,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import GeneratorSettings
 from sugarbush.registry import GENERATORS, load_plugin, plugin_names
-from sugarbush.settings import Section
+from sugarbush.settings import Section, parse_sections
 
 T = TypeVar("T", bound=GeneratorSettings)
 
@@ -71,9 +64,8 @@ class GeneratorSection(Section):
         provider = own.get("provider", cls.model_fields["provider"].default)
         if provider in plugin_names(GENERATORS):
             sections.setdefault(provider, {})
-        kinds: dict[str, Any] = {name: (_kind(name), ...) for name in sections}
-        parsed = create_model("Sections", __config__=Section.model_config, **kinds)
-        return {**own, **dict(parsed.model_validate(sections))}
+        kinds = {name: _kind(name) for name in sections}
+        return own | parse_sections(kinds, sections)
 
 
 def generator_class(name: str) -> type[GeneratorSettings]:

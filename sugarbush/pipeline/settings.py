@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
@@ -32,7 +32,7 @@ from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
 from sugarbush.report.settings import ReportSettings
-from sugarbush.settings import Section
+from sugarbush.settings import Section, parse_sections
 from sugarbush.tables.settings import SynthesizeMetadataSettings
 from sugarbush.training.crt.settings import CrtSettings
 from sugarbush.training.dpsgd.settings import FinetuneSettings, GenerateSettings, PretrainSettings
@@ -68,9 +68,8 @@ class EvolveSettings(Section):
                 close = difflib.get_close_matches(name, cls.model_fields, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ", and no installed method"
                 raise ValueError(f"{name} is not a known setting{hint}")
-        kinds: dict[str, Any] = {name: (method_class(name), ...) for name in added}
-        parsed = create_model("Sections", __config__=Section.model_config, **kinds)
-        return fields | dict(parsed.model_validate({name: fields[name] for name in added}))
+        kinds = {name: method_class(name) for name in added}
+        return fields | parse_sections(kinds, {name: fields[name] for name in added})
 
     def of(self, name: str) -> Any:
         """The settings of a method that evolves candidates; defaults where it has no section."""

@@ -72,7 +72,7 @@ class Installed:
             text=True,
             capture_output=True,
             check=False,
-            timeout=500,
+            timeout=900,
         )
         assert finished.returncode == code, finished.stdout + finished.stderr
         return finished.stdout + finished.stderr

@@ -28,8 +28,8 @@ _FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-port=0",
 )
-_START_TIMEOUT_S = 60
-_ANSWER_TIMEOUT_S = 60
+_START_TIMEOUT_S = 600
+_ANSWER_TIMEOUT_S = 600
 
 
 def chromium() -> str | None:

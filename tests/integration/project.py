@@ -21,6 +21,7 @@ PARTS = [
     "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
 ]  # fmt: skip
 TINY_ENCODER = ROOT / "tests" / "plugins"  # embedding.model: tiny
+ONE_PROCESS = ROOT / "tests" / "one_process"  # on PYTHONPATH: DVC and its stages in one process
 PRODUCTS = ("lamp", "chair", "kettle")
 WORDS = ("arrived late", "came in pieces", "does not start", "is the wrong colour", "went missing")
 SCHEMA = {
@@ -98,12 +99,21 @@ class Checkout:
             "PYTHONPATH": os.pathsep.join([str(self.path), str(TINY_ENCODER)]),
         }
 
+    @property
+    def one_process(self) -> dict[str, str]:
+        """Variables with which DVC runs its stages in its own process."""
+        return {"PYTHONPATH": os.pathsep.join([str(ONE_PROCESS), self.environment["PYTHONPATH"]])}
+
     def run(
-        self, *command: str, code: int | None = 0, **variables: str
+        self,
+        *command: str,
+        code: int | None = 0,
+        variables: dict[str, str] | None = None,
+        **named: str,
     ) -> subprocess.CompletedProcess[str]:
         """Run in the checkout; fails when the exit code is another than `code` (None: any)."""
         finished = subprocess.run(
-            command, cwd=self.path, env=self.environment | variables, text=True,
+            command, cwd=self.path, env=self.environment | (variables or {}) | named, text=True,
             capture_output=True, check=False,
         )  # fmt: skip
         if code is not None:
@@ -113,6 +123,15 @@ class Checkout:
     def dvc(self, *arguments: str, code: int | None = 0) -> str:
         """Run DVC; everything it printed."""
         finished = self.run(sys.executable, "-m", "dvc", *arguments, code=code)
+        return finished.stdout + finished.stderr
+
+    def repro(self, *arguments: str) -> list[str]:
+        """`dvc repro` in one process with its stages; those that ran."""
+        return self.stages_run(self.dvc_in_one_process("repro", *arguments))
+
+    def dvc_in_one_process(self, *arguments: str) -> str:
+        """Run DVC without processes for its stages; everything it printed."""
+        finished = self.run(sys.executable, "-m", "dvc", *arguments, variables=self.one_process)
         return finished.stdout + finished.stderr
 
     def git(self, *arguments: str) -> str:

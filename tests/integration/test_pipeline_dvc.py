@@ -48,7 +48,7 @@ def test_a_second_run_with_settings_that_affect_no_output_does_and_charges_nothi
 ) -> None:
     before = project.charges()
     project.change("finetune", checkpoint_every=7, micro_batch_tokens=512)
-    assert set(project.stages_run(project.dvc("repro"))) == ALWAYS
+    assert set(project.repro()) == ALWAYS
     assert project.charges() == before
 
 
@@ -57,10 +57,10 @@ def test_the_seed_of_evaluate_reruns_evaluate_and_report_and_its_old_value_both_
 ) -> None:
     """DVC must not restore the public half of a report from its cache without the private half."""
     before = project.charges()
-    ran = project.stages_run(project.dvc("exp", "run", "-S", "evaluate.seed=2"))
+    ran = project.stages_run(project.dvc_in_one_process("exp", "run", "-S", "evaluate.seed=2"))
     assert set(ran) - ALWAYS == {"evaluate", "report"}
     project.git("checkout", "--quiet", "params.yaml")
-    ran = project.stages_run(project.dvc("repro"))
+    ran = project.repro()
     assert set(ran) - ALWAYS == {"evaluate", "report"}
     assert (project.path / "data/stamps/evaluate.json").exists()
     assert (project.path / "reports/internal/index.html").exists()
@@ -87,7 +87,7 @@ def test_dvc_keeps_nothing_of_the_private_texts(finished_by_dvc: Checkout) -> No
 
 def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Checkout) -> None:
     before = len(project.charges())
-    project.dvc("exp", "run", "--temp", "-S", "privacy.epsilon=2.0", "evolve@maple")
+    project.dvc_in_one_process("exp", "run", "--temp", "-S", "privacy.epsilon=2.0", "evolve@maple")
     assert [e.stage for e in project.charges()[before:]] == ["synthesize_metadata", "evolve@maple"]
 
 
@@ -112,11 +112,11 @@ def test_a_stage_spends_again_on_what_it_reads_and_on_nothing_else(project: Chec
         for r in rows
     ]
     path.write_text(as_lines(changed))
-    ran = set(project.stages_run(project.dvc("repro", "evolve@maple")))
+    ran = set(project.repro("evolve@maple"))
     assert ran == {"fingerprint", "prepare", "extract_metadata"}
     assert project.charges() == before
     path.write_text(as_lines([r | {"text": r["text"].replace("Dear", "Hello")} for r in rows]))
-    ran = set(project.stages_run(project.dvc("repro", "evolve@maple")))
+    ran = set(project.repro("evolve@maple"))
     assert ran == {"fingerprint", "prepare", "extract_metadata", "evolve@maple"}
     assert [e.stage for e in project.charges()[len(before) :]] == ["evolve@maple"]
 
@@ -127,7 +127,7 @@ def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
     files = {"file": "letters.jsonl", "donated": "donated.jsonl", "schema": "letters.schema.yaml"}
     short = {"methods": ["maple"], "prepare": files, "embedding": {"model": "tiny"}}
     (made.path / "params.yaml").write_text(yaml.safe_dump(short))
-    made.dvc("repro", "prepare")
+    made.repro("prepare")
     run_pipeline(made)
     assert made.charges()[0].stage == "synthesize_metadata"
     assert (made.path / "reports/public/index.html").exists()

@@ -58,10 +58,10 @@ def ledger(project: Checkout, purpose: str) -> Ledger:
 
 
 def variables(project: Checkout) -> dict[str, str]:
-    """The checkout's, and the address of the server that runs."""
+    """The checkout's, with stages in DVC's processes, and the address of the server that runs."""
     address = get_current_settings().api.url
     assert address is not None
-    return project.environment | {"PREFECT_API_URL": address}
+    return project.environment | project.one_process | {"PREFECT_API_URL": address}
 
 
 def killed_after(project: Checkout, charges: int) -> None:

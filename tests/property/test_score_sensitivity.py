@@ -174,7 +174,7 @@ def test_scores_that_the_cap_does_not_allow_are_not_even_made(tmp_path: Path) ->
             Private(np.ones((3, 2), dtype=np.float32)),
             size=2,
             record_l2_sensitivity=4,
-            stddev=1.0,
+            stddev=12.0,  # epsilon 1.45
             scores=lambda _: pytest.fail("scored"),
             session=session_of(a_ledger(tmp_path, cap=1.0)),
         )

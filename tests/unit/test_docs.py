@@ -125,7 +125,7 @@ def test_the_package_of_a_page_passes_its_own_tests(name: str, tmp_path: Path) -
     ):
         finished = subprocess.run(
             [sys.executable, *command], env=environment, cwd=package, text=True,
-            capture_output=True, check=False, timeout=300,
+            capture_output=True, check=False, timeout=900,
         )  # fmt: skip
         assert finished.returncode == 0, finished.stdout + finished.stderr
 

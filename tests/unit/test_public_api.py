@@ -69,7 +69,7 @@ print(json.dumps([first, loaded()]))
 def loaded() -> list[list[str]]:
     """The packages that `import sugarbush` loads, and those that all its names load."""
     finished = subprocess.run(
-        [sys.executable, "-c", IMPORTS], cwd=ROOT, text=True, capture_output=True, timeout=120,
+        [sys.executable, "-c", IMPORTS], cwd=ROOT, text=True, capture_output=True, timeout=900,
         check=True,
     )  # fmt: skip
     found: list[list[str]] = json.loads(finished.stdout)

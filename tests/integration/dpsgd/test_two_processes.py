@@ -25,7 +25,7 @@ def test_two_processes_equal_one_without_noise_and_share_one_noise_and_one_charg
         ],
         check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=500,
+        timeout=900,
         capture_output=True,
     )
     exact, noisy = (

@@ -62,7 +62,7 @@ class Nursery:
 
     def kill_when(self, pid: int, reached: Callable[[], bool]) -> None:
         """kill -9 as soon as `reached`, which must come before the process ends by itself."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not reached() and time.monotonic() < deadline:
             time.sleep(0.002)
         os.kill(pid, signal.SIGKILL)

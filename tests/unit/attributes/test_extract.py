@@ -29,6 +29,7 @@ SCHEMA = Schema(
         ),
     ),
 )
+PARAMS = params().extract_metadata
 DIRECTIONS = {"up": (1.0, 0.0), "down": (0.0, 1.0), "": (-1.0, -1.0)}
 
 
@@ -43,7 +44,7 @@ def codes(texts: Sequence[str], stars: Sequence[Any] | None = None) -> list[list
     found = extract_codes(
         SCHEMA, texts, {"stars": stars if stars is not None else [None] * len(texts)},
         embed=embed, readers=zero_shot_readers(SCHEMA, embed=embed),
-        params=params().extract_metadata,
+        params=PARAMS,
     )  # fmt: skip
     return found.tolist()
 
@@ -84,4 +85,4 @@ def test_no_record_gives_no_row() -> None:
 
 def test_a_missing_column_is_our_fault() -> None:
     with pytest.raises(InvariantError, match="stars"):
-        extract_codes(SCHEMA, ["a"], {}, embed=embed, readers={}, params=params().extract_metadata)
+        extract_codes(SCHEMA, ["a"], {}, embed=embed, readers={}, params=PARAMS)

@@ -28,6 +28,27 @@ def test_so_many_runs_fit_and_not_one_more(tmp_path: Path, cap: float) -> None:
     assert budgets.runs_within_cap(ledger, RUN) == max(0, left - 1)
 
 
+def test_a_wrong_guess_of_where_the_search_starts_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = ledger_in(tmp_path, cap=10)
+    monkeypatch.setattr(Ledger, "total", lambda _, *events: float(len(events)))
+    for guess in (0, 1, 8, 9, 10, 11, 15, 40, 128):
+        monkeypatch.setattr(budgets, "_expected_runs", lambda *_, found=guess: found)
+        assert budgets.runs_within_cap(ledger, RUN) == 10
+        assert budgets.runs_within_cap(ledger, RUN * 200) == 0
+        assert budgets.runs_within_cap(ledger, ()) == budgets._MANY
+
+
+def test_the_search_computes_few_totals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed, total = [], Ledger.total
+    monkeypatch.setattr(
+        Ledger, "total", lambda self, *events: (computed.append(0), total(self, *events))[1]
+    )
+    assert budgets.runs_within_cap(ledger_in(tmp_path, cap=2.2), RUN) > 3
+    assert len(computed) <= 3
+
+
 def test_many_runs_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "_MANY", 4)
     assert budgets.runs_within_cap(ledger_in(tmp_path, cap=4), RUN) == 4

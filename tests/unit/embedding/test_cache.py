@@ -104,7 +104,7 @@ def test_two_processes_may_write_at_a_time(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), start])
         for start in ("0", "20")
     ]
-    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    assert [writer.wait(timeout=900) for writer in writers] == [0, 0]
     found = EmbeddingCache(tmp_path).find("model", texts(50))
     assert all((found[i] == i).all() for i in range(50))
 

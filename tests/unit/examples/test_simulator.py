@@ -260,6 +260,7 @@ def test_another_process_writes_the_same_text() -> None:
     assert printed.stdout.decode() == expected
 
 
+@pytest.mark.slow
 def test_thousands_of_texts_have_hardly_a_duplicate_and_pass_the_checks() -> None:
     asked = [_ask(i) for i in range(5000)]
     texts = _texts(*asked)

@@ -50,6 +50,7 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROJECTS)
 @pytest.mark.parametrize("data", ["with its data", "without data"])
 def test_a_state_of_0_1_is_charged_nothing_and_keeps_its_draws(
@@ -103,6 +104,7 @@ def test_the_folders_of_0_1_are_used_until_there_are_newer_ones(first: Path) -> 
     assert final_folder(project.roots, method) == newer
 
 
+@pytest.mark.slow
 def test_the_promise_of_a_card_of_0_1_is_derived_again(first: Path) -> None:
     project = Project(first)
     metadata = read_metadata(project.roots)

@@ -98,6 +98,7 @@ def test_repeatable_steps_are_paid_for_beforehand() -> None:
     assert event.count == schedule_of(settings).steps + 10
 
 
+@pytest.mark.slow
 def test_the_preset_of_the_paper_is_planned_as_published() -> None:
     """Yelp's 1.9 million records; with nearly all of the budget sigma is the published 0.774."""
     settings = params(

@@ -131,6 +131,7 @@ def test_delta_2_is_taken_off_and_refused_when_it_is_too_large():
         confidentiality.bayesian(EPSILON_2, gamma=GAMMA, delta=DELTA, delta_2=0.015)
 
 
+@pytest.mark.slow
 def test_the_noise_for_a_target_reaches_it_and_less_does_not():
     noise = confidentiality.noise_for(1.0, gamma=GAMMA, delta=DELTA, rate=RATE, steps=STEPS)
 

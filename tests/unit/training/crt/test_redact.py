@@ -81,7 +81,7 @@ def test_a_card_needs_its_check_digit():
     assert not luhn("4111 1111 1111 1112")
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("label", PATTERNS)
 @pytest.mark.parametrize("unit", ["a", "1", "A", "1 ", "Aa ", "1-", "a.", "a@", "12 Aa Aa "])
 def test_a_pattern_takes_time_linear_in_the_text(label, unit):

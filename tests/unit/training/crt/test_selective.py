@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from dp_accounting import get_epsilon_gaussian
 
-from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.events import GaussianDp, NonPrivate
+from sugarbush.privacy.events import NonPrivate
 from sugarbush.training.crt import selective
 from sugarbush.training.crt.lstm import LstmModel
 from sugarbush.training.crt.selective import (
@@ -130,12 +130,12 @@ def test_an_empty_sample_has_zeros(model):
 
 def test_its_cost_without_misses_counts_both_releases_and_no_amplification():
     # 400 steps at 0.01: 4 expected; 15 is exceeded with a probability below 5e-6.
-    mechanism = replace(MECHANISM, rate=0.01, steps=400, gradient_noise=8.0, state_noise=6.0)
+    mechanism = replace(MECHANISM, rate=0.01, steps=400, gradient_noise=16.0, state_noise=12.0)
     found = true_cost(mechanism, gamma=0.0, delta=1e-5)
-    least = 2 * math.sqrt(4 * (1 / 64 + 1 / 36))
-    assert found.epsilon > epsilon([GaussianDp(mu=least)], delta=5e-6)
-    most = 2 * math.sqrt(16 * (1 / 64 + 1 / 36))
-    assert found.epsilon <= epsilon([GaussianDp(mu=most)], delta=5e-6)
+    least = 2 * math.sqrt(4 * (1 / 256 + 1 / 144))
+    assert found.epsilon > get_epsilon_gaussian(1 / least, 5e-6)
+    most = 2 * math.sqrt(16 * (1 / 256 + 1 / 144))
+    assert found.epsilon <= get_epsilon_gaussian(1 / most, 5e-6)
     assert found.delta == 1e-5
     for silent in ({"gradient_noise": 1e9}, {"state_noise": 1e9}):
         one_release = true_cost(replace(mechanism, **silent), gamma=0.0, delta=1e-5)

@@ -42,6 +42,7 @@ def draws(folder: Path) -> list[int]:
     return [path.stat().st_size for path in (folder / "state").rglob("draws-*")]
 
 
+@pytest.mark.slow
 def test_a_training_that_died_continues_on_its_charge_and_draws_no_step_more(
     saved_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,7 +67,12 @@ def test_a_training_that_died_continues_on_its_charge_and_draws_no_step_more(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"texts": TEXTS[:-1]}, {"learning_rate": 2e-3}, {"clip_norm": 0.5}, {"epsilon": 3.0}],
+    [
+        {"texts": TEXTS[:-1]},
+        {"learning_rate": 2e-3},
+        {"clip_norm": 0.5},
+        pytest.param({"epsilon": 1.5}, marks=pytest.mark.slow),
+    ],
     ids=["a text less", "learning rate", "clip norm", "epsilon"],
 )
 def test_another_text_or_argument_is_another_run(

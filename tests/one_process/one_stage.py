@@ -1,0 +1,33 @@
+"""A stage's command in this process, with the variables and folder that DVC gives it."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shlex
+import sys
+
+from dvc.stage.exceptions import StageCmdFailedError
+
+from sugarbush.pipeline import parent_death
+
+
+def run(cmd: str, *, cwd: str, env: dict[str, str]) -> None:
+    """Run `exec python -m tasks.<name> ...`, as every command in dvc.yaml is."""
+    *how, module = shlex.split(cmd)[:4]
+    assert how == ["exec", "python", "-m"], cmd
+    before, folder, arguments = dict(os.environ), os.getcwd(), sys.argv  # noqa: PTH109
+    parent_death.die_with_dvc = lambda: None  # this is DVC
+    os.environ.update(env)
+    os.chdir(cwd)
+    sys.argv = [module, *shlex.split(cmd)[4:]]
+    try:
+        runpy.run_module(module, run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise StageCmdFailedError(cmd, end.code) from None
+    finally:
+        sys.argv = arguments
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(before)

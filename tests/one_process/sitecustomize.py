@@ -1,0 +1,43 @@
+"""Where this folder is on PYTHONPATH, DVC runs its stages in its own process.
+
+Stages import for seconds, most of them the same. A test that asks which stages DVC runs, and not
+what is true of a stage's process, pays for the imports once. Python itself imports this file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def run_here(executable: str, cmd: str, *, cwd: str, env: dict[str, str], **_: Any) -> None:
+    """In place of the shell that DVC starts for a stage's command."""
+    from one_stage import run  # type: ignore[import-not-found]  # from the same folder
+
+    run(cmd, cwd=cwd, env=env)
+
+
+class _Patched:
+    """Finds the module with which DVC starts commands, and puts `run_here` into it."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if name != "dvc.stage.run":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        assert spec is not None and spec.loader is not None
+        load = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            assert callable(module._run)
+            module._run = run_here  # type: ignore[attr-defined]
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+sys.meta_path.insert(0, _Patched())
