@@ -14,9 +14,8 @@
           LedgerError          the ledger cannot be read, written or trusted
     InvariantError             a fault of ours, not of the caller; not a SugarbushError
 
-A message says what was expected, what arrived, where it came from and what to change. It may
-hold a file name, a row number and a setting; it never holds a text or any other value from the
-private data.
+A message says what was expected, what was found, where it is and what to change. It may contain a
+file name, a row number and a setting, but never a text or any other value from the private data.
 """
 
 

@@ -1,8 +1,8 @@
 """Attribute values by the similarity of a text's embedding to the values' descriptions.
 
-A value's centre is the mean embedding of its descriptions, at length 1. Some centres are nearer to
-all texts than others; a calibration on labelled examples corrects that. Centres and calibration
-depend on the schema and donated examples, both public.
+The centre of a value is the mean embedding of its descriptions, scaled to length 1. Some centres
+are nearer to all texts than others; a calibration on labelled examples corrects that. Centres and
+calibration depend on the schema and donated examples, both public.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _STRENGTHS = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Calibration:
-    """What is subtracted from a text's similarity to each value: `offsets` (k,), empty for none."""
+    """The numbers that calibration subtracts from a text's similarity to each value: `offsets`
+    (k,), or empty."""
 
     offsets: tuple[float, ...] = ()
 
@@ -53,9 +54,9 @@ def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Calibration:
     """Offsets that make the labels of donated examples likely; public examples only.
 
-    `similarities` (n, k) are the examples' cosines, `codes` (n,) their labels; labels `other` are
-    ignored. Few examples may mislead, so the offsets are multiplied by 0, 0.5 or 1, whichever gives
-    the most correct labels in cross-validation, the smallest of equals.
+    `similarities` (n, k) are the examples' cosines and `codes` (n,) their labels; the label `other`
+    is ignored. Few examples may mislead. So cross-validation multiplies the offsets by 0, 0.5 or 1,
+    whichever gives the most correct labels, and by the smallest if several do.
     """
     known = (codes >= 0) & (codes < similarities.shape[1])
     if not known.any():
@@ -77,8 +78,8 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
 def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.float64]:
     """The offsets (k,) with the least cross-entropy of softmax((cosine - offset) / temperature).
 
-    Plus a normal prior: a value without an example keeps an offset near 0.
-    Source: Platt 1999, with one offset a value.
+    A normal prior is added: a value without an example keeps an offset near 0. Source: Platt 1999,
+    with one offset per value.
     """
 
     def loss(offsets: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -114,7 +115,7 @@ class ZeroShotReader:
     calibration: Calibration
 
     def read(self, embedded: NDArray[np.floating], *, abstain: float) -> NDArray[np.int64]:
-        """A code a row of `embedded` (n, dim), `(n,)`; each depends on its own row alone."""
+        """One code per row of `embedded` (n, dim), `(n,)`; each depends on its own row alone."""
         return nearest_values(
             embedded @ self.places.T, calibration=self.calibration, abstain=abstain
         )
@@ -143,7 +144,7 @@ def calibrate_readers(
 ) -> dict[str, ZeroShotReader]:
     """The readers, each calibrated on the examples with a label of its attribute.
 
-    `embedded` (n, dim) are donated examples, `labels` their values by attribute, None without one.
+    `embedded` (n, dim) are donated examples, `labels` their values by attribute, None for no label.
     Labels outside the schema's values are ignored.
     """
     calibrated = dict(readers)

@@ -27,9 +27,9 @@ from sugarbush.pipeline.settings import (
 from sugarbush.registry import METHODS, plugin_names
 from sugarbush.settings import meanings
 
-_REQUIRED = "required"  # as default_fields() says it
-_SHARED = "as generator.openai"  # a limit of extract_metadata.llm
-_WIDTH = 120  # of a table that goes to a file
+_REQUIRED = "required"  # the same word as default_fields() uses
+_SHARED = "as generator.openai"  # for a limit of extract_metadata.llm
+_WIDTH = 120  # columns of a table that is written to a file
 
 
 def show_settings(base: Path, section: str | None, console: Console) -> None:
@@ -80,10 +80,10 @@ def _fields_of(path: Path) -> dict[str, Any]:
 
 
 def _not_in_defaults() -> dict[str, Any]:
-    """The defaults of sections that a project has only where it uses them.
+    """The defaults of the sections that a project contains only when it uses them.
 
-    They are the endpoint for labels, without the limits that it shares with generator.openai, and
-    the methods that other packages add.
+    These sections are the endpoint for labels, without the limits that it shares with
+    generator.openai, and the methods that other packages add.
     """
     endpoint = LabelEndpoint(model=_REQUIRED).model_dump(mode="json")
     own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}

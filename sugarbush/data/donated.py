@@ -15,7 +15,7 @@ from sugarbush.errors import InputError
 
 
 def wanted_columns(params: PrepareSettings, schema: Schema, *, private: bool) -> Mapping[str, str]:
-    """Every column that must be there, and what asks for it. Donated texts need no id."""
+    """Every required column, and the settings that name it. Donated texts need no id."""
     columns = {params.text_column: "prepare.text_column"}
     if private and params.id_column is not None:
         columns.setdefault(params.id_column, "prepare.id_column")
@@ -37,8 +37,8 @@ def donated_records(
 ) -> pd.DataFrame:
     """The donated examples of `rows`, in the columns of the private ones.
 
-    An attribute that is read from the text has its true value in column `label_<attribute>`, where
-    the rows have one under the attribute's name.
+    An attribute that is read from the text gets its true values in column `label_<attribute>`, if
+    the rows have a column with the attribute's name.
     """
     without_id = settings.model_copy(update={"id_column": None, "user_column": None})
     records, _ = usable(rows, without_id, schema, source=source, setting="prepare.donated")

@@ -1,8 +1,8 @@
-"""Attributes of synthetic texts where the real ones come from columns.
+"""Attributes of synthetic texts when the real ones come from columns.
 
-No reader can find a column's value in a text. So a classifier learns it from real train texts and
-is applied to held-out and synthetic texts *alike*: both sides then have its mistakes, and the
-request in a prompt is not trusted.
+A reader cannot find the value of a column in a text. So a classifier learns it from real train
+texts and predicts it for held-out and synthetic texts *alike*. Both sides then have the same
+errors, and the values requested in prompts are not used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def train_classifier(
 ) -> AttributeClassifier:
     """A logistic regression from `embeddings` (n, d) to `codes` (n,).
 
-    If only one code occurs, it always predicts that one. Raises InvariantError without rows.
+    If only one code occurs, it always predicts that one. Raises InvariantError when there are no
+    rows.
     """
     occurring = np.unique(codes)
     if not len(occurring):

@@ -39,7 +39,7 @@ def duplicate_share(texts: Sequence[str]) -> float:
 
 
 def _measure(_: Sample, synthetic: Sample, __: MetricSettings) -> Iterator[MetricValue]:
-    """Without intervals: resampling texts repeats their n-grams."""
+    """There are no intervals, because resampling repeats texts and so their n-grams."""
     texts = synthetic.texts
     yield MetricValue(metric="texts", space=TEXT, value=float(len(texts)))
     yield MetricValue(metric="duplicates", space=TEXT, value=duplicate_share(texts))

@@ -1,7 +1,7 @@
 """All metrics of one set of synthetic texts.
 
-The values are computed from real texts: they are internal, not DP, and no setting may be chosen
-by them.
+The values are computed from real texts: they are internal, not DP, and must not be used to choose a
+setting.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def evaluate_texts(
 ) -> tuple[MetricValue, ...]:
     """The values of every metric that needs no training.
 
-    A set without texts has no values. Compare methods at equal numbers of texts
-    (`Sample.limited`). `progress` receives the name of each metric before it is computed.
-    Raises InvariantError when there are no held-out texts.
+    For an empty set there are no values. Compare methods at equal numbers of texts
+    (`Sample.limited`). `progress` receives the name of each metric before it is computed. Raises
+    InvariantError when there are no held-out texts.
     """
     if not len(heldout):
         raise InvariantError("no held-out texts to compare with")

@@ -65,7 +65,7 @@ def fit(
     rng = public_rng(seed, "order")
     model.train()
     with torch.random.fork_rng(devices=[device()] if device().type == "cuda" else []):
-        torch.manual_seed(seed % 2**63)  # dropout
+        torch.manual_seed(seed % 2**63)  # for dropout
         for _ in range(training.epochs):
             for places in shuffled(texts, training.batch_texts, rng=rng):
                 loss = model(**batch_of(places)).loss

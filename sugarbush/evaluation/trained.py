@@ -1,6 +1,6 @@
 """Metrics that train a model with several seeds: slow.
 
-Each resample of an interval chooses both seeds and held-out texts.
+Each bootstrap resample draws both seeds and held-out texts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def next_token_values(
 ) -> Iterator[MetricValue]:
     """Next-token accuracy and perplexity on held-out texts; no values without training texts.
 
-    Held-out texts without a token to predict are left out.
+    Held-out texts without a token to predict are skipped.
     """
     predictable = [text for text in heldout.texts if text.strip()]
     if not len(training) or not predictable:
@@ -73,7 +73,7 @@ def fine_tuned_values(
 ) -> Iterator[MetricValue]:
     """Accuracy and macro-F1 of an encoder fine-tuned on `training`, for each chosen attribute.
 
-    The same attributes and texts are left out as in `downstream_values`.
+    Skips the same attributes and texts as `downstream_values`.
     """
     for column, (attribute, values) in enumerate(settings.domain.items()):
         known = np.flatnonzero(training.codes[:, column] >= 0)

@@ -1,6 +1,6 @@
-"""Good and bad examples for the generator, by the last noisy votes.
+"""Good and bad examples for the generator, chosen by the last noisy votes.
 
-Both are released text, and the votes are charged, so that showing them spends no budget.
+Texts and votes are already released and charged, so showing them spends no budget.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ NO_CONTRAST = Contrast()
 def contrasts(
     population: Population, votes: NDArray[np.int64], *, count: int
 ) -> Mapping[int, Contrast]:
-    """Up to `count` good and bad texts of every label; no text is both.
+    """Up to `count` good and bad texts of every label; no text is in both lists.
 
-    Shapes: `votes` (n,) of the n candidates. Equal votes are ordered by candidate.
+    Shapes: `votes` (n,) of the n candidates. Candidates with equal votes keep their order.
     """
     found = {}
     for label in np.unique(population.labels) if count else ():

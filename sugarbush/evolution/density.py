@@ -1,8 +1,8 @@
 """A final set that follows the density of the votes: post-processing, so it costs no privacy.
 
-Selection by rank keeps the best single candidates. Where a candidate has only a few votes and the
-noise is as large, rank misses the regions with most records. The sum over a cluster does not:
-votes grow with the number of candidates, noise with its root.
+Selection by rank keeps the best single candidates. If a candidate has only a few votes and the
+noise is as large, selection by rank misses the regions with most records. The sum over a cluster
+does not miss them: votes grow with the number of candidates, noise with its square root.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def select_by_density(
 ) -> NDArray[np.int64]:
     """Indices of `count` different candidates, in proportion to the votes of their clusters.
 
-    k-means makes a cell for every `candidates_a_cell` candidates. A cell's seats follow the sum of
-    its noisy votes, negative sums as 0, and go to its candidates by rank. Seats that a cell cannot
-    fill go to the best remaining candidates.
-    Guarantee: post-processing. Shapes: `votes` (m,), `embeddings` (m, d) of the candidates.
-    Raises InvariantError when there are fewer than `count` candidates.
+    k-means makes one cell per `candidates_a_cell` candidates. The number of texts from a cell is in
+    proportion to the sum of its noisy votes; a negative sum counts as 0. A cell contributes its
+    candidates with the most votes. If a cell has too few candidates, the best remaining candidates
+    of other cells are used. Guarantee: post-processing. Shapes: `votes` (m,), `embeddings` (m, d)
+    of the candidates. Raises InvariantError when there are fewer than `count` candidates.
 
     >>> from sugarbush.randomness import public_rng
     >>> places = np.repeat(np.eye(2, dtype=np.float32), 2, axis=0)

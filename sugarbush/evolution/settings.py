@@ -34,7 +34,7 @@ class FirstLength(Section):
 class Selection(StrEnum):
     """How survivors are chosen: from noisy votes, or from noisy kernel scores of all candidates.
 
-    Kernel herding was called `herded`: settings may still say so, and cache keys always do.
+    Kernel herding was called `herded`: settings may still use that name, and cache keys always do.
     """
 
     RANK = "rank"
@@ -101,7 +101,7 @@ class EvolutionSettings(Section):
     """Final texts for each survivor: itself, and variations without a vote."""
 
     def key_settings(self) -> dict[str, Any]:
-        """All settings as cache keys spell them, so that finished rounds stay known."""
+        """All settings as cache keys spell them, so that finished rounds are found again."""
         fields = self.model_dump(mode="json")
         if self.selection is Selection.KERNEL_HERDING:
             fields["selection"] = "herded"

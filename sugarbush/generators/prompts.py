@@ -1,10 +1,11 @@
-"""Requests as prompts of a language model.
+"""Requests converted to prompts of a language model.
 
-`render` is for models that follow instructions: one user message, since several chat formats have
-no system role. `continuation` is for models that only continue a text (GPT-2): a list of texts, to
-which the model adds the next.
+`render` is for models that follow instructions. It writes one user message, because several chat
+formats have no system role. `continuation` is for models that only continue a text (GPT-2): a list
+of texts, to which the model adds the next.
 
-Every word of a prompt comes from this file, the schema or the request: released and public text.
+Every word of a prompt comes from this file, the schema or the request, so it is released or public
+text.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from sugarbush.randomness import public_rng
 CountTokens = Callable[[str], int]
 
 BLANK = "_"
-SEPARATOR = "###"  # the line between the texts of a continuation
+SEPARATOR = "###"  # a line with this mark separates the texts of a continuation
 
 TEXT_ALONE = (
     "Answer with the text alone: no introduction, no title, no comment, no quotation marks around "
     "it, no JSON and no markup."
 )
 
-# Below this share of words there is too little to fill in: the model rephrases the text.
+# Below this share of words a variation is a rephrasing: there is too little to fill in.
 _REPHRASE_BELOW = 0.05
-# Tokens that a chat format adds, in some with a system message of 20 to 40 tokens.
+# Tokens that a chat format adds; some formats add a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
-# English has about four bytes a token, most other languages three. A vocabulary with little of a
-# language may need more tokens, so a caller can pass its own counter.
+# English has about four bytes per token, most other languages three. If a vocabulary covers a
+# language badly, it may need more tokens, so a caller can pass its own counter.
 _BYTES_PER_TOKEN = 3
-# A word, or one character of a script that is written without spaces.
+# A word, or one character of a script without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
 
 
@@ -48,7 +49,7 @@ class Message:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, rounded up."""
+    """An estimate of the tokens of a text, rounded up."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
 
 
@@ -61,9 +62,9 @@ def render(
 ) -> tuple[Message, ...]:
     """The messages that ask for `request`, with room for `max_tokens` in the context.
 
-    A prompt that is too long loses its longest shown text (example, good, bad), of equally long
-    ones the last, until it fits. Nothing else is shortened.
-    Raises GeneratorError when the prompt is too long without any of them.
+    If a prompt is too long, its longest shown text (example, good, bad) is dropped until it fits;
+    of equally long ones, the last. Nothing else is shortened. Raises GeneratorError when the prompt
+    is too long even without them.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
     prompt = _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
@@ -77,10 +78,10 @@ def continuation(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """The text that a model without a chat format continues, shortened as by `render`.
+    """The text that a model without a chat format continues, shortened as in `render`.
 
     The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks or avoid
-    bad examples: a variation is the next text of a list that ends with its parent, and
+    bad examples. So a variation is the next text of a list that ends with its parent, and
     `mask_share`, `tone` and `bad` have no effect.
     """
     room = context_tokens - max_tokens
@@ -88,7 +89,7 @@ def continuation(
 
 
 def instructions(request: Request) -> str:
-    """The prompt of `render` without the texts that it shows. An answer must not repeat it."""
+    """The prompt of `render` without its example texts. An answer must not repeat it."""
     bare = replace(request, examples=_emptied(request.examples))
     if isinstance(bare, VariationRequest):
         bare = replace(bare, parent="", good=_emptied(bare.good), bad=_emptied(bare.bad))
@@ -96,12 +97,12 @@ def instructions(request: Request) -> str:
 
 
 def _emptied(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """One empty text in place of all, so that the sentences about them stay."""
+    """One empty text replaces all, so that the sentences about them stay."""
     return ("",) if texts else ()
 
 
 def shown_texts(request: Request) -> tuple[str, ...]:
-    """The texts that a prompt shows as examples if they fit."""
+    """The texts that a prompt shows as examples, if they fit."""
     if isinstance(request, VariationRequest):
         return (*request.examples, *request.good, *request.bad)
     return request.examples
@@ -110,8 +111,8 @@ def shown_texts(request: Request) -> tuple[str, ...]:
 def with_blanks(text: str, *, share: float, sample: int) -> str:
     """`text` with a share of its words, at least one, replaced by BLANK.
 
-    `sample` selects the words, so variations of one text keep different words. Spaces, lines and
-    punctuation stay.
+    `sample` selects the words, so variations of one text keep different words. Spaces, line ends
+    and punctuation stay.
     """
     words = list(_WORD.finditer(text))
     count = min(len(words), max(1, round(share * len(words))))
@@ -134,7 +135,7 @@ def _instruction(request: Request) -> str:
 
 
 def _parent(request: VariationRequest) -> list[str]:
-    """Fill-in-the-blank (Xie et al. 2024, VARIATION_API), or rephrasing where little may change."""
+    """Fill-in-the-blank (Xie et al. 2024, VARIATION_API), or rephrasing if little may change."""
     if request.mask_share < _REPHRASE_BELOW:
         return [
             f"This is a text from a collection of {request.subject}:",
@@ -193,7 +194,7 @@ def _manner(request: Request) -> list[str]:
 
 
 def _list(request: Request) -> str:
-    """A heading, the texts shown, and the place of the next one."""
+    """A heading, the shown texts, and the start of the next text."""
     heading = request.subject[:1].upper() + request.subject[1:]
     if request.attributes:
         described = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in request.attributes)
@@ -230,7 +231,7 @@ def _longest_that_fits(
 
 
 def _without_longest(request: Request) -> Request | None:
-    """The request without the longest text that it shows, None when it shows none."""
+    """The request without its longest shown text; None when it shows none."""
     names = ["examples", *(["good", "bad"] if isinstance(request, VariationRequest) else [])]
     shown = [
         (len(text), rank, place, name)

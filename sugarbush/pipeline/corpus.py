@@ -28,7 +28,7 @@ def read_corpus(project: Project) -> Prepared:
 
 
 def bounder(project: Project) -> ContributionBounder | None:
-    """What bounds the contributions of a user; None where the unit is a record."""
+    """What bounds the contributions of a user; None if the unit is a record."""
     privacy = project.settings.privacy
     if privacy.unit is not Unit.USER:
         return None
@@ -36,7 +36,7 @@ def bounder(project: Project) -> ContributionBounder | None:
 
 
 def read_donated(project: Project) -> pd.DataFrame:
-    """The donated examples; an empty frame where there are none."""
+    """The donated examples; an empty frame without any."""
     settings, schema = project.settings.prepare, project.schema
     if settings.donated is None:
         return frame_of([], schema)
@@ -47,6 +47,7 @@ def read_donated(project: Project) -> pd.DataFrame:
 
 
 def public_texts(project: Project) -> tuple[str, ...]:
-    """Texts that are public already: donated ones, and those that the generator returns as is."""
+    """Texts that are already public: donated ones, and those that the generator returns
+    unchanged."""
     donated = tuple(read_donated(project)["text"])
     return donated + project.settings.generator.chosen.public_texts(project.base)

@@ -1,4 +1,4 @@
-"""What methods are measured with: the samples of texts, and the real texts to compare with.
+"""What metrics need: the samples of texts, and the real texts to compare with.
 
 `sugarbush.data.private_store` opens the real texts: everything here is internal.
 """
@@ -50,7 +50,7 @@ class Encoders:
 
 
 def open_encoders(project: Project, *, private: bool) -> Encoders:
-    """Both encoders, with the caches that belong to what they encode."""
+    """Both encoders, each with the cache for private or for public texts."""
     name = project.settings.evaluate.second_encoder
     main = project.encoder(private=private).encode
     if name is None:
@@ -62,8 +62,9 @@ def open_encoders(project: Project, *, private: bool) -> Encoders:
 class SampleReader:
     """Computes the features and attributes of texts.
 
-    The same readers serve real and synthetic texts. A classifier trained on real texts predicts
-    the attributes of `classifiers` from the embedding; the schema says how to read the others.
+    The same readers are used for real and synthetic texts. A classifier trained on real texts
+    predicts the attributes of `classifiers` from the embedding; the schema says how to read the
+    others.
     """
 
     latent: LatentSpace
@@ -122,7 +123,7 @@ def train_sample_reader(
 class Evaluator:
     """Measures samples against the real texts.
 
-    `heldout_codes` are the codes that the held-out texts came with, not those that were read.
+    `heldout_codes` are the original codes of the held-out texts, not those read from the texts.
     `progress` receives public facts only: the method, the round, and the seed of a training.
     """
 

@@ -1,8 +1,8 @@
 """A project without files: a corpus in memory, for `sugarbush.synthesize` and for research.
 
-It runs the functions that the stages run, under the same cache keys, and charges the same ledger.
-Private texts stay in this process; finished draws, the ledger and received answers go to the state
-folder.
+It runs the same functions as the stages, with the same cache keys, and charges the same ledger.
+Private texts stay in this process; finished results, the ledger and received answers go to the
+state folder.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Corpus:
     """A private corpus in memory, split and coded, with the embeddings computed so far.
 
     Made by `sugarbush.prepare`. Several methods and budgets can use one corpus: texts are embedded
-    once. `settings` are those that it was prepared with.
+    once. `settings` are those that the corpus was prepared with.
     """
 
     private: CorpusInMemory = field(repr=False)
@@ -72,13 +72,13 @@ class Corpus:
         return self.private.real_texts(self.schema.names, part=part)
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
-        """Unit vectors (n, d) of the texts. `private` says where they are kept."""
+        """Unit vectors (n, d) of the texts. `private` decides which cache stores them."""
         cache = self.private_embeddings if private else self.public_embeddings
         return Encoder(self.settings.embedding, cache=cache).encode(texts)
 
 
 class InMemoryProject(Project):
-    """A project whose corpus is in memory. Relative public files are those of this folder."""
+    """A project whose corpus is in memory. Relative paths of public files start at this folder."""
 
     def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
         super().__init__(corpus.base, settings=settings)
@@ -111,7 +111,8 @@ class InMemoryProject(Project):
         return self.scratch("pretrained")
 
     def scratch(self, name: str) -> Path:
-        """A folder for checkpoints that only its owner may enter, gone with this object."""
+        """A folder for checkpoints that only its owner may enter; it is deleted with this
+        object."""
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
@@ -128,7 +129,7 @@ def prepare_corpus(
     donated: pd.DataFrame | None,
     state: Path | None,
 ) -> Corpus:
-    """Check, split and code the rows of `frame`, as stages prepare and extract_metadata do."""
+    """Check, split and code the rows of `frame`, as the stages prepare and extract_metadata do."""
     state = state or state_root(Path(), example=settings.privacy.purpose is Purpose.EXAMPLE)
     key, prepare = state_key(state), settings.prepare
     donated_frame = _donated_frame(donated, settings, schema)
@@ -235,7 +236,7 @@ def _donated_frame(
 def project_settings(
     sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
 ) -> ProjectSettings:
-    """Settings from sections of the API's arguments and, over them, the caller's own."""
+    """Settings from the API's arguments, with the caller's own settings merged into them."""
     from sugarbush.deep_merge import deep_merge
     from sugarbush.pipeline.settings import parse_params
 

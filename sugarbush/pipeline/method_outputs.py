@@ -1,4 +1,5 @@
-"""Where the stages of a method write: the released root, or the private one without a guarantee."""
+"""The output folders of the stages of a method: in the released root, or in the private one without
+a guarantee."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ from sugarbush.pipeline.released import method_folder, write_release, write_text
 
 @contextmanager
 def method_output(project: Project, method: Method, stage: str, *, run: str) -> Iterator[Path]:
-    """A folder that becomes the stage's result when the block ends well.
+    """A folder that becomes the stage's result when the block succeeds.
 
-    Without a DP guarantee the result lies in the private root, where stages of one method share a
-    folder; DVC gets a keyed digest of the run in its place.
+    Without a DP guarantee the result goes to the private root, where the stages of one method share
+    a folder. DVC gets a keyed digest of the run instead.
     """
     (output,) = stage_named(stage).outputs
     shown = project.base / output.path.format(method=method.name)
@@ -42,7 +43,7 @@ def method_output(project: Project, method: Method, stage: str, *, run: str) -> 
 
 
 def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:
-    """Write a method's texts, its rounds, and what paid for them."""
+    """Write a method's texts, its rounds, their cost, and the ids of their ledger entries."""
     with method_output(project, method, stage, run=final.run) as folder:
         write_texts(final.evolution, project.schema, folder)
         write_release(
@@ -56,7 +57,7 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
 
 
 def _keep_others(old: Path, new: Path) -> None:
-    """Copy what earlier stages of the method wrote and this one did not."""
+    """Copy the files of earlier stages of the method that this stage did not write."""
     if old.is_dir():
         for path in old.iterdir():
             if not (new / path.name).exists() and not path.name.startswith("round_"):

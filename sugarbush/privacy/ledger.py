@@ -3,7 +3,7 @@
     <state>/key                         32 random bytes that key every fingerprint and digest
     <state>/ledgers/<purpose>/<dataset>.jsonl     one entry a line, appended and never rewritten
 
-It lies outside the checkout, because DVC deletes a stage's outputs, experiments run in copies and
+It is outside the checkout, because DVC deletes a stage's outputs, experiments run in copies, and
 clones are deleted. `charge` takes the lock, reads the file again, checks the cap, appends and waits
 for the disk; only then may a mechanism run. A crash in between wastes budget but never releases an
 uncharged result. Entries contain events, ids and keyed fingerprints: no text, no count, no record
@@ -39,9 +39,9 @@ from sugarbush.privacy.unit import Unit
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
 _MINIMA = 64
-# Two corpora that share more than about this part of their records are one dataset: 3 of the 64
-# minima. A corpus that has grown tenfold still shares 3 with probability 0.96; two corpora without
-# a common record share none.
+# Two corpora that share more than about this fraction of their records count as one dataset: 3 of
+# the 64 minima. A corpus that has grown tenfold still shares 3 minima with probability 0.96; two
+# corpora without a common record share none.
 _SAME_DATASET = 0.04
 
 
@@ -49,7 +49,7 @@ _SAME_DATASET = 0.04
 class Entry:
     """One charge. `run` is the digest of the stage's settings and inputs.
 
-    `user_column` names the column of the user, where the unit is a user.
+    `user_column` names the column of the user, if the unit is a user.
     """
 
     id: str
@@ -78,7 +78,8 @@ class Entry:
 
 
 def make_dataset_fingerprint(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
-    """A keyed MinHash of a corpus: 64 minima whose agreement estimates the shared part.
+    """A keyed MinHash of a corpus: 64 minima. The share of equal minima estimates the share of
+    common texts.
 
     It recognises a corpus under another name, also after some records were added or removed.
     Without the key nobody can test whether a text is in the corpus.
@@ -99,7 +100,8 @@ class Ledger:
     """The charges on one dataset, under one cap.
 
     `cap` and `delta` limit the total: epsilon at `delta`, per `unit`. `user_column` names the
-    column of the user, where the unit is a user. Raises ParamsError on a bad dataset name.
+    column of the user, if the unit is a user. Raises ParamsError for a dataset name that is not
+    allowed.
 
     >>> import tempfile
     >>> from sugarbush.privacy.events import DiscreteGaussian
@@ -140,17 +142,18 @@ class Ledger:
         return _read(self.path) if self.fixed_entries is None else self.fixed_entries
 
     def snapshot(self) -> Ledger:
-        """This ledger as it is now, to read: it refuses charges and does not see later ones."""
+        """A read-only copy of this ledger as it is now: it refuses charges and does not see later
+        ones."""
         found = copy.copy(self)
         found.fixed_entries = self.entries()
         return found
 
     def total(self, *more: Event) -> float:
-        """Epsilon at the ledger's delta of everything charged so far, and of `more`."""
+        """Epsilon at the ledger's delta of all charges so far and of `more`."""
         return self._total(self.entries(), more)
 
     def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
-        """Raise what `charge` would raise for `events` together, and charge nothing."""
+        """Raise the error that `charge` would raise for `events` together; charge nothing."""
         with self._locked():
             self._admit(self.entries(), tuple(events), "this run", dataset_fingerprint)
 
@@ -194,7 +197,7 @@ class Ledger:
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
         entries = tuple(entries)
         self._refuse_other_units(entries)
-        # A larger delta makes epsilon smaller, so the smallest delta counts.
+        # A larger delta makes epsilon smaller, so the smallest delta is used.
         delta = min([self.delta, *(entry.delta for entry in entries)])
         return epsilon([*(entry.event for entry in entries), *more], delta=delta)
 
@@ -219,7 +222,7 @@ class Ledger:
             self._refuse_other_names(dataset_fingerprint)
         self._refuse_other_units(entries)
         if self.cap == math.inf or self._clearly_below_cap(entries, events):
-            return  # the total takes seconds to compute
+            return  # this saves the total, which takes seconds to compute
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
@@ -230,13 +233,13 @@ class Ledger:
             )
 
     def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:
-        """Whether Gaussian DP, an upper bound that is quick to compute, stays below the cap."""
+        """Whether the cap holds by Gaussian DP, an upper bound that is quick to compute."""
         delta = min([self.delta, *(entry.delta for entry in entries)])
         mu = gaussian_mu([*(entry.event for entry in entries), *events])
         return mu == 0 or (mu < math.inf and mu <= mu_of(epsilon=self.cap, delta=delta))
 
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
-        """One corpus has one name and one purpose, and so one budget."""
+        """A corpus has one name and one purpose, and so one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         for path in sorted(paths):
             for known in {entry.dataset_fingerprint for entry in _read(path)}:
@@ -290,8 +293,8 @@ def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
 
 
 def _read(path: Path) -> tuple[Entry, ...]:
-    """The entries of a file. An incomplete last line comes from a crash before its mechanism ran.
-    Any other line that does not parse means that somebody edited the file."""
+    """The entries of a file. An incomplete last line comes from a crash before its mechanism ran,
+    so it is ignored. Any other line that does not parse means that somebody edited the file."""
     try:
         *lines, _unfinished = path.read_bytes().split(b"\n")
     except FileNotFoundError:

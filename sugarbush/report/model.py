@@ -24,19 +24,20 @@ from sugarbush.privacy.ledger import Entry
 from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 
-Pair = tuple[str, str]  # of attributes, in the schema's order
+Pair = tuple[str, str]  # two attributes, in the schema's order
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What is promised, what is assumed, and how the release was made.
+    """The guarantee, its assumptions, and how the release was made.
 
     `entries` are the ledger entries of this release. `dataset_epsilon` is the total of all charges
     on the dataset so far, including this release, under `cap`. `donated` is the number of donated
     examples, which are public. `labels_endpoint` received every private text to assign attributes,
     None if there was none. `generator` is None if no method used one. `starts_from` is the model
-    that was fine-tuned. `other_packages` are names and versions of packages whose method or encoder
-    had the private texts. `settings` are settings, never results; `created` is a date.
+    that was fine-tuned. `other_packages` are names and versions of packages with a method or
+    encoder that read the private texts. `settings` are settings, never results; `created` is a
+    date.
     """
 
     title: str
@@ -78,7 +79,7 @@ class DpCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredMarginal:
-    """A noisy marginal of the DP table: `cells` counts with noise of `stddev` on each.
+    """A noisy marginal of the DP table: `cells` counts, each with noise of `stddev`.
 
     `round` is 0 for marginals measured before the first selection. `choosing` and `measuring` are
     the costs of the two steps, as shares of the table's mu^2.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-WIDTH = 440  # of every chart
-_COLOURS = 6  # of series, in the style sheet
+WIDTH = 440  # the width of every chart
+_COLOURS = 6  # the number of series colours in the style sheet
 SeriesStyle = tuple[str, int]  # the class in the style sheet, and the number of the mark
 
 

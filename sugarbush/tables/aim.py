@@ -6,8 +6,9 @@
               generate: fit the model to every measurement so far
 
 Every private answer comes from the measurer, and its filter ends the loop. All code here is
-post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), Algorithms 1
-to 4; mu^2 replaces its rho, which docs/decisions/aim-in-gaussian-dp.md proves and compares.
+post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), Algorithms 1 to
+4. mu^2 replaces the paper's rho: docs/decisions/aim-in-gaussian-dp.md has the proof and a
+comparison.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ from sugarbush.tables.synthesis import (
     only,
 )
 
-# E|N(0, s^2)| = s sqrt(2/pi): what noise alone adds to an L1 distance, by cell.
+# E|N(0, s^2)| = s sqrt(2/pi): the L1 error per cell from noise alone.
 _MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AimShares:
-    """How AIM divides its mu^2. All are fixed before the first draw."""
+    """How AIM divides its mu^2. All fields are fixed before the first answer."""
 
-    # A round may first spend one part in `rounds_per_attribute * d` (the paper's T = 16 d). After
-    # rounds that teach the model nothing, later rounds spend more, so there are fewer.
+    # The first rounds may each spend one part in `rounds_per_attribute * d` (the paper's T = 16 d).
+    # If rounds add no information, later rounds spend more, so there are fewer.
     rounds_per_attribute: float = 16
-    # Part of mu^2: the one-way marginals at the start. The paper's 0.9/16 leaves them noisy;
-    # measured, 0.3 costs nothing on 5,000 records at epsilon 1, and helps on less data.
+    # The part of mu^2 for the one-way marginals at the start. The paper's 0.9/16 leaves them noisy.
+    # In our measurements 0.3 loses nothing on 5,000 records at epsilon 1, and helps on less data.
     singles: float = 0.3
-    # Part of a round: the measurement; the selection gets the rest (the paper's alpha).
+    # The part of a round for the measurement; the selection gets the rest (the paper's alpha).
     measurement: float = 0.9
-    # The factor on a round's budget after one that taught nothing (Algorithm 3: epsilon doubles and
-    # sigma halves).
+    # The factor on a round's budget after a round without new information (Algorithm 3: epsilon
+    # doubles and sigma halves).
     annealing: float = 4
 
 
@@ -65,7 +66,7 @@ class Workload:
     max_model_mb: float
 
     def within(self, model: MarkovRandomField, *, part: float) -> list[Attributes]:
-        """The marginals that keep the junction tree under `part` of the limit (Algorithm 2).
+        """The marginals with which the junction tree stays below `part` of the limit (Algorithm 2).
 
         A marginal within a clique of the model adds nothing, so the result is never empty.
         """
@@ -78,9 +79,9 @@ class Workload:
         ]
 
 
-# Standard deviations by which a dependence must exceed the noise to count.
+# A dependence counts if it exceeds the noise by this many standard deviations.
 _SURE: Final = 3.0
-# Values with a noisy count below this many sigmas are modelled as one.
+# Values with a noisy count below this many sigmas are merged into one.
 _RARE_SIGMAS: Final = 3.0
 
 
@@ -95,11 +96,11 @@ def aim(
     """A model of the measurer's table, from marginals of up to `degree` attributes.
 
     Spends the whole budget of the measurer's filter. Larger marginals of more than `max_cells`
-    cells (after rare values are merged) are left out. The model's size limit grows with the spent
-    budget, up to `max_model_mb`. Until enough dependences exceed the noise to form a tree, the
-    model contains only those. If no more are found, the rest of the budget goes evenly to them and
-    to the one-way marginals. So on little data the table is no worse than independent marginals
-    (docs/decisions/aim-search-and-model.md).
+    cells (after rare values are merged) are never selected. The model's size limit grows with the
+    spent budget, up to `max_model_mb`. Until the dependences above the noise form a tree, the model
+    contains only those dependences. If no more are found, the rest of the budget goes evenly to
+    them and to the one-way marginals. So on little data the table is no worse than independent
+    marginals (docs/decisions/aim-search-and-model.md).
     """
     shares = shares or AimShares()
     whole = measurer.mu_squared_left
@@ -145,7 +146,7 @@ def aim(
             return finish_evenly(
                 measurer, measurements, shown=shown, rare=rare, start=model, round=number + 1
             )
-    # The last marginal used much of the budget, so the model always contains it.
+    # The last marginal used much of the budget, so the model contains it in any case.
     kept = None if len(shown) >= edges else [*shown, measurements[-1].attributes]
     return finish(measurer.domain, measurements, rare=rare, start=model, shown=kept)
 
@@ -168,7 +169,8 @@ def _measure_worst(
     shares: AimShares,
     round: int,
 ) -> Measurement:
-    """Select the marginal with the largest error of the model beyond noise; measure it (Eq. 1)."""
+    """Select the marginal where the model has the largest error beyond noise, and measure it (Eq.
+    1)."""
     mu_measure = all_of(shares.measurement * mu_squared)
     noise = _MEAN_ABSOLUTE_NOISE * measurer.noise_of(mu_measure)
     candidates = []
@@ -193,7 +195,8 @@ def _measure_worst(
 
 
 def _learned(measurement: Measurement, before: MarginalModel, after: MarginalModel) -> bool:
-    """Whether the measured marginal moved by more than noise moves it (Algorithm 3, line 2)."""
+    """Whether the measured marginal changed by more than the noise explains (Algorithm 3, line
+    2)."""
     moved = after.marginal(measurement.attributes) - before.marginal(measurement.attributes)
     noise = _MEAN_ABSOLUTE_NOISE * measurement.stddev * moved.size
     return float(np.abs(moved).sum()) > noise

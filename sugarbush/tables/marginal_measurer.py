@@ -1,8 +1,8 @@
 """The only code that reads the private table: it answers engines with noise.
 
-An engine requests noisy marginals (`measure`), and the marginal with the largest error of its model
-(`select`). One Gaussian-DP filter pays for every answer before the noise is drawn. So all answers
-together are mu-GDP, however an engine chooses its requests, and what it does with them is
+An engine requests noisy marginals (`measure`), or the marginal where its model has the largest
+error (`select`). Every answer is charged to one Gaussian-DP filter before the noise is drawn. So
+all answers together are mu-GDP, for any choice of requests. What an engine does with them is
 post-processing.
 
 Sensitivities, with units of at most m records, added or removed whole:
@@ -33,8 +33,9 @@ from sugarbush.privacy.gaussian_dp import (
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 from sugarbush.tables.dp_table import Attributes, Measurement
 
-# Scores are multiples of 1/_GRID^2, computed in integers and clipped to what float64 holds exactly
-# (8.6e9 records), so that rounding adds nothing to their sensitivity; clipping adds nothing either.
+# Scores are multiples of 1/_GRID^2. They are computed in integers and clipped to the range that
+# float64 represents exactly (8.6e9 records), so rounding adds nothing to their sensitivity;
+# clipping adds nothing either.
 _GRID = 1024
 _LARGEST_EXACT = 2**53
 _LARGEST_DISTANCE = 2**62

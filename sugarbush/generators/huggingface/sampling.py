@@ -1,4 +1,4 @@
-"""One token for each row of scores, from one public uniform a row.
+"""One token for each row of scores, from one public uniform per row.
 
 transformers samples a whole batch from one stream, so a text would depend on its batch. Here a
 row's token depends only on its scores and its own uniform.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# The nucleus is searched among so many tokens before all are sorted.
+# The nucleus is searched among this many tokens before all are sorted.
 _LIKELIEST = 512
 
 
 def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: float) -> Tensor:
-    """A token a row, drawn from softmax(scores / temperature) within its nucleus.
+    """One token per row, drawn from softmax(scores / temperature) within its nucleus.
 
     The nucleus is the smallest set of likeliest tokens whose probability reaches `top_p` (Holtzman
     et al. 2020); the draw is by inverting its distribution function.
@@ -33,9 +33,9 @@ def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: 
 
 
 def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """Places (b,) with probability in proportion to `weights` (b, v), never one of weight 0."""
+    """Indices (b,) with probability in proportion to `weights` (b, v), never one with weight 0."""
     sums = weights.cumsum(dim=-1)
     whole = sums[:, -1]
-    # Rounding may move a mark to the whole sum, beyond the last place with a weight.
+    # Rounding may move a mark to the whole sum, beyond the last index with a weight.
     marks = torch.minimum(uniforms.to(whole) * whole, whole.nextafter(torch.zeros_like(whole)))
     return (sums <= marks[:, None]).sum(dim=-1)

@@ -1,4 +1,4 @@
-"""One categorical row a text, by the schema.
+"""One row of categorical values per text, by the schema.
 
 Reads    data/private/prepared/      train.parquet, heldout.parquet
          the schema, the donated file
@@ -24,7 +24,8 @@ from sugarbush.pipeline.project import Project
 
 
 def run(project: Project) -> None:
-    """Extract from the donated examples, which calibrate, and then from the private parts."""
+    """Extract from the donated examples, which calibrate the readers, and then from the private
+    parts."""
     schema, store, stamps = project.schema, project.private, project.roots.stamps
     settings, labeller = project.settings.extract_metadata, project.labeller()
     donated = read_donated_codes(

@@ -9,7 +9,7 @@ Writes   data/released/finetune/<method>/  model and tokenizer, model_card.json,
 Spends   its share: Poisson-subsampled Gaussian steps, the repeatable ones included, at sensitivity
          clip_norm, add/remove one unit
 
-A run that was killed continues from its last checkpoint, on the charge that it began with.
+A run that was killed continues from its last checkpoint, under its first charge.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NAME = "finetune"
 
 
 def run(project: Project, method: Method) -> None:
-    """Train, or restore a model that was trained before, and release it."""
+    """Release a trained model: train it, or restore one that was trained before."""
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     trained = method.finetune(inputs, forced=was_forced())
-    if trained is None:  # another process than the first
+    if trained is None:  # not the first process
         return
     for name, figures in trained.internal.items():
         make_private(project.roots.internal)

@@ -7,8 +7,8 @@ Writes   data/stamps/                corpus.json, schema.json, donated.json, poo
                                      the plan gives to each mechanism, digests of code
 Spends   nothing
 
-DVC compares these instead of the files, so that it learns no hash and no size. The digest of a
-later stage whose private files are gone is removed, so that DVC runs that stage again.
+DVC compares these instead of the files, so that it learns no hash and no size. If the private files
+of a later stage are missing, its digest is removed, so that DVC runs that stage again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 
 def forget_digests_without_files(project: Project) -> None:
-    """A digest stands for private files that DVC cannot see; without them it is worth nothing."""
+    """A digest stands for private files that DVC cannot see; without the files it has no use."""
     store, stamps = project.private, project.roots.stamps
     needs = {
         "prepare": store.prepared_file(TRAIN),
@@ -96,7 +96,8 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 
 
 def _plan(project: Project) -> dict[str, Any]:
-    """The noise of each mechanism: those of the metadata stage together, others by method."""
+    """The noise of each mechanism: one value for the metadata stage together, one for each
+    method."""
     plan = project.plan
     shared = [_allocation(plan, name) for name in (METADATA, LABELS)]
     by_method = {

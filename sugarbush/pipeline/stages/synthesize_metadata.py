@@ -18,7 +18,7 @@ from sugarbush.pipeline.released import write_release
 
 
 def run(project: Project) -> None:
-    """Draw what the plan holds for metadata, or restore what was drawn before."""
+    """Draw the metadata of the plan, or restore earlier results."""
     request = project.metadata_request()
     drawn = request.release(forced=was_forced(), before_charge=lambda: preflight(project))
     with atomic_directory(project.roots.released / "metadata") as folder:
