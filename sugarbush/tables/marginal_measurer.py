@@ -98,9 +98,9 @@ class MarginalMeasurer:
         return self._filter.remaining
 
     def merge(self, attribute: str, cells: Sequence[int]) -> None:
-        """From now on count `cells[code]` in place of `code`. `cells` must be public or released.
+        """From now on count `cells[code]` instead of `code`. `cells` must be public or released.
 
-        Each record is recoded by itself, so no sensitivity changes.
+        Each record is recoded on its own, so no sensitivity changes.
         """
         mapping = np.asarray(cells, dtype=np.int64)
         size = int(mapping.max()) + 1
@@ -131,7 +131,7 @@ class MarginalMeasurer:
     ) -> Measurement:
         """The marginal of `attributes` with exact discrete Gaussian noise around each count.
 
-        Guarantee: at most `mu`-GDP, which the filter pays first.
+        Guarantee: at most `mu`-GDP, which the filter is charged first.
         """
         sensitivity = marginal_sensitivity(self.records_per_unit)
         stddev = self.noise_of(mu)
@@ -150,9 +150,9 @@ class MarginalMeasurer:
         )
 
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
-        """The index of a candidate with a score near the largest, and the mu that it cost.
+        """The index of a candidate with a score near the largest, and the mu spent.
 
-        Guarantee: the exponential mechanism, at most `mu`-GDP, which the filter pays first.
+        Guarantee: the exponential mechanism, at most `mu`-GDP, which the filter is charged first.
         """
         sensitivity = score_sensitivity(self.records_per_unit)
         epsilon = bounded_range_epsilon(mu)
@@ -162,7 +162,8 @@ class MarginalMeasurer:
         return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
 
     def _score(self, candidate: Candidate) -> float:
-        """In integers, so that rounding cannot exceed the proven sensitivity."""
+        """The score of a candidate, computed in integers, so that rounding cannot exceed the proven
+        sensitivity."""
         weight = round(candidate.weight * _GRID)
         if not 0 < weight <= _GRID:
             raise InvariantError("a weight must be over 0 and at most 1")
@@ -183,7 +184,7 @@ class MarginalMeasurer:
 
 
 def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """One array per column. Errors do not show its values."""
+    """One array per column. Its errors do not show values of the table."""
     table = np.asarray(per_unit)
     if table.size == 0:
         table = np.zeros((0, len(domain)), dtype=np.int64)
@@ -201,11 +202,11 @@ def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]
 
 
 def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
-    """A contiguous copy in the smallest type: a million rows of fifteen columns fit in 15 MB."""
+    """A contiguous copy in the smallest type: a million rows of fifteen columns fit into 15 MB."""
     return np.ascontiguousarray(column, dtype=np.min_scalar_type(size - 1))
 
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Multiples of 1/_GRID; huge estimates are clipped, so that a distance fits in an integer."""
+    """Multiples of 1/_GRID; huge estimates are clipped, so that a distance fits into an integer."""
     largest = _LARGEST_DISTANCE // max(estimate.size, 1)
     return np.rint(np.clip(estimate * _GRID, -largest, largest)).astype(np.int64)

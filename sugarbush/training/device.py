@@ -1,4 +1,4 @@
-"""Where a model runs."""
+"""The device that a model runs on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sugarbush.errors import ParamsError
 
 
 def open_device(name: str) -> torch.device:
-    """The device of a setting; `auto` is the first GPU where there is one."""
+    """The device of a setting; `auto` is the first GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

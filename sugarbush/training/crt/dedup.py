@@ -7,8 +7,8 @@ The theorem covers `ExactDuplicates`: whether a sentence is new depends on equal
 It does not cover `BloomDuplicates` and `near_duplicates.NearDuplicates` (`in_theorem` is False): a
 false positive depends on all earlier sentences, so one secret could change many records.
 
-There is no record-level epsilon after this step: removing a record can make another record's
-sentence the first of its kind, so it can change two.
+There is no record-level epsilon after this step: removing a record can make a sentence of another
+record the first of its kind, so it can change two records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from sugarbush.errors import ParamsError
 from sugarbush.training.crt.sentences import Sentence
 
-MASK = "<MASK>"  # the same for a duplicate and for a redacted span
+MASK = "<MASK>"  # the same mask for a duplicate and for a redacted span
 
 
 class Duplicates(Protocol):
@@ -32,12 +32,12 @@ class Duplicates(Protocol):
     in_theorem: ClassVar[bool]
 
     def seen(self, sentence: str) -> bool:
-        """Whether `sentence` came before; then remember it."""
+        """Whether `sentence` occurred before; then remember it."""
         ...
 
 
 class ExactDuplicates:
-    """By SHA-256: no false positive, about 100 bytes a distinct sentence."""
+    """Memory by SHA-256: no false positive, about 100 bytes per distinct sentence."""
 
     in_theorem: ClassVar[bool] = True
 
@@ -56,7 +56,7 @@ class BloomDuplicates:
     """A Bloom filter of fixed size, for a corpus whose digests do not fit into memory.
 
     With at most `capacity` distinct sentences, a new one counts as a duplicate with probability at
-    most `false_positives` (Bloom 1970). Outside the theorem.
+    most `false_positives` (Bloom 1970). It is outside the theorem.
     """
 
     in_theorem: ClassVar[bool] = False
@@ -75,7 +75,7 @@ class BloomDuplicates:
         digest = _digest(sentence)
         first, second = int.from_bytes(digest[:8]), int.from_bytes(digest[8:16]) | 1
         known = True
-        # Two hashes give all others: Kirsch and Mitzenmacher 2006.
+        # All other hashes follow from two: Kirsch and Mitzenmacher 2006.
         for number in range(self._hashes):
             place, bit = divmod((first + number * second) % self._bits, 8)
             known = known and bool(self._field[place] >> bit & 1)
@@ -89,10 +89,11 @@ def mask_duplicates(
     *,
     known: Set[str] = frozenset(),
 ) -> Iterator[list[Sentence]]:
-    """The documents, in order and one at a time, with a mask for each sentence seen before.
+    """The documents, in order and one at a time, with a mask for each sentence that occurred
+    before.
 
-    White space, empty sentences and every sentence of `known` stay: those are public word for
-    word, so they contain no secret.
+    White space, empty sentences and every sentence of `known` stay: known sentences are public word
+    for word, so they contain no secret.
     """
     for sentences in documents:
         yield [

@@ -15,7 +15,7 @@ from sugarbush.training.crt.recall import LabelledText
 def load_labelled(path: Path, *, text_column: str) -> list[LabelledText]:
     """The records of a jsonl or parquet file with a column `spans`: start, end, label of each.
 
-    In parquet a row's spans are a JSON string. Raises InputError naming file and row.
+    In parquet the spans of a row are a JSON string. Raises InputError naming file and row.
     """
     try:
         if path.suffix == ".parquet":

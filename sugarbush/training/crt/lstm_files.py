@@ -15,7 +15,7 @@ WEIGHTS = "lstm.safetensors"
 
 
 def save(model: LstmModel, tokenizer: Any, folder: Path) -> None:
-    """Write what `load` reads."""
+    """Write the files that `load` reads."""
     save_file(model.state_dict(), folder / WEIGHTS)
     tokenizer.save_pretrained(folder)
 

@@ -1,4 +1,4 @@
-"""Texts for selective training: unchanged, with a mark on every token that a policy covers."""
+"""Texts for selective training: unchanged, with a flag on every token that a policy covers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sugarbush.training.crt.selective import MarkedExample
 def marked_units(
     texts: Sequence[str], *, policy: Policy, tokenizer: Any, max_length: int
 ) -> list[tuple[MarkedExample]]:
-    """One unit per text, between two end tokens, cut at `max_length` tokens.
+    """One unit per text, between two end tokens and cut at `max_length` tokens.
 
-    A token is private when any of its characters is in a span of `policy`. The name of a special
-    token in a text is text.
+    A token is private when any of its characters is in a span of `policy`. If the name of a special
+    token occurs in a text, it is read as ordinary text.
     """
     end = tokenizer.eos_token_id
     encoded = tokenizer(

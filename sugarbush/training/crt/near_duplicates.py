@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 
 from sugarbush.errors import ParamsError
 
-_CHARACTERS = 5  # of a shingle
+_CHARACTERS = 5  # characters of a shingle
 _PERMUTATIONS = 64
 
 
 class NearDuplicates:
-    """A sentence is a duplicate if the Jaccard similarity of its character 5-grams to those of an
-    earlier one is likely to be at least `similarity`.
+    """A sentence is a duplicate if its character 5-grams probably have a Jaccard similarity of at
+    least `similarity` to those of an earlier sentence.
 
-    By datasketch's locality-sensitive hashing, with a fixed seed. Outside the theorem: the
-    result depends on which sentences came before.
+    The search is datasketch's locality-sensitive hashing, with a fixed seed. Outside the theorem:
+    the result depends on which sentences came before.
     """
 
     in_theorem: ClassVar[bool] = False

@@ -1,7 +1,7 @@
-"""Microsoft Presidio's recognisers as a detector. An optional package.
+"""Microsoft Presidio's recognisers as a detector. It is an optional package.
 
 Its recognisers by pattern and checksum need no model. With a spaCy pipeline, by name or path, the
-whole analyser runs, names and places included.
+whole analyser runs, including names and places.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from sugarbush.training.crt.findings import Finding
 
 
 class PresidioDetector:
-    """Presidio for English; `spacy_model` is a pipeline by name or path, None: patterns alone."""
+    """Presidio for English; `spacy_model` is a pipeline by name or path; None means patterns
+    only."""
 
     def __init__(self, *, spacy_model: str | None = None) -> None:
         try:

@@ -68,9 +68,9 @@ def generate(
 ) -> Released[Generation]:
     """A text after each of `prompts`, in their order; equal seeds give equal texts.
 
-    Prompts are plain text; `after_end` puts the end token before each, which may then be empty.
-    A text that is empty, or that only repeats its prompt, is written again. Raises GeneratorError
-    when some are still empty after `decoding.attempts` draws.
+    Prompts are plain text. `after_end` puts the end token before each prompt, and then a prompt may
+    be empty. A text that is empty, or that only repeats its prompt, is written again. Raises
+    GeneratorError when some are still empty after `decoding.attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)
     redrawn = tokens = 0
@@ -102,7 +102,7 @@ def generate(
 def _batches(
     places: Sequence[int], prompts: Sequence[str], tokenizer: Any, decoding: Decoding
 ) -> Iterator[list[int]]:
-    """Places whose prompts have the same number of tokens, so that none is padded."""
+    """Indices of prompts with the same number of tokens, so that none is padded."""
     by_length: dict[int, list[int]] = defaultdict(list)
     distinct = sorted(set(prompts))
     lengths = dict(zip(distinct, map(len, token_ids(tokenizer, distinct)), strict=True))
@@ -135,7 +135,7 @@ def _continue(
         max_length=decoding.max_length,
         use_cache=True,
         eos_token_id=end,
-        pad_token_id=end,  # what follows a finished text in its batch; it is cut off below
+        pad_token_id=end,  # fills the rest of a batch after a finished text; it is cut off below
     )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
