@@ -3,12 +3,12 @@
     python -m research.contrast [--seeds 5] [--first-seed 0] [--rounds 3] [--contrast 3]
                                   [--starts bare maple]
 
-The embedded example as private corpus, the simulator as generator, epsilon 1. `bare` starts from
-texts that were asked for by nothing but the subject, `maple` from DP metadata and examples. Both
-runs of a seed start from the same DP table and texts. MAUVE of the final texts against the
-held-out part; the last column is the mean difference with its standard error over the seeds. The
-simulator takes sentences from good texts and ignores bad ones; `pool` shows neither. Only a
-language model can show what they bring it.
+The example: the embedded corpus is private, the simulator is the generator, epsilon is 1. `bare`
+starts from texts that were requested with the subject only, `maple` from DP metadata and examples.
+Both runs of a seed start from the same DP table and texts. The table has MAUVE of the final texts
+against the held-out part; its last column is the mean difference with its standard error over the
+seeds. The simulator takes sentences from good texts and ignores bad ones; `pool` uses neither. Only
+a language model can show whether they help it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECORDS, DONATED, SURVIVORS, VARIATIONS = 600, 50, 60, 4
 
 
 def prepared(seed: int, state: Path) -> sb.Corpus:
-    """The example's corpus of that seed."""
+    """The example's corpus for that seed."""
     records = pd.DataFrame(islice(example_records(seed), DONATED + RECORDS))
     return sb.prepare(
         records.iloc[DONATED:],
@@ -62,7 +62,7 @@ def score(corpus: sb.Corpus, start: str, *, contrast: int, rounds: int, seed: in
 def compare(
     seed: int, starts: Sequence[str], *, contrast: int, rounds: int
 ) -> dict[str, tuple[float, float]]:
-    """MAUVE without and with contrast, by where the candidates start."""
+    """MAUVE without and with contrast, for each start of the candidates."""
     with tempfile.TemporaryDirectory() as state:
         corpus = prepared(seed, Path(state))
         return {

@@ -1,5 +1,7 @@
-"""The Python API: one function per task. It calls the same functions as the stages and uses the
-same ledger."""
+"""The Python API: one function per task.
+
+It calls the same functions as the stages and uses the same ledger.
+"""
 
 from __future__ import annotations
 

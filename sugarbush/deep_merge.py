@@ -36,8 +36,11 @@ def deep_merge(
 
 
 def _set(settings: Any, key: str, value: Any, *, first: bool) -> None:
-    """Set a value. A new setting of a commented section becomes its `first` one, because comments
-    follow the last one."""
+    """Set a value.
+
+    A new setting of a commented section becomes its `first` one, because comments follow the last
+    one.
+    """
     if first and key not in settings and hasattr(settings, "insert"):
         settings.insert(0, key, value)
     else:

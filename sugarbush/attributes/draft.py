@@ -166,8 +166,10 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
 
 
 def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
-    """k-means by cosine. The number of clusters is the smallest whose silhouette is near the best
-    one."""
+    """k-means by cosine.
+
+    The number of clusters is the smallest whose silhouette is near the best one.
+    """
     found = {1: np.zeros(len(embedded), dtype=np.int64)}
     scores: dict[int, float] = {}
     distinct = len(np.unique(embedded.round(5), axis=0))

@@ -47,8 +47,10 @@ def is_unencrypted(base_url: str) -> bool:
 
 
 def check(project: Project, console: Console) -> None:
-    """Print one line for each part that passes its check. Raises the error of the first part that
-    fails."""
+    """Print one line for each part that passes its check.
+
+    Raises the error of the first part that fails.
+    """
     settings = project.settings
     console.print("settings   ok")
     if not example_is_made(project):
@@ -81,8 +83,10 @@ def check(project: Project, console: Console) -> None:
 
 
 def _check_budget(project: Project, console: Console) -> None:
-    """Print what a run plans to spend. Raises BudgetExceededError when the run would exceed the
-    cap."""
+    """Print what a run plans to spend.
+
+    Raises BudgetExceededError when the run would exceed the cap.
+    """
     plan, ledger = project.plan, project.ledger()
     if example_is_made(project) and not would_spend(project):
         console.print("budget     ok: every stage that spends is up to date; a run spends nothing")

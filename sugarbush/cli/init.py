@@ -159,8 +159,10 @@ def _drafted(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) ->
 def _donated_columns(
     own: OwnData, settings: PrepareSettings
 ) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
-    """The donated texts and the other columns of their file. Raises ParamsError when the file is
-    the private one."""
+    """The donated texts and the other columns of their file.
+
+    Raises ParamsError when the file is the private one.
+    """
     if own.donated is not None and own.donated.resolve() == own.file.resolve():
         raise ParamsError("--donated names the private file itself (--from)")
     return donated_examples(Path(), settings)
@@ -186,8 +188,10 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
-    """Records the files that the block writes. If the block fails, removes these files and the
-    folders that are then empty."""
+    """Records the files that the block writes.
+
+    If the block fails, removes these files and the folders that are then empty.
+    """
     above = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     written: list[Path] = []
     try:

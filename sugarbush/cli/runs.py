@@ -71,8 +71,10 @@ def run(base: Path, *, force: bool, only_example: bool) -> int:
 
 
 def needed_stages(settings: ProjectSettings) -> frozenset[str]:
-    """The stages that the chosen methods need, by DVC's names. The other stages only write a
-    marker."""
+    """The stages that the chosen methods need, by DVC's names.
+
+    The other stages only write a marker.
+    """
     names = {stage.name for stage in STAGES if not stage.by_method and stage.is_needed(settings)}
     return frozenset(names).union(
         f"{stage.name}@{method.name}"

@@ -14,11 +14,11 @@ from sugarbush.pipeline.stages import fingerprint
 
 
 def would_spend(project: Project) -> bool:
-    """Whether a run would start a stage that spends budget. That stage may still find its results
-    finished.
+    """Whether a run would start a stage that spends budget.
 
-    First writes the keyed digests, as every run does, so that a changed corpus is noticed. A
-    setting that is missing from params.yaml counts as new.
+    That stage may still find its results finished. First writes the keyed digests, as every run
+    does, so that a changed corpus is noticed. A setting that is missing from params.yaml counts as
+    new.
     """
     if project.settings != load_params(project.base / FILE):
         return True

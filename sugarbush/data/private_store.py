@@ -76,8 +76,11 @@ class PrivateCorpus(Protocol):
 
 
 class CorpusInMemory:
-    """A corpus from frames. `prepared` contains the text, the raw columns and, if the unit is a
-    user, the users; `coded` has one column of codes per attribute."""
+    """A corpus from frames.
+
+    `prepared` contains the text, the raw columns and, if the unit is a user, the users; `coded` has
+    one column of codes per attribute.
+    """
 
     def __init__(
         self,

@@ -38,8 +38,10 @@ class Row:
 def read_rows(
     path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
 ) -> tuple[Row, ...]:
-    """Every row of `path`. `wanted` maps each required column to the setting that names it. Other
-    columns are read if `all_columns`, and else may be skipped.
+    """Every row of `path`.
+
+    `wanted` maps each required column to the setting that names it. Other columns are read if
+    `all_columns`, and else may be skipped.
 
     Raises InputError naming the file, the row or byte, and `setting`.
     """

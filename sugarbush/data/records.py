@@ -117,8 +117,10 @@ def _says_nothing(row: Row, column: str | None) -> bool:
 
 
 def as_text(value: Any) -> str | None:
-    """A cell as text; the schema maps all spellings of a value to one. A time of midnight is read
-    as a date."""
+    """A cell as text; the schema maps all spellings of a value to one.
+
+    A time of midnight is read as a date.
+    """
     if is_missing(value):
         return None
     if isinstance(value, datetime) and value.time() == time.min:

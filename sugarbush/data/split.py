@@ -77,13 +77,13 @@ def split(
     source: str,
     bound: ContributionBounder | None = None,
 ) -> Prepared:
-    """The private parts. A hash of a record's own id decides its part, independently of all other
-    records.
+    """The private parts.
 
-    If the unit is a user, `bound` keeps some records of each user. A hash of the user decides the
-    part, so no user is in both parts. Texts that are `public` (donated, or in the generator's pool)
-    are removed, and so is the share of texts that `exclude_share` reserves for a public pool.
-    Raises InputError on repeated ids, on too few records, and when all texts are identical.
+    A hash of a record's own id decides its part, independently of all other records. If the unit is
+    a user, `bound` keeps some records of each user. A hash of the user decides the part, so no user
+    is in both parts. Texts that are `public` (donated, or in the generator's pool) are removed, and
+    so is the share of texts that `exclude_share` reserves for a public pool. Raises InputError on
+    repeated ids, on too few records, and when all texts are identical.
     """
     _refuse_repeated(records, params, source)
     known = {normalised(text) for text in public}

@@ -215,8 +215,10 @@ class _RoundSteps:
     def votes(
         self, population: Population, number: int, voting: VotingSession
     ) -> Released[NDArray[np.int64]]:
-        """The noisy votes of a round. They are restored, or else charged, drawn and written to
-        disk."""
+        """The noisy votes of a round.
+
+        They are restored, or else charged, drawn and written to disk.
+        """
         name = f"votes-{number:03d}"
         done = self.store.finished(name)
         if done is not None:

@@ -20,15 +20,15 @@ _ROWS_IN_MEMORY = 2000
 def herd(
     scores: Votes, embeddings: NDArray[np.float32], *, width: float, count: int
 ) -> NDArray[np.int64]:
-    """Indices of `count` different candidates. The sum of their own scores approximates a multiple
-    of `scores`.
+    """Indices of `count` different candidates.
 
-    The algorithm is greedy: it chooses the candidate where the gap left by the earlier choices is
-    largest. So texts similar to a chosen one are chosen late. If the noisy scores have no positive
-    sum, the choice spreads over the candidates. Guarantee: post-processing. Shapes: `scores` (m,)
-    noisy sums in any unit, `embeddings` (m, d) of the candidates, unit vectors. Raises
-    InvariantError when there are fewer than `count` candidates. Source: Chen, Welling & Smola 2010,
-    "Super-samples from kernel herding", Eq. 8.
+    The sum of their own scores approximates a multiple of `scores`. The algorithm is greedy: it
+    chooses the candidate where the gap left by the earlier choices is largest. So texts similar to
+    a chosen one are chosen late. If the noisy scores have no positive sum, the choice spreads over
+    the candidates. Guarantee: post-processing. Shapes: `scores` (m,) noisy sums in any unit,
+    `embeddings` (m, d) of the candidates, unit vectors. Raises InvariantError when there are fewer
+    than `count` candidates. Source: Chen, Welling & Smola 2010, "Super-samples from kernel
+    herding", Eq. 8.
 
     >>> candidates = np.eye(3, dtype=np.float32)
     >>> herd(np.array([60, 10, 30]), candidates, width=0.2, count=2).tolist()

@@ -65,8 +65,10 @@ class Population:
         )
 
     def distinct(self) -> Population:
-        """The first candidate of each text and label; its copies are dropped. The copies could not
-        get a vote."""
+        """The first candidate of each text and label; its copies are dropped.
+
+        The copies could not get a vote.
+        """
         kept: dict[tuple[str, int], int] = {}
         for place, key in enumerate(zip(self.texts, self.labels.tolist(), strict=True)):
             kept.setdefault(key, place)

@@ -55,8 +55,10 @@ class Grammar:
         self._rules = {name: tuple(map(_compile, templates)) for name, templates in rules.items()}
 
     def write(self, rule: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """One text of `rule`, with its marks. If a slot and a rule have the same name, the slot is
-        used."""
+        """One text of `rule`, with its marks.
+
+        If a slot and a rule have the same name, the slot is used.
+        """
         return self._expand(rng.choice(self._rules[rule]), rng, slots)
 
     def fill(self, template: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:

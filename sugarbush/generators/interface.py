@@ -254,8 +254,10 @@ class GeneratorSettings(Section):
         return ()
 
     def public_texts(self, base: Path) -> tuple[str, ...]:
-        """Public texts that the generator returns unchanged. No private record may equal one of
-        them."""
+        """Public texts that the generator returns unchanged.
+
+        No private record may equal one of them.
+        """
         return ()
 
     @property

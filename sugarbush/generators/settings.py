@@ -63,8 +63,10 @@ class GeneratorSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _parse_sections(cls, fields: Any) -> Any:
-        """Each generator's section, parsed by its own class. Errors name the section and the
-        field."""
+        """Each generator's section, parsed by its own class.
+
+        Errors name the section and the field.
+        """
         if not isinstance(fields, dict):
             return fields
         own = {name: value for name, value in fields.items() if name in cls.model_fields}

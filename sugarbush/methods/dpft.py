@@ -143,8 +143,10 @@ class DPFT(Method):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """`plan` with the noise of training. The noise is also sufficient for the steps that may be
-        repeated."""
+        """`plan` with the noise of training.
+
+        The noise is also sufficient for the steps that may be repeated.
+        """
         if not plan.holds(TRAINING):
             return plan
         schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)

@@ -218,10 +218,10 @@ class EvolvingMethod(EvolutionSettings, Method):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """Every batch of requests. Each request is as long as the settings and donated examples
-        allow.
+        """Every batch of requests.
 
-        Without a DP record count, the count is the most candidates that the settings allow.
+        Each request is as long as the settings and donated examples allow. Without a DP record
+        count, the count is the most candidates that the settings allow.
         """
         words = max(length.words, *(length.words_by_value or {"": length.words}).values())
         known = self.candidates is not None or record_count is not None

@@ -156,8 +156,10 @@ class MethodInputs:
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
     def session(self, *, stage: str, run: str) -> PrivacySession:
-        """What a mechanism needs to charge the ledger of this run. `run` is the run of its
-        store."""
+        """What a mechanism needs to charge the ledger of this run.
+
+        `run` is the run of its store.
+        """
         return PrivacySession(
             ledger=self.ledger(),
             stage=stage,

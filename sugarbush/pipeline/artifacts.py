@@ -47,8 +47,11 @@ class ReleaseNote:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """The DP metadata. `rows` has one column per attribute; it is None if a run drew no table.
-    `label_counts` are noisy counts of one attribute's values; None if none were drawn."""
+    """The DP metadata.
+
+    `rows` has one column per attribute; it is None if a run drew no table. `label_counts` are noisy
+    counts of one attribute's values; None if none were drawn.
+    """
 
     rows: pd.DataFrame | None
     label_counts: pd.Series[int] | None

@@ -1,5 +1,7 @@
-"""The DP metadata of a run. They are charged, drawn and written to the result store, or restored
-from it."""
+"""The DP metadata of a run.
+
+They are charged, drawn and written to the result store, or restored from it.
+"""
 
 from __future__ import annotations
 

@@ -39,8 +39,10 @@ def _print(line: str) -> None:
 
 
 class Project:
-    """The project in `base`. Raises ParamsError, SchemaError and InputError when it reads a
-    file."""
+    """The project in `base`.
+
+    Raises ParamsError, SchemaError and InputError when it reads a file.
+    """
 
     def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
         self.base = base

@@ -79,8 +79,10 @@ class EvolveSettings(Section):
 
 
 class ProjectSettings(Section):
-    """All settings of a project, checked together. `ProjectSettings()` are the settings of the
-    example."""
+    """All settings of a project, checked together.
+
+    `ProjectSettings()` are the settings of the example.
+    """
 
     methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("maple",)
     """Methods to run: maple, augpe, public, dpft, crt, nonprivate."""
@@ -304,8 +306,10 @@ def _fields_of(section: Any) -> Any:
 
 
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """A section of the fields. A missing one becomes empty; one that is not a mapping stays, so
-    that it is refused later."""
+    """A section of the fields.
+
+    A missing one becomes empty; one that is not a mapping stays, so that it is refused later.
+    """
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
 

@@ -40,10 +40,10 @@ class Private(Generic[T_co]):
         self._per_unit: Any = per_unit
 
     def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
-        """Apply a vectorised function, for example embedding or nearest neighbours. Element i of
-        its result must depend on element i alone.
+        """Apply a vectorised function, for example embedding or nearest neighbours.
 
-        The result must have one element per unit.
+        Element i of its result must depend on element i alone. The result must have one element per
+        unit.
         """
         mapped = function(self._per_unit)
         if len(mapped) != len(self._per_unit):
@@ -57,8 +57,10 @@ class Private(Generic[T_co]):
         return self.map_batch(lambda own: function(own, other._per_unit))
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:
-        """One element per owner: the tuples of the owner's elements, joined in order. `owners` are
-        hashable."""
+        """One element per owner: the tuples of the owner's elements, joined in order.
+
+        `owners` are hashable.
+        """
         joined: dict[Any, tuple[Any, ...]] = {}
         for owner, element in zip(owners._per_unit, self._per_unit, strict=True):
             joined[owner] = joined.get(owner, ()) + element

@@ -75,11 +75,11 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
 
 
 class GaussianDpFilter:
-    """A limit on adaptively chosen steps. Each is mu_i-GDP given the past; together they are
-    mu-GDP.
+    """A limit on adaptively chosen steps.
 
-    Call `spend` before each step. It refuses a step that would raise the sum of mu_i^2 above mu^2.
-    Source: Smith & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
+    Each is mu_i-GDP given the past; together they are mu-GDP. Call `spend` before each step. It
+    refuses a step that would raise the sum of mu_i^2 above mu^2. Source: Smith & Thakurta 2022
+    (arXiv:2210.17520), Theorem 3.1.
     """
 
     def __init__(self, mu: float) -> None:

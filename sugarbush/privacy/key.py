@@ -1,5 +1,7 @@
-"""The installation's secret key. It is a separate module, so that keyed digests do not import the
-accountant."""
+"""The installation's secret key.
+
+It is a separate module, so that keyed digests do not import the accountant.
+"""
 
 from __future__ import annotations
 

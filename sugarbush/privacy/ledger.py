@@ -78,11 +78,11 @@ class Entry:
 
 
 def make_dataset_fingerprint(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
-    """A keyed MinHash of a corpus: 64 minima. The share of equal minima estimates the share of
-    common texts.
+    """A keyed MinHash of a corpus: 64 minima.
 
-    It recognises a corpus under another name, also after some records were added or removed.
-    Without the key nobody can test whether a text is in the corpus.
+    The share of equal minima estimates the share of common texts. It recognises a corpus under
+    another name, also after some records were added or removed. Without the key nobody can test
+    whether a text is in the corpus.
     """
     minima = [b"\xff" * 16] * _MINIMA
     for text in texts:
@@ -293,8 +293,11 @@ def _agreement(one: tuple[str, ...], other: tuple[str, ...]) -> float:
 
 
 def _read(path: Path) -> tuple[Entry, ...]:
-    """The entries of a file. An incomplete last line comes from a crash before its mechanism ran,
-    so it is ignored. Any other line that does not parse means that somebody edited the file."""
+    """The entries of a file.
+
+    An incomplete last line comes from a crash before its mechanism ran, so it is ignored. Any other
+    line that does not parse means that somebody edited the file.
+    """
     try:
         *lines, _unfinished = path.read_bytes().split(b"\n")
     except FileNotFoundError:

@@ -28,8 +28,10 @@ class Projection:
 
 
 def synthetic_projection(embeddings: NDArray[Any]) -> Projection:
-    """The axes of synthetic texts' `embeddings` (n, d). Raises InvariantError when there are fewer
-    than two texts."""
+    """The axes of synthetic texts' `embeddings` (n, d).
+
+    Raises InvariantError when there are fewer than two texts.
+    """
     if len(embeddings) < 2 or embeddings.shape[1] < 2:
         raise InvariantError("a map needs two texts and two dimensions")
     return Projection(PCA(n_components=2, svd_solver="full").fit(embeddings))

@@ -151,8 +151,10 @@ def finish(
     start: MarkovRandomField | None = None,
     shown: Sequence[Attributes] | None = None,
 ) -> Synthesis:
-    """The engine's result, with the model fitted to convergence. It uses the larger marginals in
-    `shown`; None: all."""
+    """The engine's result, with the model fitted to convergence.
+
+    It uses the larger marginals in `shown`; None: all.
+    """
     believed = measurements if shown is None else only(measurements, shown)
     return Synthesis(
         model=fit(domain, believed, rare=rare, start=start, calibrations=FINAL),

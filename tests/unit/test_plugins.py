@@ -1,7 +1,7 @@
 """Methods, generators, encoders and metrics of another package, found by their entry points.
 
-`tests/fixtures/toy_package` has one of each. It is installed into a folder of its own: copied, with
-the metadata that an installer writes, so that no test needs an installer or a network.
+`tests/fixtures/toy_package` has one of each. It is installed into a separate folder: copied, with
+the metadata that an installer writes, so that tests need no installer and no network.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a project, the API and the commands did with all four plug-ins, in another process."""
+    """The results of a project, the API and the commands with all four plug-ins, in another
+    process."""
     site = install_into(tmp_path_factory.mktemp("site") / "packages")
     finished = subprocess.run(
         [sys.executable, str(TOY / "run_project.py"), str(tmp_path_factory.mktemp("run"))],
@@ -169,7 +170,7 @@ def test_two_packages_that_register_one_name_are_named(install: Install) -> None
 def test_pip_installs_the_toy_package_with_its_entry_points(tmp_path: Path) -> None:
     if not (find_spec("pip") and find_spec("setuptools")):
         pytest.skip("needs pip and setuptools")
-    shutil.copytree(TOY, tmp_path / "source")  # a build writes into it
+    shutil.copytree(TOY, tmp_path / "source")  # a copy, because a build writes into it
     subprocess.run(
         [
             sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",

@@ -75,8 +75,10 @@ class TextContext:
 def new_context(
     subject: str, targets: tuple[Target, ...], rng: SeededRandom, *, product: str | None = None
 ) -> TextContext:
-    """A context with the target values. The other values are drawn uniformly from the known
-    ones."""
+    """A context with the target values.
+
+    The other values are drawn uniformly from the known ones.
+    """
 
     def phrases(kind: AttributeKind) -> Phrases:
         target = first_of_kind(targets, kind)

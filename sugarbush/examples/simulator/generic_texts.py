@@ -152,8 +152,10 @@ def _resolution(context: TextContext, role: Role) -> _Sentence:
 
 
 def _other_targets(context: TextContext, role: Role) -> list[_Sentence]:
-    """The remaining target values. The shop states priorities, and the customer states all
-    others."""
+    """The remaining target values.
+
+    The shop states priorities, and the customer states all others.
+    """
     return [
         (context.say_target(target, role), Importance.REQUIRED)
         for target in context.targets

@@ -33,8 +33,10 @@ class Role(StrEnum):
 
 
 class Importance(IntEnum):
-    """How much a text needs an utterance. A text that is too long loses the least important
-    ones."""
+    """How much a text needs an utterance.
+
+    A text that is too long loses the least important ones.
+    """
 
     DETAIL = 0
     STEP = 1

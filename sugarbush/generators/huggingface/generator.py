@@ -137,8 +137,10 @@ class HuggingFaceGenerator:
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
-        """The cache key. It contains the weights themselves, because the weights under a name may
-        change."""
+        """The cache key.
+
+        It contains the weights themselves, because the weights under a name may change.
+        """
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,
@@ -162,8 +164,10 @@ class HuggingFaceGenerator:
         cache: AnswerCache,
         what: str,
     ) -> dict[str, Completion]:
-        """Answers by key to those `prompts` that are not in `had`. Caches each batch when it is
-        complete."""
+        """Answers by key to those `prompts` that are not in `had`.
+
+        Caches each batch when it is complete.
+        """
         written: dict[str, Completion] = {}
         if not prompts.keys() - had.keys():
             return written

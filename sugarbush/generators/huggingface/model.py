@@ -57,8 +57,10 @@ class LocalModel:
         return bool(self.tokenizer.chat_template)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids. The template of a chat writes its special tokens; otherwise the tokenizer adds
-        them."""
+        """Token ids.
+
+        The template of a chat writes its special tokens; otherwise the tokenizer adds them.
+        """
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=not self.chats, split_special_tokens=not self.chats
         )["input_ids"]

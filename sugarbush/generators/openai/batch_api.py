@@ -59,8 +59,10 @@ Receive = Callable[[Call, Completion], None]
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """A batch that is submitted or will be submitted next. `id` comes from the endpoint and is None
-    before."""
+    """A batch that is submitted or will be submitted next.
+
+    `id` comes from the endpoint and is None before.
+    """
 
     name: str
     base_url: str
@@ -176,8 +178,10 @@ class BatchApi:
         return await self._finish(job, batch, mine)
 
     async def _finish(self, job: _Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
-        """Wait for a batch and receive its answers. Returns the keys that were answered or
-        refused."""
+        """Wait for a batch and receive its answers.
+
+        Returns the keys that were answered or refused.
+        """
         while batch.status not in _ENDED:
             await asyncio.sleep(self.params.batch_poll_s)
             batch = await self._retried(self.client.batches.retrieve, batch.id)

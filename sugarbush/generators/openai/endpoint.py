@@ -163,8 +163,10 @@ class Endpoint:
                 patience.reschedule(0)
 
     async def complete(self, call: Call) -> Completion:
-        """The endpoint's answer. Raises CallError if only this call failed, and StopError if all
-        later calls would fail."""
+        """The endpoint's answer.
+
+        Raises CallError if only this call failed, and StopError if all later calls would fail.
+        """
         clock = _Clock()
         retrying = AsyncRetrying(
             retry=retry_if_exception(worth_retrying),

@@ -48,9 +48,9 @@ class _Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """The endpoint's answer. `whole` is true if the endpoint counted the whole question, and None
-    if it counts no tokens.
+    """The endpoint's answer.
 
+    `whole` is true if the endpoint counted the whole question, and None if it counts no tokens.
     Some servers cut a prompt that is longer than their context, without an error.
     """
 
@@ -59,8 +59,10 @@ class Probed:
 
 
 def paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed:
-    """`probe`, with its cost recorded in the journal of paid calls. Raises CapReachedError when a
-    cap is reached."""
+    """`probe`, with its cost recorded in the journal of paid calls.
+
+    Raises CapReachedError when a cap is reached.
+    """
     worst_cost = meter.worst_cost([longest_question(tokens)])
     meter.admit(worst_cost)
 

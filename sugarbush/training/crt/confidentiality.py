@@ -149,8 +149,9 @@ def noise_for(
 
 
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:
-    """The miss rate for the accounting. It is 1 if nothing is known: then the policy is not
-    trusted.
+    """The miss rate for the accounting.
+
+    It is 1 if nothing is known: then the policy is not trusted.
 
     Raises ParamsError when the given rate is below the measured upper bound.
     """

@@ -1,5 +1,6 @@
-"""Selective DP-SGD for the LSTM: noise where the policy found a secret, and nowhere else. It is a
-baseline.
+"""Selective DP-SGD for the LSTM: noise where the policy found a secret, and nowhere else.
+
+It is a baseline.
 
     private tokens    per-record clipped and noised gradients, as in DP-SGD
     a span's end      hidden and cell state, clipped together and noised, go on to public tokens
@@ -85,8 +86,10 @@ def train_selectively(
     learning: Learning,
     session: PrivacySession,
 ) -> Released[LstmModel]:
-    """Train `model` in place. It is charged as `NonPrivate` before the first sample, and never
-    released."""
+    """Train `model` in place.
+
+    It is charged as `NonPrivate` before the first sample, and never released.
+    """
     charge = session.charge(NonPrivate())
     optimizer = learning.optimizer(model)
     sampler = PoissonSampler(units, rate=mechanism.rate)
@@ -117,10 +120,10 @@ class GradientSums:
 def gradient_sums(
     model: LstmModel, examples: Sequence[MarkedExample], mechanism: SelectiveMechanism
 ) -> GradientSums:
-    """Both sums, with the noise on states but before the noise on gradients. Zeros if there are no
-    examples.
+    """Both sums, with the noise on states but before the noise on gradients.
 
-    Both passes use the same noise on states, so each state is released once.
+    Zeros if there are no examples. Both passes use the same noise on states, so each state is
+    released once.
     """
     zeros = [torch.zeros_like(p) for p in model.parameters()]
     if not examples:

@@ -28,11 +28,10 @@ def train_on_public(
     seed: int,
     report: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> None:
-    """Train `model` in place by AdamW on the mean loss of a batch's tokens. It has no privacy
-    guarantee.
+    """Train `model` in place by AdamW on the mean loss of a batch's tokens.
 
-    Every example occurs once per epoch, in an order that depends on `seed`. `report` gets step,
-    steps and the batch's loss in nats per token.
+    It has no privacy guarantee. Every example occurs once per epoch, in an order that depends on
+    `seed`. `report` gets step, steps and the batch's loss in nats per token.
     """
     optimizer = learning.optimizer(model)
     steps = max(1, round(epochs * len(examples) / batch_size))

@@ -1,4 +1,4 @@
-"""Good and bad examples by the last votes, and who is shown them."""
+"""Good and bad examples from the last votes, and the requests that show them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_tones_are_requested_in_turn() -> None:
 
 
 class Listening(Drifting):
-    """Keeps what it is asked."""
+    """Records its requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,6 +78,6 @@ def test_a_round_is_shown_the_round_before_and_the_first_nothing(tmp_path: Path)
     assert all(r.good == r.bad == () for r in rounds[0])
     texts = np.array(found.rounds[0].population.texts)
     ranked = texts[np.argsort(-found.rounds[0].votes.value, kind="stable")]
-    # Two candidates can be the same text, so a parent can be both of the best.
+    # Two candidates can have the same text, so a parent can equal both of the best.
     assert all({*r.good} == {*ranked[:2]} - {r.parent} for r in rounds[1])
     assert {bad for r in rounds[1] for bad in r.bad} <= {*ranked[-2:]}

@@ -40,7 +40,8 @@ def test_what_a_cluster_cannot_fill_goes_to_the_best_that_are_left() -> None:
 
 @pytest.mark.parametrize("noise", [0.3, 1.0])
 def test_it_is_nearer_to_the_density_than_the_best_ones_are(noise: float) -> None:
-    """At one vote a candidate: with little noise ranks take the densest cluster alone. 40 seeds."""
+    """One vote per candidate and 40 seeds: with little noise, selection by rank takes only the
+    densest cluster."""
     truth = np.array([0.4, 0.3, 0.2, 0.1])
     expected = np.repeat(truth / 32 * 128, 32)
     embeddings = in_clusters(4, 32)

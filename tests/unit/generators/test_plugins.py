@@ -1,4 +1,4 @@
-"""A generator is one module and one entry point; the settings find it by its name."""
+"""A generator is one module and one entry point; the settings find it by name."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_a_variation_shows_the_parent_with_half_of_its_words_blank() -> None:
     masked = with_blanks(PARENT, share=0.5, sample=3)
     assert masked in prompt
     assert PARENT not in prompt
-    assert masked.count(BLANK) == 8  # of 15 words, half
+    assert masked.count(BLANK) == 8  # half of 15 words
     assert "Write about 16 words." in prompt
 
 
@@ -164,7 +164,7 @@ def test_a_real_token_counter_decides_where_there_is_one() -> None:
     (message,) = render(
         request, context_tokens=300, max_tokens=40, count_tokens=lambda text: len(text.split())
     )
-    assert "word word" in message.content  # so many words fit; by the estimate they would not
+    assert "word word" in message.content  # that many words fit; by the estimate they would not
     assert "word word" not in prompt_of(request, context_tokens=300, max_tokens=40)
 
 

@@ -1,10 +1,10 @@
-"""Without chance, a run charges, draws and writes what version 0.1 did.
+"""Without randomness, a run charges, draws and writes the same as version 0.1.
 
 Each case runs a small project's stages in this process. The five functions of
-`sugarbush.privacy.noise` are replaced by deterministic ones, the ids of ledger entries by a counter
-and the installation's key by fixed bytes. `golden_0_1.json` holds what version 0.1 left under the
-same replacements: every ledger entry, the names of result stores (they hold cache keys), tables,
-votes, survivors, texts, and the numbers of the card.
+`sugarbush.privacy.noise` are replaced by deterministic ones. The ids of ledger entries come from a
+counter, and the installation's key is fixed. `golden_0_1.json` contains the output of version 0.1
+with the same replacements: every ledger entry, the names of result stores (they contain cache
+keys), tables, votes, survivors, texts, and the numbers of the card.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tests.unit.pipeline.small_project import run_stages, seed_everything, write
 
 GOLDEN = json.loads((ROOT / "tests/fixtures/golden_0_1.json").read_text())
 MADE_WITH = GOLDEN.pop("_made_with")
-# Folders of 0.1, and where the same results lie now.
+# Folders of 0.1, and the present folders of the same results.
 MOVED = {
     "released/finetuned/": "released/finetune/dpft/",
     "released/generated/": "released/generate/dpft/",
 }
-# Fields of release.json that name a stage: the last methods got stages like those of others.
+# Fields of release.json that name a stage: since 0.1, all methods have stages of the same kind.
 STAGES_OF_0_1 = {
     "generate@dpft": "generate",
     "evolve@nonprivate": "nonprivate",
@@ -45,7 +45,8 @@ ADDED = frozenset(
     f"private/arms/{name}"
     for name in ("crt/final.parquet", "crt/release.json", "nonprivate/initial/release.json")
 )
-# A kernel score is rounded to 1/4096 of a vote: the encoder's last digit may move a sum by one.
+# A kernel score is rounded to 1/4096 of a vote, so the encoder's last digit may change a sum by
+# one.
 ROUNDING = {"herded": 4}
 Ledgers = dict[str, list[dict[str, Any]]]
 LABELLED = [
@@ -59,7 +60,7 @@ LABELLED = [
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state folder with a known key, in a process without chance."""
+    """A state folder with a known key, in a process without randomness."""
     without_chance(monkeypatch)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     return write_key(tmp_path / "state")
@@ -109,7 +110,7 @@ def test_a_run_charges_draws_and_writes_what_0_1_did(
 
 
 def same_arithmetic() -> bool:
-    """Trained weights, and so texts, are equal only where torch computes as it did."""
+    """Trained weights, and so texts, are equal only if torch computes exactly as before."""
     here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
     return here == MADE_WITH
 
@@ -123,7 +124,7 @@ def ledgers(state: Path) -> Ledgers:
 
 
 def entry(line: str) -> dict[str, Any]:
-    """A ledger entry without its date; of the long fingerprint a digest."""
+    """A ledger entry without its date; the long fingerprint is replaced by its digest."""
     fields = json.loads(line)
     names = ("id", "stage", "run", "event", "delta", "unit", "whose")
     digest = hashlib.sha256("".join(fields["sketch"]).encode()).hexdigest()[:16]
@@ -131,13 +132,16 @@ def entry(line: str) -> dict[str, Any]:
 
 
 def stores(state: Path) -> list[str]:
-    """Every finished draw: <dataset>/<stage>-<digest>/generation-<n>/<result>."""
+    """Every finished result: <dataset>/<stage>-<digest>/generation-<n>/<result>."""
     folder = state / "draws"
     return sorted(str(p.relative_to(folder)) for p in folder.glob("*/*/*/*") if p.is_dir())
 
 
 def without_ids(ledgers: Ledgers) -> Ledgers:
-    """Ids are counted over all ledgers, so they follow the order of stages. Places do not."""
+    """Ids are counted over all ledgers, so they depend on the order of stages.
+
+    Positions within a ledger do not.
+    """
     return {
         name: [entry | {"id": place} for place, entry in enumerate(entries)]
         for name, entries in ledgers.items()
@@ -145,7 +149,8 @@ def without_ids(ledgers: Ledgers) -> Ledgers:
 
 
 def paid_by(releases: dict[str, Any], ledgers: Ledgers) -> dict[str, Any]:
-    """What release.json says, with the place of each entry in its ledger for its id."""
+    """The content of release.json, with each ledger id replaced by the entry's position in its
+    ledger."""
     places = {
         entry["id"]: f"{name}#{place}"
         for name, entries in ledgers.items()
@@ -187,7 +192,7 @@ def table(path: Path) -> list[Any]:
 
 
 def texts(path: Path) -> str:
-    """A digest of the file. For `crt` 0.1 wrote the texts and no other column."""
+    """A digest of the file. For `crt`, version 0.1 wrote the texts and no other column."""
     written = path.read_bytes()
     if path.parent.name == "crt":
         own = pd.DataFrame({"text": [json.loads(line)["text"] for line in written.splitlines()]})
@@ -210,7 +215,7 @@ def read_numbers(path: Path) -> dict[str, float]:
 
 
 def numbers(value: Any, place: str = "") -> dict[str, float]:
-    """Every number and every truth value, by its dotted place."""
+    """Every number and every boolean, by its dotted path."""
     return dict(_numbers(value, place))
 
 
@@ -224,5 +229,6 @@ def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
 
 
 def without_settings(card: dict[str, float]) -> dict[str, float]:
-    """The settings on the card may gain one with a default; cache keys show that none changed."""
+    """The settings on the card may gain one that has a default; cache keys show that none
+    changed."""
     return {name: value for name, value in card.items() if not name.startswith("made_by.settings")}

@@ -1,4 +1,4 @@
-"""Which attributes the DP table holds."""
+"""The attributes in the DP table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drawn(base: Path, **changes: Any) -> pd.DataFrame:
-    """The rows of the DP table, and the names that its description holds."""
+    """The rows of the DP table, and the names in its description."""
     project = Project(base, settings=params(**changes))
     settings = project.settings
     codes = pd.DataFrame(np.zeros((40, 3), dtype=np.int64), columns=list(NAMES))
@@ -54,7 +54,7 @@ def drawn(base: Path, **changes: Any) -> pd.DataFrame:
 
 
 def covered(frame: pd.DataFrame) -> list[str]:
-    """The attributes that have values in the table: the others have no code."""
+    """The attributes with values in the table: the others have no code."""
     assert list(frame.columns) == list(NAMES)
     return [name for name in NAMES if (frame[name] >= 0).all()]
 

@@ -1,4 +1,4 @@
-"""The metrics that train a model, as the settings ask for them."""
+"""The metrics that train a model, as configured."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_none_is_trained_unless_the_settings_ask_for_seeds() -> None:
 def test_each_figure_has_an_interval_over_seeds_and_texts() -> None:
     wanted = asked(evaluate__next_token__seeds=2, evaluate__fine_tuned__seeds=1)
     figures = evaluator().trained(sample(), method="maple", wanted=wanted)
-    # The attribute with one value in the held-out part says nothing, and has no figure.
+    # An attribute with only one value in the held-out part has no figure.
     assert {(f.metric, f.space) for f in figures} == {
         ("next_token_accuracy", "text"),
         ("perplexity", "text"),

@@ -1,4 +1,4 @@
-"""A made-up release, large enough to look at: nothing in it was computed on any real text."""
+"""An invented release, large enough to look at: no value was computed on a real text."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def release(**changes: Any) -> Release:
 
 
 def texts(count: int, *, seed: int, method: str, votes: bool) -> tuple[SyntheticText, ...]:
-    """`count` final texts with `count` // 2 ancestors before them."""
+    """`count` final texts, after `count` // 2 ancestors."""
     rng = np.random.default_rng(seed)
     found: list[SyntheticText] = []
     for place in range(count + count // 2):
@@ -207,7 +207,8 @@ def public_data(*, count: int = 60, candidates: int = 600, **changes: Any) -> Pu
 
 
 def dp_table(rng: np.random.Generator) -> DpTableFacts:
-    """A table from the start and fourteen rounds, the pair of product and problem among them."""
+    """A table with first measurements and fourteen rounds, including the pair of product and
+    problem."""
 
     def marginal(names: str, cells: int, round_: int, stddev: float) -> MeasuredMarginal:
         return MeasuredMarginal(

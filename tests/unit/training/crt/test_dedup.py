@@ -1,4 +1,4 @@
-"""Sentences and duplicates: nothing lost in splitting, the first occurrence stays."""
+"""Sentences and duplicates: splitting loses nothing, and the first occurrence stays."""
 
 import hypothesis.strategies as st
 import pytest
@@ -66,8 +66,8 @@ def test_every_sentence_is_left_once_and_where_it_stood_first(documents):
 
 
 def test_a_bloom_filter_finds_all_duplicates_and_few_others():
-    # 20,000 new sentences at a false positive rate of 1%: over 260 (4.2 standard deviations) has
-    # a probability below 1e-4. The filter is fixed, so the test either always passes or never.
+    # 20,000 new sentences at a false positive rate of 1%: more than 260 (4.2 standard deviations)
+    # have a probability below 1e-4. The filter is fixed, so the test is deterministic.
     bloom = BloomDuplicates(capacity=20_000, false_positives=0.01)
     false = sum(bloom.seen(f"sentence {i}") for i in range(20_000))
     assert false < 260
