@@ -51,8 +51,7 @@ class TrainedWriter:
 
 
 def documents(texts: Texts, schema: sb.Schema, *, count: int, rng: Rng) -> list[str]:
-    """`count` lists of up to MOST_EXAMPLES + 1 texts; texts with the most common metadata are in
-    one list."""
+    """`count` lists of up to MOST_EXAMPLES + 1 texts; those with similar metadata are together."""
     short = [i for i, text in enumerate(texts.texts) if len(text.split()) <= LONGEST]
     found = []
     for _ in range(count):

@@ -27,8 +27,8 @@ TEXTS = 100  # number of texts that are measured, for every variant
 
 
 def maple(*, metadata_share: float = 0.1, **evolution: Any) -> Variant:
-    """MAPLE with 400 candidates, of which one in four survives each of two rounds, with changed
-    settings."""
+    """MAPLE with 400 candidates and changed settings; one candidate in four survives each of two
+    rounds."""
     shares = {"metadata": metadata_share, "synthesis": 1 - metadata_share}
     size = {"candidates": 4 * TEXTS, "rounds": 2, "variations": 4}
     return Variant(evolution={**size, **evolution}, settings={"privacy": {"shares": shares}})

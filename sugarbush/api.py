@@ -95,8 +95,8 @@ class Release:
     def save(self, folder: str | Path) -> Path:
         """Write the texts, the rounds, release.json and the card into a new or empty folder.
 
-        Raises ParamsError when the folder holds other files, PrivacyError for a method without a
-        DP guarantee.
+        Raises ParamsError when the folder contains other files, and PrivacyError for a method
+        without a DP guarantee.
         """
         from sugarbush.pipeline.released import write_release, write_texts
         from sugarbush.report.card import card_json, card_markdown

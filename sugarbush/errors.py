@@ -6,10 +6,10 @@
         SchemaError            the schema file
         InputError             the user's data file
         MissingInputError      a file that an earlier stage should have written
-      FailureError             exit code 1: the run could not go on
+      FailureError             exit code 1: the run could not continue
         GeneratorError         a generator of candidates failed or returned too little
         StorageError           the disk refused
-        PrivacyError           a promise would have been broken
+        PrivacyError           the guarantee would have been broken
           BudgetExceededError  a charge would pass the cap
           LedgerError          the ledger cannot be read, written or trusted
     InvariantError             a fault of ours, not of the caller; not a SugarbushError
@@ -48,7 +48,7 @@ class MissingInputError(UsageError):
 
 
 class FailureError(SugarbushError):
-    """The run could not go on."""
+    """The run could not continue."""
 
 
 class GeneratorError(FailureError):

@@ -1,12 +1,12 @@
 """The three data roots, the reports, the state folder, and atomic writing of folders and files.
 
 data/private/     mode 0700; never a DVC output, never pushed
-data/released/    DP output; every folder holds its release.json
+data/released/    DP output; every folder has a release.json
 data/public/      schema, donated examples, the embedded example
 data/stamps/      what private stages hand to DVC: keyed digests
 reports/internal/ computed on real texts: private
 reports/public/   safe to hand out
-<state>           ledger, key, finished draws, caches: outside the checkout
+<state>           ledger, key, finished results, caches: outside the checkout
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def load_plugin(group: str, name: str) -> Any:
     if not found:
         known = ", ".join(plugin_names(group)) or "none"
         raise ParamsError(
-            f"'{name}' is no installed {kind}. Known: {known}. A package adds one as an entry "
+            f"'{name}' is not an installed {kind}. Known: {known}. A package adds one as an entry "
             f"point of the group '{group}'."
         )
     if len(found) > 1:

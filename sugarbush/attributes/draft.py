@@ -1,9 +1,9 @@
 """A first schema for a person to edit, from the donated examples and a public description.
 
 Nothing reads a private text or value, so the draft spends no budget. It has an attribute for each
-column of the donated file that looks categorical or numeric, and one attribute `topic` whose values
-are clusters of the donated texts, described by the words that are frequent in one cluster only.
-A column of the private file whose values are unknown becomes a comment to fill in.
+column of the donated file that looks categorical or numeric. It also has one attribute `topic`: its
+values are clusters of the donated texts, described by the words that are frequent in one cluster
+only. A column of the private file with unknown values becomes a comment to fill in.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
 def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
     """k-means by cosine.
 
-    The number of clusters is the smallest whose silhouette is near the best one.
+    The number of clusters is the smallest with a silhouette near the best one.
     """
     found = {1: np.zeros(len(embedded), dtype=np.int64)}
     scores: dict[int, float] = {}

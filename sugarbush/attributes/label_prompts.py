@@ -1,6 +1,6 @@
 """The question about a text's attributes, and how its answer is read.
 
-The answer is JSON by a schema whose values are enums. A missing value, or one outside the domain,
+The answer is JSON by a schema with enums as values. A missing value, or one outside the domain,
 becomes the value `other`.
 """
 

@@ -55,8 +55,8 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
     """Offsets that make the labels of donated examples likely; public examples only.
 
     `similarities` (n, k) are the examples' cosines and `codes` (n,) their labels; the label `other`
-    is ignored. Few examples may mislead. So cross-validation multiplies the offsets by 0, 0.5 or 1,
-    whichever gives the most correct labels, and by the smallest if several do.
+    is ignored. Few examples may mislead. So they are multiplied by 0, 0.5 or 1. Cross-validation
+    chooses the factor with the most correct labels, and the smallest of equally good ones.
     """
     known = (codes >= 0) & (codes < similarities.shape[1])
     if not known.any():

@@ -47,8 +47,8 @@ def by_perplexity(losses: Scores) -> Scores:
 
 
 def by_reference(losses: Scores, reference_losses: Scores) -> Scores:
-    """Scores from the losses of the model and of a reference model that was trained on neither
-    members nor others."""
+    """Scores from the losses of the model and of a reference model, which was trained on neither
+    side."""
     return reference_losses - losses
 
 
@@ -56,9 +56,9 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
     """The summed scores of `count` groups of `size` texts each, chosen by a public seed.
 
     Even groups use even texts and odd groups use odd texts, so `attack` tests a threshold on groups
-    that share no text with the groups that chose it. Groups of one half share texts. So intervals
-    of one run are too narrow: use `over_seeds`. Raises ValueError when there are too few texts for
-    two groups.
+    that share no text with the groups that chose it. Groups within one half can share texts. So
+    intervals of one run are too narrow: use `over_seeds`. Raises ValueError when there are too few
+    texts for two groups.
     """
     if len(scores) < 2 * size:
         raise ValueError(f"two groups of {size} need more than {len(scores)} texts")
@@ -95,7 +95,7 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
 
 
 def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """The mean over runs with different seeds, with Student's interval; infinite for one run."""
+    """The mean over seeds, with Student's interval; for one run the interval is infinite."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(value=mean, lower=-math.inf, upper=math.inf)

@@ -135,7 +135,7 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
 
 
 def _drafted(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> Schema:
-    """A schema from donated examples where there are any, with columns of the private file only."""
+    """A schema from donated examples if there are any, with columns of the private file only."""
     subject = own.subject or "texts"
     attributes: tuple[Attribute, ...] = ()
     if own.donated is not None:

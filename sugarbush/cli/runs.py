@@ -159,6 +159,6 @@ def _figures(roots: Roots, console: Console) -> None:
 
 
 def _figure(spaces: dict[str, dict[str, float]], space: str, metric: str) -> str:
-    """A figure of three decimals; a dash where there were too few texts for it."""
+    """A figure with three decimals; a dash if there were too few texts for it."""
     value = spaces.get(space, {}).get(metric)
     return "–" if value is None else f"{value:.3f}"

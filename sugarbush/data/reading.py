@@ -62,7 +62,7 @@ def read_rows(
     except (PermissionError, IsADirectoryError) as error:
         raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
     if not rows:
-        raise InputError(f"{path}: holds no row (setting {setting})")
+        raise InputError(f"{path}: has no row (setting {setting})")
     return rows
 
 
@@ -168,7 +168,7 @@ def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
             return
         if len(header) == 1 < len(wanted):
             raise InputError(
-                f"{path}, row 1: holds one cell, and {len(wanted)} columns are asked for. Save the "
+                f"{path}, row 1: has one cell, and {len(wanted)} columns are asked for. Save the "
                 f"file with commas between its cells (setting {setting})"
             )
         _require(path, wanted, header)
@@ -200,7 +200,7 @@ def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
         except (ValueError, RecursionError):
             raise InputError(f"{path}, row {number}: is not JSON (setting {setting})") from None
         if not isinstance(fields, dict):
-            raise InputError(f"{path}, row {number}: is no JSON object (setting {setting})")
+            raise InputError(f"{path}, row {number}: is not a JSON object (setting {setting})")
         seen.update(fields)
         yield Row(number=number, fields=fields)
     if seen:

@@ -71,7 +71,7 @@ class Attribute(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _texts(cls, fields: Any) -> Any:
-        """YAML reads 5, no and 2020-01-01 as other types; the value is the text in the file."""
+        """YAML converts 5, no and 2020-01-01 to other types; a value is the text in the file."""
         if isinstance(fields, dict):
             fields = dict(fields)
             if isinstance(fields.get("values"), list | tuple):
@@ -100,7 +100,7 @@ class Attribute(BaseModel):
         elif not self.values:
             raise ValueError("values is empty; a domain is public and must be written out")
         if any(not value.strip() for value in self.values):
-            raise ValueError("values holds an empty value")
+            raise ValueError("values contains an empty value")
         repeated = {v for v in self.values if self.values.count(v) > 1}
         if repeated or self.other in self.values:
             raise ValueError("values repeats " + ", ".join(sorted(repeated or {self.other})))
@@ -109,7 +109,7 @@ class Attribute(BaseModel):
         described = self.keywords if self.keywords is not None else self.zero_shot
         if described is not None:
             if strange := sorted(set(described) - set(self.values)):
-                raise ValueError("describes what is not in values: " + ", ".join(strange))
+                raise ValueError("describes a value that is not in values: " + ", ".join(strange))
             if self.zero_shot is not None and (
                 missing := [v for v in self.values if not self.zero_shot.get(v)]
             ):

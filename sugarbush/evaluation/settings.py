@@ -55,6 +55,6 @@ class EvaluateSettings(Section):
     second_encoder: str | None = None
     """A second encoder by name or path, one more feature space; null: none."""
     seed: int = 1
-    """an encoder such as BERT needs this; GPT-2 ignores it"""
+    """Seed of clusters and resamples."""
     next_token: NextTokenSettings = NextTokenSettings()
     fine_tuned: FineTunedSettings = FineTunedSettings()

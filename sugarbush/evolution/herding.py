@@ -1,7 +1,7 @@
 """Survivors of a round of kernel scores: post-processing, so it costs no privacy.
 
 Selection by rank would keep the candidates with the highest scores, which lie in the dense middle
-of the corpus. Kernel herding chooses candidates whose own scores resemble those of the records.
+of the corpus. Kernel herding chooses candidates with scores like those of the records.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
 def example_records(seed: int) -> Iterator[Record]:
     """Endless records, no two with the same text.
 
-    Record i depends on the seed and on i alone. A record whose text occurred before is skipped.
+    Record i depends on the seed and on i alone. A record is skipped if its text occurred before.
     """
     seen: set[str] = set()
     number = 0

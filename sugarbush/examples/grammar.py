@@ -78,7 +78,9 @@ class Grammar:
             elif piece.name in self._rules:
                 written.append(self.write(piece.name, rng, slots))
             else:
-                raise InvariantError(f"a template uses '{piece.name}', which is no slot or rule")
+                raise InvariantError(
+                    f"a template uses '{piece.name}', which is not a slot or a rule"
+                )
         return "".join(written)
 
 

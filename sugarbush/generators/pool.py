@@ -34,8 +34,7 @@ from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
-# Number of examples of a request, sampled for each request, of which the mean embedding is the
-# centre.
+# Number of examples of a request, sampled for each request; their mean embedding is the centre.
 _EXAMPLES_A_QUERY = 3
 # Pairs of request and pool text in memory at one time: 64 MiB.
 _PAIRS_A_BLOCK = 1 << 24

@@ -1,7 +1,7 @@
 """The public files of the pool, as texts.
 
 Part of the private data set may be public, for example a tenth of a file. `PoolSource.share`
-selects the texts whose `hash_share` is below it, and `prepare.exclude_share` removes exactly those
+selects the texts with a `hash_share` below it, and `prepare.exclude_share` removes exactly those
 from the private records. Both depend on a text's own hash. So the parts are disjoint without a
 comparison, and a new record does not move another record between them.
 """

@@ -86,8 +86,8 @@ class DPFT(Method):
         them."""
         if settings.synthesize_metadata.attributes:
             raise ValueError(
-                "synthesize_metadata.attributes limits the DP table, and a trained model is asked "
-                "by all attributes of the schema: set it to null, or leave method dpft out"
+                "synthesize_metadata.attributes limits the DP table, and a trained model needs all "
+                "attributes of the schema: set it to null, or leave method dpft out"
             )
 
     def output_settings(self) -> dict[str, Any]:

@@ -64,7 +64,8 @@ class EvolvingMethod(EvolutionSettings, Method):
     def first_count(self, record_count: float | None) -> int:
         """How many first candidates to request.
 
-        A round votes on `variations` texts per survivor, so it starts from that fraction of them.
+        A round votes on `variations` texts per survivor, so the first candidates are that many
+        times fewer.
         """
         return max(1, candidate_count(self, record_count=record_count) // self.variations)
 

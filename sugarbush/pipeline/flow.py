@@ -128,7 +128,7 @@ def run_stage(
     say: Callable[[str], None],
     folder: Path = Path(),
 ) -> bool:
-    """Run `targets`, of which `name` is the last, if DVC finds them out of date.
+    """Run `targets` if DVC finds them out of date; `name` is the last of them.
 
     Returns whether DVC ran `name`, according to its output. Raises StageFailedError.
     """

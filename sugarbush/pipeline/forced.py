@@ -1,8 +1,8 @@
 """Was this stage forced to run?
 
-A stage that runs again with a known digest restores its earlier results. Whoever wants new draws
-says so: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not pass its flag to a
-stage. So it is read from the command line of the DVC process that runs the stage, by DVC's own
+A stage that runs again with a known digest restores its earlier results. To draw new results, use
+one of these: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not pass its flag
+to a stage. So it is read from the command line of the DVC process that runs the stage, by DVC's own
 parser. A queued experiment runs in a worker that does not have the flag on its command line. There
 it is read from the arguments that DVC stored in the experiment's copy.
 
@@ -87,4 +87,4 @@ class _PlainUnpickler(pickle.Unpickler):
     """Unpickles plain values only, because a commit must not run code here."""
 
     def find_class(self, module: str, name: str) -> object:
-        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a plain value")

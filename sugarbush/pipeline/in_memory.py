@@ -78,7 +78,7 @@ class Corpus:
 
 
 class InMemoryProject(Project):
-    """A project whose corpus is in memory. Relative paths of public files start at this folder."""
+    """A project with its corpus in memory. Relative paths of public files start at this folder."""
 
     def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
         super().__init__(corpus.base, settings=settings)

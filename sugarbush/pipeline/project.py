@@ -257,7 +257,7 @@ class Project:
         )
 
     def label(self) -> str:
-        """The attribute whose counts `augpe` starts from: the first one unless named."""
+        """The attribute with the counts that `augpe` starts from: the first one unless named."""
         named = self.settings.synthesize_metadata.label
         return self.schema.names[0] if named is None else self.schema.attribute(named).name
 

@@ -66,7 +66,7 @@ class EvolveSettings(Section):
         for name in added:
             if name not in plugin_names(METHODS):
                 close = difflib.get_close_matches(name, cls.model_fields, n=1)
-                hint = f"; did you mean {close[0]}?" if close else ", and no installed method"
+                hint = f"; did you mean {close[0]}?" if close else ", and not an installed method"
                 raise ValueError(f"{name} is not a known setting{hint}")
         kinds: dict[str, Any] = {name: (method_class(name), ...) for name in added}
         parsed = create_model("Sections", __config__=Section.model_config, **kinds)
@@ -113,12 +113,12 @@ class ProjectSettings(Section):
 
     @property
     def released(self) -> tuple[Method, ...]:
-        """The methods whose texts are released: all that have a DP guarantee."""
+        """The methods with released texts: all that have a DP guarantee."""
         return tuple(method for method in self.chosen if not method.stays_private)
 
     @property
     def measured(self) -> tuple[Method, ...]:
-        """The methods whose texts the metrics compare."""
+        """The methods with texts that the metrics compare."""
         return tuple(method for method in self.chosen if method.is_measured)
 
     @property

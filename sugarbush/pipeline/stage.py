@@ -28,7 +28,7 @@ SKIP_MARKER = "not_needed.txt"
 class Output:
     """A file or folder that a stage writes, relative to the project. `{method}` may occur in it.
 
-    `keyed` outputs hold digests under the installation's key: DVC does not copy them into its
+    `keyed` outputs contain digests under the installation's key: DVC does not copy them into its
     cache. With `persist` the old output stays while the stage runs. So DVC never restores one half
     of an output if the other half is private. This includes the outputs of every method: if a
     method has no DP guarantee its results are private, and DVC sees a keyed digest.

@@ -26,8 +26,8 @@ class Private(Generic[T_co]):
     """One element per privacy unit, which only modules on the audit list may read.
 
     If the unit is a user with up to m records, there is one element per record until `joined_by`
-    makes one element per user. `map_batch` is for functions whose output for an element depends on
-    that element alone. So one unit still changes at most its own elements.
+    makes one element per user. `map_batch` is for functions with an output that depends, for each
+    element, on that element alone. So one unit still changes at most its own elements.
 
     >>> ages = Private([34, 51, 29])
     >>> ages, ages.map_batch(lambda rows: [age // 10 for age in rows])

@@ -54,7 +54,7 @@ def table_view(
 
 
 def is_independent(facts: DpTableFacts) -> bool:
-    """Whether the engine's last round measured each attribute alone: it modelled no pairs."""
+    """Whether the engine modelled no pairs: its last round measured each attribute alone."""
     last = [one for one in facts.measured if one.round == facts.measured[-1].round]
     alone = all(len(one.attributes) == 1 for one in last)
     return alone and len(last) == facts.rows.shape[1]

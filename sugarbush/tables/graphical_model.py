@@ -68,7 +68,7 @@ class MarginalModel(Protocol):
 class JunctionTree:
     """Nodes in an order with parents before their children; a root's parent is None.
 
-    Every clique lies within a node, and the nodes of an attribute form a subtree.
+    Every clique is contained in a node, and the nodes of an attribute form a subtree.
     """
 
     nodes: tuple[Attributes, ...]
@@ -315,7 +315,7 @@ def estimate(
     calibrations: int,
     start: MarkovRandomField | None = None,
 ) -> MarkovRandomField:
-    """The model whose marginals fit the observations, by least squares.
+    """The model with marginals that fit the observations, by least squares.
 
     Lowers the sum of (marginal - count)^2 / (2 variance) until it is `enough` per count (noise
     alone would leave 0.5), or for about `calibrations` evaluations of the model. The potentials of

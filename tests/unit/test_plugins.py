@@ -136,14 +136,17 @@ def test_a_metric_of_another_package_is_among_the_installed_ones(install: Instal
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"methods": ["toi"]}, "'toi' is no installed method. Known: augpe, crt, dpft, maple,"),
-        ({"generator__provider": "toi"}, "generator.provider: 'toi' is no installed generator."),
+        ({"methods": ["toi"]}, "'toi' is not an installed method. Known: augpe, crt, dpft, maple,"),
+        ({"generator__provider": "toi"}, "generator.provider: 'toi' is not an installed generator"),
         (
             {"evolve__toy": {"text": 1}},
             "evolve.toy.text is not a known setting; did you mean texts?",
         ),
-        ({"evolve__quux": {}}, "evolve: quux is not a known setting, and no installed method"),
-        ({"generator__quux": {}}, "generator.quux: is no setting, and 'quux' is no installed"),
+        ({"evolve__quux": {}}, "evolve: quux is not a known setting, and not an installed method"),
+        (
+            {"generator__quux": {}},
+            "generator.quux: is not a setting, and 'quux' is not an installed",
+        ),
     ],
 )
 def test_an_unknown_plug_in_is_named_with_its_setting(

@@ -102,8 +102,10 @@ def pad_left(prompts: Sequence[list[int]], *, pad_id: int) -> tuple[Tensor, Tens
 
 
 class _Sampler(LogitsProcessor):
-    """Sets all scores but one per row to minus infinity: the token sampled with the row's own
-    uniform for this step."""
+    """Samples one token per row with the row's own uniform.
+
+    All other scores become minus infinity.
+    """
 
     def __init__(self, width: int, uniforms: Tensor, params: HuggingFace) -> None:
         self._width, self._uniforms, self._params = width, uniforms, params

@@ -16,8 +16,8 @@ _LIKELIEST = 512
 def pick_tokens(scores: Tensor, uniforms: Tensor, *, temperature: float, top_p: float) -> Tensor:
     """One token per row, drawn from softmax(scores / temperature) within its nucleus.
 
-    The nucleus is the smallest set of likeliest tokens whose probability reaches `top_p` (Holtzman
-    et al. 2020); the draw is by inverting its distribution function.
+    The nucleus is the smallest set of most likely tokens with a probability of at least `top_p`
+    (Holtzman et al. 2020). A token is drawn by inverting the distribution function of the nucleus.
     Shapes: `scores` (b, v) float, `uniforms` (b,) in [0, 1); result (b,) int64.
     """
     probabilities = torch.softmax(scores.float() / temperature, dim=-1)

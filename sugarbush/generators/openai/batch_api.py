@@ -264,8 +264,8 @@ def _load(path: Path) -> _Job:
         return _Job(**{**fields, "keys": tuple(fields["keys"])})
     except (OSError, ValueError, KeyError, TypeError):
         raise StorageError(
-            f"{path}: is no record of a submitted batch. Its answers can still be fetched from the "
-            "endpoint by hand; remove the file to continue without them."
+            f"{path}: is not a record of a submitted batch. Its answers can still be fetched from "
+            "the endpoint by hand; remove the file to continue without them."
         ) from None
 
 

@@ -124,7 +124,7 @@ def read_completion(answer: object) -> Completion:
         raise MalformedError("no message")
     text, usage = getattr(message, "content", None), getattr(answer, "usage", None)
     if text is not None and not isinstance(text, str):
-        raise MalformedError("content is no text")
+        raise MalformedError("content is not a text")
     finish_reason = getattr(choices[0], "finish_reason", None)
     return Completion(
         text=text,

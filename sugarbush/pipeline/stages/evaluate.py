@@ -136,7 +136,8 @@ def equal_count(project: Project) -> int:
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
 ) -> tuple[MetricValue, ...]:
-    """Real train texts measured as if they were synthetic: the result of `count` random real texts.
+    """Real train texts measured as if they were synthetic: the values that `count` random ones
+    reach.
 
     `codes` (n, a) are the original codes of the train texts. The models of trained metrics learn
     from them, with no more texts than a method has.

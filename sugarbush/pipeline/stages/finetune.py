@@ -4,7 +4,7 @@ Reads    data/private/{prepared,metadata}/train.parquet, data/released/metadata/
          count), data/public/pretrained/
 Writes   data/released/finetune/<method>/  model and tokenizer, model_card.json, release.json
          data/private/                     checkpoints, until the run has ended; the count of its
-                                           draws lies with the finished draws, outside the project
+                                           draws is with the finished results, outside the project
          reports/internal/<name>.json      figures that are not DP
 Spends   its share: Poisson-subsampled Gaussian steps, the repeatable ones included, at sensitivity
          clip_norm, add/remove one unit

@@ -53,7 +53,7 @@ class ExactDuplicates:
 
 
 class BloomDuplicates:
-    """A Bloom filter of fixed size, for a corpus whose digests do not fit into memory.
+    """A Bloom filter of fixed size, for a corpus with more digests than fit into memory.
 
     With at most `capacity` distinct sentences, a new one counts as a duplicate with probability at
     most `false_positives` (Bloom 1970). It is outside the theorem.

@@ -1,4 +1,4 @@
-"""Texts whose secrets are labelled: a public sample to measure a redaction policy on."""
+"""Texts with labelled secrets: a public sample to measure a redaction policy on."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ class SelectiveMechanism:
 def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> Guarantee:
     """The guarantee for a secret in one span of one record, under REPLACE_ONE.
 
-    Infinite if the policy misses a share `gamma` > 0. Otherwise each time the record is sampled,
-    its gradient and one state are released, each at sensitivity twice its clip norm: mu^2 = 4 /
+    Infinite if the policy misses a share `gamma` > 0. Otherwise each sampling of the record
+    releases its gradient and one state. The sensitivity of each is twice its clip norm: mu^2 = 4 /
     gradient_noise^2 + 4 / state_noise^2. Sampling gives no amplification: the gradient of the
     public tokens has no noise and shows which records were sampled. A span's length counts as
     public. Half of `delta` covers records that are sampled more often than assumed.

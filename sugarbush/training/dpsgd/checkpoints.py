@@ -55,7 +55,7 @@ class Checkpoints:
             return None
         except (ValueError, KeyError, TypeError):
             raise PrivacyError(
-                f"{path}: is damaged. Remove {self.folder} to train, and be charged, again."
+                f"{path}: is damaged. Remove {self.folder} to train again and be charged again."
             ) from None
 
     def begin(self, start: RunStart) -> None:

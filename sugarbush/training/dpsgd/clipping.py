@@ -186,7 +186,7 @@ class PerRecordClipper:
 
 
 class _HandOver(torch.autograd.Function):
-    """The identity. Its backward pass passes on a module's input and the gradient of its output.
+    """The identity. Its backward pass reports a module's input and the gradient of its output.
 
     Autograd saves the input like any tensor, so gradient checkpointing can drop and recompute it.
     """

@@ -66,8 +66,8 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     except _UNREADABLE as error:
         raise ParamsError(
             f"params.yaml: {section}.model={name_or_path!r} cannot be loaded "
-            f"({type(error).__name__}): it is no folder with a causal language model, and no such "
-            "name could be downloaded."
+            f"({type(error).__name__}): it is not a folder with a causal language model, and no "
+            "such name could be downloaded."
         ) from None
     model, info = loaded
     if info["missing_keys"]:

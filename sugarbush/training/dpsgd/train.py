@@ -292,7 +292,7 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
     if not entry.event == begun.event == mechanism.event:
         raise PrivacyError(
             f"{checkpoints.folder}: has a run with other settings of its mechanism. Restore them "
-            "to continue, or remove the folder to train, and be charged, again."
+            "to continue, or remove the folder to train again and be charged again."
         )
     return begun.ledger_id
 
@@ -303,7 +303,7 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
     if drawn < first:
         raise PrivacyError(
             f"{checkpoints.folder}: the count of noisy steps is missing. Remove the folder to "
-            "train, and be charged, again."
+            "train again and be charged again."
         )
     unused = mechanism.draws - drawn
     last = min(mechanism.steps, first + max(0, unused))

@@ -309,7 +309,7 @@ def test_any_model_reads_a_text_up_to_max_tokens(
     assert np.abs(long - longer).max() < FLOAT_NOISE
     more = an_encoder(model=str(tmp_path), max_tokens=10).encode(["lamp " * 8 + "late refund"])
     assert np.abs(long - more).max() > 1e-4
-    # the shorter text has the same vector
+    # the other encoder's limit changes nothing here
     assert np.array_equal(encoder.encode(["lamp " * 8 + "sofa"])[0], long)
 
 

@@ -129,7 +129,7 @@ def test_margins_are_skewed_and_some_values_are_rare(corpus: list[Record]) -> No
 def test_dependent_attributes_have_mutual_information(
     corpus: list[Record], a: str, b: str, least: float
 ) -> None:
-    # Two independent attributes of these sizes would have under 0.01 nats in 5,600 records: the
+    # Two independent attributes of these sizes would have under 0.01 nats in 5,600 records. The
     # bias is (cells - 1) / 2n, at most 72 / 11,200, and its standard deviation is smaller.
     assert _information(corpus, a, b) > least
 

@@ -22,7 +22,7 @@ def _directions(count: int, *names: str) -> NDArray[np.float32]:
 
 
 def _refuse(texts: Sequence[str]) -> NDArray[np.float32]:
-    raise AssertionError(f"embedded {len(texts)} texts that the pool holds")
+    raise AssertionError(f"embedded {len(texts)} texts that the pool contains")
 
 
 def _pool(

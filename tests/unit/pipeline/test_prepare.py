@@ -103,7 +103,7 @@ def with_row(row: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("content", "suffix", "expected"),
     [
-        (jsonl([]), ".jsonl", ["holds no row", "prepare.file"]),
+        (jsonl([]), ".jsonl", ["has no row", "prepare.file"]),
         (jsonl(rows(1)), ".jsonl", ["min_records=10"]),
         (jsonl([{**r, "text": CANARY} for r in rows()]), ".jsonl", ["identical", "text_column"]),
         (with_row({"id": "x", "text": "", "topic": "a"}), ".jsonl", ["row 7", "empty"]),
@@ -118,7 +118,7 @@ def with_row(row: dict[str, Any]) -> str:
         (with_row({"id": "r3", "text": "t", "topic": "a"}), ".jsonl", ["rows 4 and 7", "same id"]),
         (with_row({"id": None, "text": "t", "topic": "a"}), ".jsonl", ["row 7", "no id"]),
         (jsonl(rows()) + f'{{"text": "{CANARY}', ".jsonl", ["row 61", "not JSON"]),
-        (jsonl(rows()) + f'["{CANARY}"]\n', ".jsonl", ["row 61", "no JSON object"]),
+        (jsonl(rows()) + f'["{CANARY}"]\n', ".jsonl", ["row 61", "not a JSON object"]),
         (jsonl(rows()).encode() + b'{"text": "\xff"}', ".jsonl", ["row 61", "UTF-8", "byte"]),
         (jsonl([{"body": CANARY}]), ".jsonl", ["no column 'text'"]),
         ("id,text\n1,x\n", ".csv", ["no column 'topic'"]),
