@@ -5,15 +5,15 @@
 
     python -m benchmarks.aim --engines sugarbush peer --rows 5000 --columns 9 --epsilons 1 --seeds 1
 
-`smartnoise` is smartnoise-synth's loop on our curator, `peer` the same package as it comes, with
-its own domains, noise, sampler and model size.
+`smartnoise` is smartnoise-synth's loop on our measurer. `peer` is the unchanged package, with its
+own domains, noise, sampler and model size.
 
-Each run is a process of its own, forked once the table is made. Wall and CPU seconds hold all of
-`synthesize` but the ledger (and, for smartnoise, importing mbi and compiling); peak memory (Linux)
-is what the process holds at most beyond what it held at the fork. TVD1 to TVD3 are the mean total
-variation over all 1-, 2- and 3-way marginals between the private and the synthetic table. Delta is
-1e-9. The tables are drawn by `adult_like`: sizes as in adult.csv, each column depending on up to
-two earlier ones; a seed is a table, and the noise of each run is its own.
+Each run is a separate process, forked after the table is made. Wall and CPU seconds include all of
+`synthesize` except the ledger (and, for smartnoise, importing mbi and compiling). Peak memory
+(Linux) is the highest memory of the process above its memory at the fork. TVD1 to TVD3 are the mean
+total variation over all 1-, 2- and 3-way marginals between the private and the synthetic table.
+Delta is 1e-9. The tables are drawn by `adult_like`: sizes as in adult.csv, with each column
+depending on up to two earlier ones. A seed is a table; the noise of each run is independent.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Result:
 
 
 def adult_like(rows: int, sizes: tuple[int, ...], *, seed: int) -> NDArray[np.int64]:
-    """`(rows, d)` codes: each column a mixture of what two earlier ones suggest."""
+    """`(rows, d)` codes; each column is a mixture of two functions of earlier columns."""
     rng = public_rng(seed, "adult-like")
     columns: list[NDArray[np.int64]] = []
     for place, size in enumerate(sizes):
@@ -114,7 +114,7 @@ def mean_variation(
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A private table and what a synthetic one is compared with."""
+    """A private table and the marginals for the comparison."""
 
     codes: NDArray[np.int64]
     sizes: tuple[int, ...]
@@ -127,7 +127,7 @@ def make_table(rows: int, sizes: tuple[int, ...], *, seed: int) -> Table:
 
 
 def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
-    """Synthetic rows by the engine that the job names."""
+    """Synthetic rows from the engine that the job names."""
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     if job.engine == PEER:
         return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
@@ -158,7 +158,7 @@ def _by_smartnoise_itself(frame: pd.DataFrame, epsilon: float) -> NDArray[np.int
 
 
 def _one(job: Job, table: Table) -> Result:
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak memory
     before_mb, wall, cpu = _memory_mb("VmRSS"), time.perf_counter(), time.process_time()
     rows = _synthesize(job, table)
     wall_s, cpu_s = time.perf_counter() - wall, time.process_time() - cpu
@@ -177,7 +177,7 @@ def _memory_mb(name: str) -> float:
 
 
 def _isolated(job: Job, table: Table) -> Result:
-    """One run in a process of its own, which shares the table and has drawn nothing before."""
+    """One run in a separate process, which shares the table and has drawn nothing before."""
     receiver, sender = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=lambda: sender.send(_one(job, table)))
     process.start()

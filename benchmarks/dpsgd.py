@@ -1,13 +1,14 @@
-"""How fast is private training, next to ordinary training of the same model?
+"""The speed of private training, compared with ordinary training of the same model.
 
     python benchmarks/dpsgd.py                          # tiny and distil, on the CPU
     python benchmarks/dpsgd.py --sizes gpt2 gpt2-large --device cuda --length 512 --batch 32
 
-Each mode runs in a process of its own, in turn, `--rounds` times; a row shows the best round.
-`micro-batch` is forward, backward, clipping and adding up; `step` adds noise and AdamW, with one
-micro-batch a step, which is the worst case: a logical batch of many micro-batches steps once.
-Samples per CPU-second on one thread (a second of wall time on a GPU); ratios are to ordinary
-training in the same run; memory is the peak above the loaded model. Weights and tokens are random.
+Each mode runs in a separate process, in turn, `--rounds` times; a row shows the best round.
+`micro-batch` is forward, backward, clipping and adding up. `step` adds noise and AdamW, with one
+micro-batch per step; this is the worst case, because a logical batch of many micro-batches makes
+one step. Samples per CPU-second on one thread (a second of wall time on a GPU); ratios are to
+ordinary training in the same run; memory is the peak above the loaded model. Weights and tokens are
+random.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from sugarbush.training.dpsgd.language_modelling import TokenBatch, record_losse
 from sugarbush.training.dpsgd.models import with_lora
 from sugarbush.training.dpsgd.optimizer import noisy_optimizer
 
-SIZES = {  # layers, width, heads, vocabulary, batch
+SIZES = {  # layers, width, heads, vocabulary, batch size
     "tiny": (4, 256, 4, 4096, 16),
     "distil": (6, 768, 12, 50257, 4),
     "gpt2": (12, 768, 12, 50257, 4),
@@ -43,7 +44,7 @@ MODES = ("ordinary", "ours", "ours, checkpointing", "ours, LoRA 8", "Opacus hook
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`add` puts a micro-batch's gradients into `p.grad`; `step` does what follows."""
+    """`add` adds a micro-batch's gradients to `p.grad`; `step` does the rest of a step."""
 
     add: Callable[[], None]
     step: Callable[[], None]
@@ -99,12 +100,13 @@ def in_own_process(size: str, mode: str, options: argparse.Namespace) -> dict[st
             command += [f"--{name}", str(getattr(options, name))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    print(f"{size}, {mode}: {found}", file=sys.stderr, flush=True)  # if the rest is broken off
+    # printed now, in case the rest is interrupted
+    print(f"{size}, {mode}: {found}", file=sys.stderr, flush=True)
     return found
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
-    """Seconds a micro-batch and a step, and peak memory above the model in MB."""
+    """Seconds per micro-batch and per step, and peak memory above the model in MB."""
     (size,), (mode,) = options.sizes, options.modes
     device = torch.device(options.device)
     torch.set_num_threads(options.threads)
@@ -120,7 +122,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
-        tie_word_embeddings=mode != "Opacus ghost",  # which refuses a tied one
+        tie_word_embeddings=mode != "Opacus ghost",  # ghost clipping refuses a tied embedding
         bos_token_id=0,
         eos_token_id=0,
     )
@@ -135,7 +137,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         job.add()
         added = clock(device)
         job.step()
-        if number:  # the first one warms up
+        if number:  # the first round is a warm-up
             adding += added - began
             stepping += clock(device) - began
     return {

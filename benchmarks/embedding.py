@@ -3,13 +3,13 @@
     python -m benchmarks.embedding                    # 2,000 complaints timed by 200
     python -m benchmarks.embedding --records 5000 --timed 500 --repeats 5
 
-Speed: every row embeds `--timed` texts here, `--repeats` times. Prints medians and ratios
-to the default call of the same turn. CPU seconds are the sum of all threads, which varies less on a
-shared machine.
+Speed: every row embeds `--timed` texts, `--repeats` times. The medians and their ratios to the
+default call of the same turn are printed. CPU seconds are the sum of all threads, which varies less
+on a shared machine.
 
-Votes: an eighth of `--records` texts are candidates, the others vote. *unchanged*: the share whose
-nearest candidate is that of the default call. Rows truncate texts at the model's 256 tokens unless
-they state otherwise.
+Votes: an eighth of `--records` texts are candidates, and the others vote. *unchanged* is the share
+of votes that equal the vote by the default call. Rows truncate texts at the model's 256 tokens
+unless they state otherwise.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
     ways = _ways()
     reference = next(iter(ways))
     for encode in ways.values():
-        encode(texts[:8])  # loads the model
+        encode(texts[:8])  # a first call that loads the model
     seconds, cpu_seconds = _timed(ways, texts[: options.timed], repeats=options.repeats)
     votes = {name: _votes(encode(texts)) for name, encode in ways.items()}
 
@@ -93,7 +93,7 @@ def _ways() -> dict[str, Encode]:
 def _timed(
     ways: dict[str, Encode], texts: list[str], *, repeats: int
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Seconds and CPU seconds by way, one of each a turn."""
+    """Seconds and CPU seconds of each variant, one measurement per turn."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):

@@ -1,4 +1,4 @@
-"""How long does the exposure of canaries over all 10^6 candidates take?
+"""The time for the exposure of canaries over all 10^6 candidates.
 
 python -m benchmarks.exposure
 """

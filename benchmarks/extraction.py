@@ -2,11 +2,11 @@
 
     python -m benchmarks.extraction                       # every set, 1,000 test texts each
 
-Reads ../shared/data. Accuracy on the test part; zero-shot from the descriptions below, written from
-the names of the values alone; "calibrated" with 50 labelled donated examples from the training
-part (mean of 5 disjoint samples); "told" is the share above an abstain threshold, and its accuracy.
-Baselines: the most common value of the training part; TF-IDF with logistic regression trained on 50
-and on all training texts.
+Reads ../shared/data. The table has the accuracy on the test part. Zero-shot uses the descriptions
+below, written from the names of the values alone; "calibrated" uses 50 labelled donated examples
+from the training part (mean of 5 disjoint samples). "told" is the share above an abstain threshold,
+with its accuracy. Baselines: the most common value of the training part; TF-IDF with logistic
+regression trained on 50 and on all training texts.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ TASKS = (
 
 
 def part(folder: str, name: str, *, most: int | None) -> pd.DataFrame:
-    """Texts of a part in an order that is nobody's choice, at most `most` of them."""
+    """At most `most` texts of a part, in a pseudo-random order."""
     frame = pd.read_parquet(DATA / folder / f"{folder}.parquet")
     frame = frame[frame["split"] == name]
     by_hash = frame["id"].map(lambda one: hashlib.sha256(one.encode()).hexdigest())

@@ -4,9 +4,9 @@
 
 Times of the pool are ratios to the bare float32 matrix product of its similarities in the same
 process. `--near` embeds 200 texts for each kind of request with the bundled model, which takes
-minutes on two cores. It prints the mean cosine of each corpus text to its nearest written one, and
-the accuracy of a logistic regression that separates corpus from written texts by embedding (0.5 is
-chance), with corpus against corpus as the reference.
+minutes on two cores. It prints the mean cosine of each corpus text to its nearest generated text.
+It also prints the accuracy of a logistic regression that separates corpus from generated texts by
+embedding (0.5 is chance); the reference is corpus against corpus.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ATTRIBUTES = ("product", "issue", "channel", "sentiment", "resolution", "region"
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The least of a few runs."""
+    """The smallest time of a few runs."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -51,7 +51,8 @@ def seconds(work: Callable[[], object], repeats: int = 3) -> float:
 def requests_by_arm(
     corpus: Sequence[Record], donated: Sequence[Record]
 ) -> dict[str, list[Request]]:
-    """What MAPLE asks: rows like the corpus's own, and the donated texts nearest to each."""
+    """The requests of MAPLE: rows from the corpus's distribution, and the donated texts nearest to
+    each."""
     arms: dict[str, list[Request]] = {"nothing": [], "metadata": [], "metadata and examples": []}
     for i, record in enumerate(corpus[:TEXTS]):
         row = tuple((name, str(record[name])) for name in ATTRIBUTES)

@@ -1,13 +1,14 @@
-"""How fast does the `huggingface` generator write, and what do its batches and its sampler gain?
+"""The speed of the `huggingface` generator, and the gain from its batches and its sampler.
 
     python -m benchmarks.huggingface [--device auto] [--dtype auto] [--threads 2] [--texts 24]
                                      [--tokens 48] [--rounds 3] [--batch-tokens 4096]
                                      [--only distil]
 
-Models with random weights, as large as a tiny (4 x 256) and a distilled GPT-2 (6 x 768), on prompts
-of up to 350 tokens; the temperature gives a nucleus as large as a trained model's. Compares with a
-loop over single prompts through `generate`, and with batches in the order of the prompts, both with
-transformers' own sampling. Prints the median of the rounds; ratios are to the loop of that round.
+The models have random weights and the size of a tiny (4 x 256) and a distilled GPT-2 (6 x 768).
+Prompts have up to 350 tokens; the temperature gives a nucleus as large as a trained model's.
+Compares with a loop over single prompts through `generate`, and with batches in the order of the
+prompts, both with transformers' own sampling. Prints the median of the rounds; ratios are to the
+loop of that round.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def save_model(folder: Path, size: str) -> None:
     torch.manual_seed(1)
     model = GPT2LMHeadModel(config)
     with torch.no_grad():
-        model.transformer.wte.weight[0] = 0.0  # so that the end token is never the likeliest
+        model.transformer.wte.weight[0] = 0.0  # then the end token is never the most likely one
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -80,7 +81,7 @@ def timed(write: Callable[[], int], device: torch.device) -> Timing:
 
 
 def in_batches(local: LocalModel, params: HuggingFace, count: int, *, size: int) -> int:
-    """As the prompts come, `size` at a time, with transformers' sampling."""
+    """`size` prompts at a time, in their order, with transformers' sampling."""
     prompts = [
         local.encode(continuation(r, context_tokens=CONTEXT_TOKENS, max_tokens=params.max_tokens))
         for r in requests(count)
@@ -99,7 +100,8 @@ def in_batches(local: LocalModel, params: HuggingFace, count: int, *, size: int)
 
 
 def by_provider(params: HuggingFace, count: int) -> int:
-    with tempfile.TemporaryDirectory() as state:  # nothing is kept from one round to the next
+    # a new folder, so that no answer is cached from an earlier round
+    with tempfile.TemporaryDirectory() as state:
         generator = HuggingFaceGenerator(params, seed=1, state=Path(state), say=print)
         answers = generator.generate(Released(requests(count))).value
     return sum(answer.completion_tokens for answer in answers)
@@ -118,7 +120,7 @@ def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
             "batches of 8 as they come": lambda: in_batches(local, params, options.texts, size=8),
             "provider": lambda: by_provider(params, options.texts),
         }
-        in_batches(local, params, 2, size=2)  # a first call that nobody times
+        in_batches(local, params, 2, size=2)  # a first call that is not timed
         times: list[tuple[str, list[Timing]]] = [(name, []) for name in ways]
         for _ in range(options.rounds):
             for name, taken in times:

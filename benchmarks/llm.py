@@ -1,4 +1,4 @@
-"""What does the `openai` generator add to a call, and what does a rerun cost?
+"""The time that the `openai` generator adds to a call, and the cost of a rerun.
 
     python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64]
 
@@ -132,7 +132,7 @@ def main() -> None:
         state = Path(folder)
         with server() as base_url:
             settings = params(base_url, options.concurrency)
-            asyncio.run(bare_sdk(200, settings))  # warm
+            asyncio.run(bare_sdk(200, settings))  # warm-up
             with timed(found, "bare SDK"):
                 asyncio.run(bare_sdk(options.calls, settings))
             with timed(found, "provider"):

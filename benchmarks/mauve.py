@@ -1,4 +1,4 @@
-"""How long do the metrics take, and how much of the time is k-means?
+"""The time of the metrics, and the part of it that is k-means.
 
     python -m benchmarks.mauve [n] [dim]
 

@@ -19,7 +19,7 @@ from sugarbush.tables.synthesis import (
     merge_rare,
 )
 
-# MST divides its budget in three: one-way marginals, the tree's choice, the tree's marginals.
+# MST divides its budget by three: one-way marginals, choice of the tree, marginals of the tree.
 _THIRD: Final = 1 / 3
 _RARE_SIGMAS: Final = 3.0
 
@@ -27,9 +27,9 @@ _RARE_SIGMAS: Final = 3.0
 def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
     """A tree of two-way marginals, selected by their distance from independence.
 
-    Each of d - 1 choices joins two parts of the tree (Kruskal's algorithm, noisily). Pairs of
-    more than `max_cells` cells are left out, so the result may be a forest.
-    Source: McKenna, Miklau, Sheldon 2021 (arXiv:2108.04978), Algorithms 1 and 2.
+    Each of d - 1 choices joins two components (Kruskal's algorithm with noise). Pairs of more than
+    `max_cells` cells are excluded, so the result may be a forest. Source: McKenna, Miklau, Sheldon
+    2021 (arXiv:2108.04978), Algorithms 1 and 2.
     """
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=_THIRD * whole)
@@ -61,7 +61,7 @@ def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
 
 
 def _join(part: dict[str, str], one: str, other: str) -> dict[str, str]:
-    """The parts of a forest after an edge between two attributes."""
+    """The components of a forest after an edge between two attributes."""
     gone = part[other]
     return {name: part[one] if at == gone else at for name, at in part.items()}
 

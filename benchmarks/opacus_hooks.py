@@ -1,4 +1,4 @@
-"""Opacus' own per-sample gradients behind the clipper's interface: the slow oracle."""
+"""Opacus' own per-sample gradients behind the clipper's interface: the slow reference."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class HooksClipper:
         self._records = 0
 
     def remove(self) -> None:
-        """Does nothing: the hooks are on the model only while it records."""
+        """Does nothing: the hooks are on the model only during `recording`."""
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """Around the forward and backward pass of a micro-batch of at least one record."""
+        """The context of the forward and backward pass of a micro-batch of at least one record."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
@@ -52,7 +52,7 @@ class HooksClipper:
             raise InvariantError("there must be one loss per record")
         sums = [p.grad for p in self._parameters]
         for parameter in self._parameters:
-            parameter.grad = None  # autograd also computes a sum, which is not clipped
+            parameter.grad = None  # autograd also computes a sum that is not clipped
         losses.sum().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             each = [p.grad_sample.flatten(1) for p in self._parameters]  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
-"""How fast are deduplication and redaction, and what do the detectors miss?
+"""The speed of deduplication and redaction, and the misses of the detectors.
 
 python -m benchmarks.redaction --set customersim=../customersim.parquet --sentences 1000000
 
-A set has columns `text` and `spans` (JSON: start, end, label). `--labels` keeps those labels alone.
+A set has columns `text` and `spans` (JSON: start, end, label). `--labels` uses only those labels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sugarbush.training.crt.sentences import Sentence
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:
-    """One a document; two in five have come before."""
+    """One sentence per document; two in five occurred before."""
     for number in range(count):
         case = number * 7919 % (count * 3 // 5)
         yield [

@@ -3,9 +3,9 @@
 Its loop (snsynth 1.0.8, `AIMSynthesizer.AIM`) decides what to request. The measurer answers with
 exact noise under the filter, so the loop reads no record. Parts of the loop are not used: its
 floating-point noise, its selection by numpy's global generator, its domains from the data, and its
-errors that quote values. We suppress its prints and add attributes to the workload that it would
-leave out. Rows come from our junction tree, since mbi 1.1 samples wrongly from cycles and
-correlates columns that share a parent.
+errors that quote values. We suppress its prints, and add attributes that its workload would omit.
+Rows are sampled from our junction tree, because mbi 1.1 samples wrongly from cycles and correlates
+columns that share a parent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import Synthesis, count_records
 
 _VERSION: Final = "1.0.8"
-# How smartnoise divides each round's rho; its first measurements are not preceded by a selection.
+# How smartnoise divides each round's rho; its first measurements have no selection before them.
 _MEASUREMENT_SHARE: Final = 0.9
 
 
@@ -75,10 +75,10 @@ def smartnoise(
 
 
 def rho_within(mu_squared: float) -> float:
-    """The rho, as smartnoise divides it, at which its steps cost at most `mu_squared`.
+    """The rho, as smartnoise divides it, for which its steps cost at most `mu_squared`.
 
-    A measurement of part 0.9 r has stddev >= 1/sqrt(1.8 rho) and costs 1.8 r in mu^2 but for the
-    discreteness, which counts most at the smallest stddev; a selection of part 0.1 r has epsilon
+    A measurement of part 0.9 r has stddev >= 1/sqrt(1.8 rho). Its cost in mu^2 is 1.8 r plus a term
+    for discreteness, which is largest at the smallest stddev. A selection of part 0.1 r has epsilon
     sqrt(0.8 r) and costs at most (2 pi / 16) 0.8 r.
     """
     selection = (1 - _MEASUREMENT_SHARE) * 8 * (2 * math.pi / 16)
@@ -94,7 +94,7 @@ def rho_within(mu_squared: float) -> float:
 
 @dataclass
 class _Conversation:
-    """The stand-in for smartnoise's data set: it passes each request to the measurer."""
+    """Replaces smartnoise's data set: it passes each request to the measurer."""
 
     measurer: MarginalMeasurer
     domain: Any
@@ -130,7 +130,7 @@ class _Conversation:
         epsilon: float,
         stddev: float,
     ) -> Attributes:
-        """In place of smartnoise's exponential mechanism, by the same scores."""
+        """Replaces smartnoise's exponential mechanism; it uses the same scores."""
         greatest = max(candidates.values())
         offered = []
         for attributes, weight in candidates.items():
@@ -150,7 +150,8 @@ class _Conversation:
 
 
 def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Marginals of `degree` attributes, and one-way marginals of attributes in none of them."""
+    """Marginals of `degree` attributes, and one-way marginals of the attributes that are in none of
+    these."""
     sets = itertools.combinations(domain, min(degree, len(domain)))
     workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]
     covered = {name for attributes in workload for name in attributes}
@@ -158,7 +159,7 @@ def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list
 
 
 def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
-    """mbi's model as ours: the same potentials, our junction tree."""
+    """A model of mbi as one of ours: the same potentials on our junction tree."""
     potentials = {
         tuple(fitted.potentials[clique].domain.attrs): np.asarray(
             fitted.potentials[clique].values, dtype=np.float64
@@ -171,7 +172,7 @@ def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
 
 
 def _with_globals(function: Any, names: dict[str, Any]) -> Callable[..., None]:
-    """A copy of a function with the globals `names`; the module stays unchanged."""
+    """A copy of a function with `names` as globals; the module stays unchanged."""
     return FunctionType(function.__code__, names, argdefs=function.__defaults__)
 
 

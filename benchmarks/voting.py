@@ -1,14 +1,14 @@
-"""How long a vote takes beside a bare matrix product of the same shape, and how much memory.
+"""The time and memory of a vote, compared with a bare matrix product of the same shape.
 
     python -m benchmarks.voting                       # 50k x 5k
     python -m benchmarks.voting --sizes 500000x20000 --repeats 3
 
-Every row of a table runs in this one process, in turn, `--repeats` times; the table holds
-medians. A ratio is the seconds of the faster bare product, of the same turn, over the row's own:
-1.00 is a vote as fast as a product alone. Extra memory is the highest resident size above the one
-before the call, sampled.
+Every row of a table runs in this process, in turn, `--repeats` times; the table shows medians. A
+ratio is the time of the faster bare product of the same turn divided by the row's time: 1.00 is a
+vote as fast as the product alone. Extra memory is the highest resident size minus the size before
+the call, by sampling.
 
-The vectors are unit vectors around 500 centres, as crowded as the embeddings of real texts are
+The vectors are unit vectors around 500 centres, as close together as the embeddings of real texts
 (the nearest candidate has a cosine of about 0.8).
 """
 

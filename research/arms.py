@@ -5,9 +5,9 @@
 
 Writes reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, as a sweep
 does, and runs.csv, every run by itself. A run is `sugarbush.synthesize` on a set that is prepared
-once, with a ledger of its own. A value is the mean over seeds, its interval 95% by Student's t over
-seeds. The noise is the product's and has no seed: a second grid differs within these intervals.
-The same texts are held out at all seeds.
+once, with a separate ledger. A value is the mean over seeds, its interval 95% by Student's t over
+seeds. The noise is the product's and has no seed: a second grid differs within these intervals. The
+same texts are held out for all seeds.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ WEAK = {"synthesize_metadata": {"attributes": ["product_group", "region"]}}
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How large every run is: candidates of a vote, of which one in `variations` survives.
+    """The size of every run: `candidates` in a vote, of which one in `variations` survives.
 
-    `texts` of every final set are measured.
+    The metrics use `texts` of every final set.
     """
 
     candidates: int
@@ -46,7 +46,8 @@ class Scale:
 
 
 def arms_of(scale: Scale) -> dict[str, Variant]:
-    """Methods at equal rounds, candidates, variations and calls; `augpe-10` has its own rounds."""
+    """Methods with equal rounds, candidates, variations and calls; `augpe-10` has its own number of
+    rounds."""
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
     once = {"candidates": survivors, "rounds": 0, "variations": 1}
@@ -66,7 +67,7 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
     }
 
 
-# The one epsilon of methods that draw no noise.
+# The single epsilon of methods without noise.
 FIXED = {"public": 0.0, "nonprivate": math.inf}
 WHERE = {
     "mauve": ("mauve", "encoder"),
@@ -83,9 +84,9 @@ def runs(
     slow: Sequence[float],
     seeds: int,
 ) -> Iterator[dict[str, Any]]:
-    """A row a value of every run; methods of ten rounds at the epsilons `slow` alone.
+    """One row for each value of every run; methods with ten rounds run only at the epsilons `slow`.
 
-    Seed by seed, so that a run that is stopped has whole seeds.
+    Runs are ordered by seed, so that a stopped run has complete seeds.
     """
     for seed in range(seeds):
         for arm, variant in arms.items():
@@ -123,8 +124,8 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
         value=("value", "mean"), sd=("value", "std"), n=("value", "size"), calls=("calls", "mean")
     )
     reach = student.ppf(0.975, found["n"] - 1) * found["sd"] / found["n"] ** 0.5
-    # Shares, MAUVE and the root of the divergence end at 1: so do their intervals.
-    most = np.where(found["value"] > 1, math.inf, 1)  # perplexities and counts have no end
+    # Shares, MAUVE and the root of the divergence are at most 1, and so are their intervals.
+    most = np.where(found["value"] > 1, math.inf, 1)  # perplexities and counts have no upper limit
     found["low"] = (found["value"] - reach).clip(lower=0)
     found["high"] = (found["value"] + reach).clip(upper=most)
     return found.drop(columns=["sd", "n"]).reset_index().assign(seed=0)

@@ -1,4 +1,4 @@
-"""A prepared public set in memory: runs of the product's methods on it, and what is measured."""
+"""A prepared public set in memory: runs of the product's methods on it, and their metrics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sugarbush.evaluation import (
 from sugarbush.pipeline import Project, corpus_of_project, parse_params
 from sugarbush.randomness import public_rng
 
-# Where a ledger of one run lies: waiting for a disk would take as long as the run.
+# The folder for the ledger of one run, in memory: waiting for a disk would take as long as the run.
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 METRICS = ("mauve", "mauve_tfidf", "mean_jsd")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A method of the product with settings: `evolution` of the method, `settings` of sections."""
+    """A method of the product with settings. `evolution` of the method, `settings` of sections."""
 
     method: str = "maple"
     evolution: Mapping[str, Any] = field(default_factory=dict)
@@ -39,13 +39,16 @@ class Variant:
 
     @property
     def attributes(self) -> Sequence[str]:
-        """The attributes that its DP table names; empty for all."""
+        """`attributes` are those that its DP table names; empty for all."""
         return self.settings.get("synthesize_metadata", {}).get("attributes", ())
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSnapshot:
-    """The texts after `round` votes with codes (n, d); None for the final set. Calls until then."""
+    """The texts with codes (n, d) after `round` votes; `round` None is the final set.
+
+    `calls` are the generator calls until then.
+    """
 
     round: int | None
     calls: int
@@ -55,7 +58,7 @@ class RoundSnapshot:
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """Texts as metrics see them: unit vectors (n, d), TF-IDF's (n, e), codes (n, a)."""
+    """Texts with the input of metrics: unit vectors (n, d), TF-IDF's (n, e), codes (n, a)."""
 
     vectors: NDArray[np.float32]
     latent: NDArray[np.float32]
@@ -63,7 +66,7 @@ class TextFeatures:
 
 
 class FeatureReader:
-    """Reads the features of each text once."""
+    """Computes the features of each text once."""
 
     def __init__(self, embed: Any, latent: LatentSpace, classifiers: Sequence[Any]) -> None:
         self._embed, self._latent, self._classifiers = embed, latent, classifiers
@@ -90,11 +93,11 @@ class FeatureReader:
 
 
 class BenchmarkDataset:
-    """What all runs on a set have in common.
+    """The common data of all runs on a set.
 
-    `texts` of every round and final set are measured, in `texts` / 10 clusters. With `state` runs
-    keep their draws and answers there, and a repeated run restores them; without it every run
-    draws anew.
+    The metrics use `texts` texts of every round and final set, and MAUVE uses `texts` / 10
+    clusters. With `state`, runs store their results and answers there, and a repeated run restores
+    them. Without it, every run draws new noise.
     """
 
     def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
@@ -135,7 +138,7 @@ class BenchmarkDataset:
             )
 
     def measured(self, texts: Sequence[str], *, seed: int) -> dict[str, float]:
-        """Every metric of at most `texts` of them, drawn without replacement."""
+        """Every metric of at most `texts` of the texts, drawn without replacement."""
         count = min(self.texts, len(texts))
         shown = public_rng(seed, "measured").choice(len(texts), size=count, replace=False)
         own = self._reader.of([texts[i] for i in shown])
@@ -171,9 +174,9 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
 def datasets(
     sweep: Path, *, sets: Sequence[str] | None, records: int, texts: int, keep: bool = False
 ) -> Iterator[BenchmarkDataset]:
-    """The prepared sets of a sweep, all of them unless named; at most `records` of each part.
+    """The prepared sets of a sweep, or only the named ones; at most `records` of each part.
 
-    `keep` draws and asks nothing a second time, in this run or a later one.
+    With `keep`, results and answers are restored, in this run or a later one.
     """
     _, points = points_of(Path(), sweep)
     settings = {point.set_name: parse_params(point.fields) for point in points}

@@ -1,7 +1,7 @@
 """Train on synthetic texts, test on real ones: the slow downstream check, by fine-tuning.
 
-An encoder with a new classification head is trained on synthetic texts with the attribute that
-each was requested to have. Source of the learning rate: Xie et al. 2024, for RoBERTa.
+An encoder with a new classification head learns from synthetic texts the attribute value that each
+was requested to have. Source of the learning rate: Xie et al. 2024, for RoBERTa.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def fine_tuned_predictions(
 
 def _classifier(name: str, values: int) -> nn.Module:
     before = logging.get_verbosity()
-    logging.set_verbosity(ERROR)  # it warns that the head is new, which is intended
+    logging.set_verbosity(ERROR)  # hides its warning that the head is new, which is intended
     try:
         model: nn.Module = AutoModelForSequenceClassification.from_pretrained(
             name, num_labels=values

@@ -1,18 +1,19 @@
-"""What privacy costs fine-tuning: held-out perplexity by epsilon, and what the texts can teach.
+"""The cost of privacy in fine-tuning: held-out perplexity by epsilon, and the quality of the texts
+for training.
 
     python -m research.fine_tuning customersim --start /tmp/start
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 inf --texts 2000
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 --rate 4e-3 --tune
 
-A small GPT-2 is trained on nine *other* sets, cut into pieces, and on what the simulator writes by
-codes drawn uniformly from the three schemas; `--start` keeps it, so that one serves all, or names
-another model of the GPT-2 or Llama family. Then it is fine-tuned on a set by DP-SGD; the perplexity
-is that of 400 texts of the test part, after the control codes. `--tune` takes texts of the train
-part in their place, that no model is trained on: settings are chosen by those alone. `--texts` adds
-Yue et al.'s Table 1 in small: a classifier of TF-IDF features trained on as many texts of the set,
-or on texts written by each model, the first one too, and tested on the test part. Codes of the
-texts to write are those of training records, as in the paper: the sets are public, and this part is
-not private.
+A small GPT-2 is trained on nine *other* sets, cut into pieces, and on texts that the simulator
+writes from codes drawn uniformly from the three schemas. `--start` stores it for later runs, or
+names another model of the GPT-2 or Llama family. Then it is fine-tuned on a set by DP-SGD. The
+perplexity is measured on 400 texts of the test part, after the control codes. `--tune` measures on
+texts of the train part that no model is trained on, and only these may be used to choose settings.
+`--texts` adds a small version of Table 1 of Yue et al. A classifier of TF-IDF features is trained
+on as many texts of the set, or on texts written by each model, including the first one. It is
+tested on the test part. The codes of the texts to write are those of training records, as in the
+paper. The sets are public, and this part is not private.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ OTHERS = (
     "airline_tweets", "it_tickets", "medical_abstracts", "mts_dialog", "multiwoz21",
     "ner_real_names", "neurips_abstracts", "neurips_reviews_2023_24", "pii_presidio_synth",
 )  # fmt: skip
-PIECE = 90  # words of a longer text that are read as one
+PIECE = 90  # words of a piece; longer texts are cut into pieces
 HELD_OUT = 400
 MICRO_BATCH_TOKENS = 4096
 
@@ -141,7 +142,7 @@ def main() -> None:
 
 
 def load(name: str, part: str, schema: sb.Schema, count: int) -> Texts:
-    """`count` texts of a part, drawn by a public seed."""
+    """`count` texts of a part, drawn with a public seed."""
     frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
     frame = frame[frame["split"] == part].drop_duplicates("text")
     places = np.sort(public_rng(1, name, part).permutation(len(frame))[:count])
@@ -165,7 +166,7 @@ def schema_of(name: str) -> sb.Schema:
 
 
 def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
-    """The model in `--start`, or a new one, which is left there."""
+    """The model in `--start`, or a new one, which is stored there."""
     device = torch.device("cpu")
     if options.start is not None and options.start.is_dir():
         return load_model(str(options.start), device=device)
@@ -176,7 +177,7 @@ def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
-    """A model and a tokenizer that have read the other sets and the simulator alone."""
+    """A model and a tokenizer trained only on the other sets and the simulator."""
     began = time.process_time()
     texts = other_texts(options.public)
     settings = ProjectSettings().pretrain.model_copy(
@@ -208,7 +209,7 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def other_texts(count: int) -> list[str]:
-    """`count` pieces, as many of each other set as it has, but no more than its share."""
+    """`count` pieces: from each other set as many as it has, but no more than its share."""
     texts: list[str] = []
     for name in OTHERS:
         frame = pd.read_parquet(SHARED / name / f"{name}.parquet", columns=["text"])
@@ -235,7 +236,7 @@ def fine_tuned(
     epsilon: float,
     options: argparse.Namespace,
 ) -> tuple[Any, str]:
-    """A copy of `start` that was trained at `epsilon`, and what was done in words."""
+    """A copy of `start` trained at `epsilon`, and a description in words."""
     model, units = copy.deepcopy(start), sb.Private(list(examples))
     if options.lora is not None:
         model = with_lora(model, rank=options.lora)
@@ -282,7 +283,7 @@ def fine_tuned(
 def mechanism_at(
     epsilon: float, delta: float, records: int, options: argparse.Namespace
 ) -> Mechanism:
-    """The whole budget on DP-SGD."""
+    """A plan with the whole budget for DP-SGD."""
     schedule = make_schedule(batch_size=options.batch, epochs=options.epochs, unit_count=records)
     plan = with_subsampling(
         make_plan(
@@ -313,7 +314,7 @@ def held_out_perplexity(
 def written(
     model: Any, tokenizer: Any, part: Texts, schema: sb.Schema, options: argparse.Namespace
 ) -> Texts:
-    """Texts of the model, by the codes of `part`."""
+    """Texts of the model, from the codes of `part`."""
     if options.bfloat16:
         model = copy.deepcopy(model).to(torch.bfloat16)
     asked = head(part, options.texts)
@@ -329,7 +330,7 @@ def written(
 
 
 def tell_taught(name: str, part: Texts, test: Texts, schema: sb.Schema) -> None:
-    """Accuracy on the test part of a classifier that was trained on `part`."""
+    """Accuracy on the test part of a classifier trained on `part`."""
     features = TfidfVectorizer(min_df=2, sublinear_tf=True).fit(part.texts)
     read, asked = (features.transform(p.texts).toarray() for p in (part, test))
     found = [
@@ -342,7 +343,7 @@ def tell_taught(name: str, part: Texts, test: Texts, schema: sb.Schema) -> None:
 
 
 def tell_majority(part: Texts, test: Texts, schema: sb.Schema) -> None:
-    """Accuracy on the test part of the commonest value in `part`."""
+    """Accuracy on the test part of the most common value in `part`."""
     found = [
         majority(part.codes[:, place], heldout_codes=test.codes[:, place]).accuracy()
         for place in range(len(schema.names))

@@ -5,8 +5,8 @@
 Reads    the grid file, the set's file
 Writes   data/private/leakage/           first models, and what policies miss
          data/private/leakage/<grid>/    one file a finished point (research/leakage_points.py)
-Spends   nothing of a release: the sets are declared public. Trainings are noted in a ledger of
-         their own, and a corpus that the ledgers know as a release is refused
+Spends   nothing of a release: the sets are declared public. Trainings are recorded in a separate
+ledger, and a corpus that the ledgers know as a release is refused
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ from sugarbush.training import (
 
 TEXT = "text"
 _PLANTED = "is_canary"  # a set's own canaries are left out
-_MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}  # of the settings: the first model
+# the settings that the first model depends on
+_MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}
 
 
 class Laboratory:
-    """Figures of points; what they have in common is made once."""
+    """The values of points; their common parts are computed once."""
 
     def __init__(self, base: Path, grid: Grid) -> None:
         self._base, self._grid, self._state = base, grid, state_root(base)
@@ -67,7 +68,7 @@ class Laboratory:
         self.delta_2 = cache(self._measure_policy)
 
     def measured(self, point: LeakagePoint, *, key: str) -> dict[str, Any]:
-        """Train at `point`, which is called `key`; what the model can do and gives away."""
+        """Train the model of `point`, which is called `key`, and return its quality and leaks."""
         began = time.process_time()
         corpus = self.corpus(point.set_name, point.seed)
         planted = plant(corpus, self._grid, point)
@@ -149,11 +150,11 @@ class Laboratory:
         return candidate_tokens(self.start(set_name, model).tokenizer, prefix=END + PREFIX)
 
     def _measure_policy(self, set_name: str) -> float:
-        """The upper bound of the share of labelled secrets that the public part would show.
+        """The upper bound of the share of labelled secrets that remain visible in the public part.
 
-        It and the bound of those that leave a trace hold at once at 95%.
+        It holds at 95% together with the bound for secrets that leave a trace.
 
-        Raises ParamsError where more of them leave a trace than CRT's noise is made for.
+        Raises ParamsError when more secrets leave a trace than CRT's noise is calibrated for.
         """
         sizes = self._grid.sets[set_name]
         made_of = digest_of(
@@ -178,14 +179,14 @@ class Laboratory:
         return float(measured["public"]["upper"])
 
     def _labelled(self, sizes: Sizes) -> Iterator[LabelledText]:
-        """The set's texts with those of their spans that are secrets."""
+        """The set's texts with those spans that are secrets."""
         for one in load_labelled(find_input(self._base, sizes.file), text_column=TEXT):
             spans = tuple(span for span in one.spans if span[2] in sizes.secrets)
             yield LabelledText(text=one.text, spans=spans)
 
 
 def run(base: Path, file: Path, batch: str) -> None:
-    """Bring a batch up to date, point by point."""
+    """Compute the missing points of a batch, one by one."""
     kept = Points(base, file)
     laboratory = Laboratory(base, kept.grid)
     for point in kept.unfinished(batch):

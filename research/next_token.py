@@ -31,7 +31,7 @@ from sugarbush.errors import InvariantError
 PUBLISHED = Hyperparameters(
     epochs=10, batch_texts=32, learning_rate=3e-4, weight_decay=0.01, max_tokens=128
 )
-_IGNORED = -100  # every loss in transformers skips this target
+_IGNORED = -100  # transformers ignores this target in every loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ def _scores(model: nn.Module, heldout: _Encoded, training: Hyperparameters) -> T
         logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits[:, :-1]
         counted = targets != _IGNORED
         safe = targets.masked_fill(~counted, 0)
-        # Avoids a second array of vocabulary size.
+        # This avoids a second array of vocabulary size.
         chosen = logits.gather(-1, safe[..., None])[..., 0] - logits.logsumexp(dim=-1)
         tokens.append(counted.sum(dim=1))
         right.append(((logits.argmax(dim=-1) == safe) & counted).sum(dim=1))

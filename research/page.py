@@ -8,7 +8,7 @@ Reads    reports/internal/sweeps/<grid>/figures.csv, or the kept figures
 Writes   reports/internal/sweeps/<page>/   figures.csv, table.csv, index.html
          or, for <page>.csv, that file and <page>.html: what is shown, and no text of any set
 
-A grid's sets come under the name that follows its =, if there is one: "yelp-distractors".
+The name after a set's = replaces it on the page, if there is one: "yelp-distractors".
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ INTERVALS = "Intervals are 95%: over whole runs of a replay, over texts where a 
 
 
 def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) -> Path:
-    """The figures as a page and as tables, in a folder of that name; the page's path."""
+    """Write the figures as a page and as tables in a folder of that name; returns the page's
+    path."""
     folder = make_private(Roots(base).internal / "sweeps" / name)
     with atomic_file(folder / "figures.csv") as path:
         figures.to_csv(path, index=False)
@@ -38,7 +39,7 @@ def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) 
 
 
 def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
-    """The figures of all grids, sets renamed as asked for."""
+    """The figures of all grids, with the requested names of sets."""
     frames = []
     for grid in grids:
         folder, _, label = grid.partition("=")
@@ -48,7 +49,8 @@ def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
 
 
 def keep_page(file: Path, grids: list[str], *, base: Path) -> Path:
-    """The figures that are shown in `file`, from `grids` or as they lie there; the page beside."""
+    """Write the figures of `grids` into `file`, or use those that it has; the page is written
+    beside it."""
     if grids:
         with atomic_file(file) as path:
             shown(joined(grids, base=base)).to_csv(path, index=False, float_format="%.5g")

@@ -1,12 +1,12 @@
-"""How does a local model take the prompts: what comes back that can be used, and what does not?
+"""The quality of a local model's answers to the prompts: which are usable, and which are not.
 
     python -m research.prompts FOLDER --sets yelp cfpb_complaints --texts 24 [--show 3]
 
-Every way of asking (nothing but the subject, metadata, metadata and three examples, a parent with
-half its words blank, a parent to be said anew) for `--texts` texts of each set, by the provider
-`huggingface`, which asks a second time where an answer fails the checks; `usable` are those that
-passed. `near` is their mean cosine to the nearest of 500 texts of the set's test part, in the
-bundled encoder's space, and `real` that of the texts that the prompts show.
+`--texts` requests of every kind are made for each set: with nothing but the subject, metadata,
+metadata and three examples, a parent with half its words blank, a parent to rephrase. The provider
+`huggingface` asks a second time when an answer fails the checks; `usable` is the share that passed.
+`near` is the mean cosine of these to the nearest of 500 texts of the set's test part, in the
+bundled encoder's space. `real` is the same for the texts that the prompts show.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sugarbush.generators import (
     usage_of,
 )
 
-WORDS = 60  # asked for, and the longest of texts shown
+WORDS = 60  # requested words, and most words of a shown text
 EXAMPLES = 3
 REAL = 500
 ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None)
@@ -41,7 +41,7 @@ ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128, precision="
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Short texts of a set, public here, whose metadata and words the prompts hold."""
+    """Short texts of a set, which is public here, with metadata and words for the prompts."""
 
     schema: sb.Schema
     texts: Texts

@@ -1,11 +1,12 @@
-"""Which way of voting and selecting gives the better texts: variants of MAPLE, many seeds each.
+"""Which kind of votes and selection gives the better texts: variants of MAPLE, with many seeds
+each.
 
     python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
     python -m research.selection research/settings/sweep.yaml --epsilon 1 --seeds 10
 
-A variant is settings of the product. A difference is taken to `maple` at the same seed, with a 95%
-interval by Student's t over seeds; the noise is drawn anew in every run. Values are MAUVE against
-held-out texts in both feature spaces and the mean JSD, of equally many texts of every variant.
+A variant is settings of the product. Each difference is to `maple` with the same seed, with a 95%
+interval by Student's t over seeds; every run draws new noise. Values are MAUVE against held-out
+texts in both feature spaces and the mean JSD, on equally many texts of every variant.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from scipy.stats import t as student
 
 from research.benchmark_dataset import METRICS, Variant, datasets
 
-TEXTS = 100  # of every variant are measured
+TEXTS = 100  # number of texts that are measured, for every variant
 
 
 def maple(*, metadata_share: float = 0.1, **evolution: Any) -> Variant:
-    """MAPLE of 400 candidates, of which one in four survives two rounds, with changes."""
+    """MAPLE with 400 candidates and changed settings; one candidate in four survives each of two
+    rounds."""
     shares = {"metadata": metadata_share, "synthesis": 1 - metadata_share}
     size = {"candidates": 4 * TEXTS, "rounds": 2, "variations": 4}
     return Variant(evolution={**size, **evolution}, settings={"privacy": {"shares": shares}})
 
 
 def herding(width: float, **changes: Any) -> Variant:
-    """Kernel scores in place of votes, and survivors that would score alike."""
+    """Kernel scores in place of votes, and survivors with scores like those of the records."""
     return maple(selection="kernel_herding", score_width=width, **changes)
 
 
@@ -68,7 +70,7 @@ VARIANTS: Mapping[str, Variant] = {
 
 
 def table(results: pd.DataFrame, *, base: str) -> str:
-    """Means over seeds, and differences to `base` at equal seeds with 95% intervals."""
+    """Means over seeds, and differences to `base` for equal seeds, with 95% intervals."""
     lines = [
         "| variant | texts | MAUVE | MAUVE, TF-IDF | mean JSD | difference: MAUVE | TF-IDF | JSD |",
         "|---|" + "---:|" * 7,

@@ -3,9 +3,9 @@
     python -m research.small_data                       # 500 to 5,000 rows, epsilon 0.1 to 1
 
 Both engines of `sugarbush.dp_table` spend the same epsilon on the same tables
-(`benchmarks.aim.adult_like`), one table a seed. TVD2 is the mean total variation over all two-way
-marginals; "worse by" is the mean of AIM's less independent's with its standard error over the
-seeds.
+(`benchmarks.aim.adult_like`), one table per seed. TVD2 is the mean total variation over all two-way
+marginals. "worse by" is the mean of AIM's value minus that of independent marginals, with its
+standard error over the seeds.
 """
 
 from __future__ import annotations

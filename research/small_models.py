@@ -29,7 +29,7 @@ class Hyperparameters:
 
 
 def window(model: str, tokenizer: Any, max_tokens: int) -> int:
-    """The longest text in tokens that a model of that name or path accepts, up to `max_tokens`.
+    """The most tokens of a text that the model `name_or_path` accepts, up to `max_tokens`.
 
     RoBERTa has two positions that no token can use; its tokenizer knows the real limit.
     """
@@ -38,7 +38,7 @@ def window(model: str, tokenizer: Any, max_tokens: int) -> int:
 
 
 def device() -> torch.device:
-    """A GPU where there is one."""
+    """A GPU if there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -65,7 +65,7 @@ def fit(
     rng = public_rng(seed, "order")
     model.train()
     with torch.random.fork_rng(devices=[device()] if device().type == "cuda" else []):
-        torch.manual_seed(seed % 2**63)  # dropout
+        torch.manual_seed(seed % 2**63)  # for dropout
         for _ in range(training.epochs):
             for places in shuffled(texts, training.batch_texts, rng=rng):
                 loss = model(**batch_of(places)).loss

@@ -1,15 +1,15 @@
-"""A grid of points on public data, of the kind that its file names, and the page of their figures.
+"""A grid of points on public data, and the page of their figures; the grid file names the kind of
+the points.
 
     python -m research.sweep research/settings/sweep.yaml --jobs 2    # methods x budgets x seeds
     python -m research.sweep research/settings/crt_figures.yaml    # what trained models give away
 
-Of the kind `pipelines` every point is a pipeline of its own, DVC underneath
-(docs/decisions/sweeps.md);
-of the kind `leakage` points are trained models, run in batches that share a corpus.
+A point of the kind `pipelines` is a separate pipeline, run by DVC (docs/decisions/sweeps.md).
+Points of the kind `leakage` are trained models, run in batches that share a corpus.
 
-A killed sweep is started again by the same line and goes on where it was: what is finished is kept,
-and what others have drawn is restored and charged once. A point that fails stops no other. The
-table and the page are made of what there is.
+The same command resumes a killed sweep. Finished points are kept, and results that other points
+have drawn are restored and charged once. A failed point does not stop the others. The table and the
+page contain the finished points.
 """
 
 from __future__ import annotations
@@ -28,52 +28,53 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from sugarbush.pipeline import StageFailedError, run_dvc
 
-PREPARED = "extract_metadata"  # the last stage that all points of a set have in common
+PREPARED = "extract_metadata"  # the last stage that all points of a set share
 MEASURED = "evaluate"
 
 
 @flow(name="sugarbush-sweep", log_prints=False)
 def sweep(file: str) -> None:
-    """Bring every point of a sweep up to date, and its table."""
+    """Run every unfinished point of a sweep, then write its table."""
     {"pipelines": pipelines, "leakage": leakage}[
         run_module("research.sweep_layout", "kind", file).strip()
     ](file)
 
 
 def pipelines(file: str) -> None:
-    """Points that are pipelines: what a set's points have in common first, then all of them."""
+    """Points that are pipelines: first the common stages of a set, then all points."""
     for ground in folders("grounds", file):
         run_dvc("repro", PREPARED, folder=ground, say=get_run_logger().info)
-    # The first of a set runs alone: the others find its texts embedded.
+    # The first point of a set runs alone, so that the others find its texts embedded.
     failed = run_all(folders("points", file), point.submit)
-    # What lies in a failed point's folder is of settings that it had before.
+    # Files in a failed point's folder may come from earlier settings.
     tell(
         "research.sweep_table", file, failed, *(["--without", *map(str, failed)] if failed else [])
     )
 
 
 def leakage(file: str) -> None:
-    """Points that are trained models, in batches that are not finished."""
+    """Points that are trained models, in unfinished batches."""
     batches = [Path(line) for line in run_module("research.leakage_points", file).splitlines()]
-    # The first of a set and model runs alone: the others find the first model trained.
+    # The first point of a set and model runs alone, so that the others find the first model
+    # trained.
     failed = run_all(batches, lambda own: batch.submit(own, file))
     tell("research.leakage_page", file, failed)
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{folder.parent.name}/{folder.name}")
 def point(folder: Path) -> None:
-    """Run what DVC finds out of date at one point, up to its figures."""
+    """Run the stages of one point that DVC finds out of date, up to its figures."""
     run_dvc("repro", MEASURED, folder=folder, say=get_run_logger().info)
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{own}")
 def batch(own: Path, file: str) -> None:
-    """Train and measure what is not finished of a batch, one point after the other."""
+    """Train and measure the unfinished points of a batch, one after the other."""
     run_module("research.leakage_batch", file, str(own))
 
 
 def run_all(wanted: list[Path], submit: Callable[[Path], PrefectFuture[None]]) -> list[Path]:
-    """Run the first of each group alone and then the others; what failed."""
+    """Run the first of each group alone and then the others; returns those that failed."""
     runs = {}
     for first in first_of_each_group(wanted):
         runs[first] = submit(first)
@@ -86,14 +87,15 @@ def run_all(wanted: list[Path], submit: Callable[[Path], PrefectFuture[None]]) -
 
 
 def tell(page: str, file: str, failed: list[Path], *arguments: str) -> None:
-    """Make the page of what there is. Raises StageFailedError naming what `failed`."""
+    """Write the page of the finished points. Raises StageFailedError naming those in `failed`."""
     run_module(page, file, *arguments)
     if failed:
         raise StageFailedError(f"failed, the rest is in the table: {', '.join(map(str, failed))}")
 
 
 def first_of_each_group(wanted: list[Path]) -> list[Path]:
-    """Those that make what the others of a folder find made; two at once would do it twice."""
+    """The first in each folder: they make results that the others find; two at once would make them
+    twice."""
     firsts: dict[Path, Path] = {}
     for each in wanted:
         firsts.setdefault(each.parent, each)
@@ -101,12 +103,16 @@ def first_of_each_group(wanted: list[Path]) -> list[Path]:
 
 
 def folders(what: str, file: str) -> list[Path]:
-    """Lay out the grounds or the points of a sweep; their folders."""
+    """Write the folders of the sets (`grounds`) or of the points of a sweep; returns their
+    paths."""
     return [Path(line) for line in run_module("research.sweep_layout", what, file).splitlines()]
 
 
 def run_module(module: str, *arguments: str) -> str:
-    """Run a module of this checkout; what it printed. It says on the terminal why it failed."""
+    """Run a module of this checkout and return its output.
+
+    A failed module prints the reason on the terminal.
+    """
     command = [
         sys.executable,
         "-m",
@@ -122,7 +128,7 @@ def run_module(module: str, *arguments: str) -> str:
 
 
 def main() -> None:
-    """Run a sweep; the cores are shared out among its points."""
+    """Run a sweep; its points share the cores."""
     cores = os.cpu_count() or 1
     parser = argparse.ArgumentParser(prog="python -m research.sweep", description=__doc__)
     parser.add_argument("file", help="the sweep, such as research/settings/sweep.yaml")

@@ -1,4 +1,4 @@
-"""The folders of a sweep: one pipeline a point, each with its own settings and results.
+"""The folders of a sweep: one pipeline per point, each with its own settings and results.
 
     python -m research.sweep_layout kind research/settings/sweep.yaml    # prints its kind
     python -m research.sweep_layout grounds research/settings/sweep.yaml   # one folder a set
@@ -9,9 +9,9 @@ Writes   data/private/sweeps/<sweep>/<set>/<point>/: params.yaml, links to this 
          and for a new point what the set's `ground` has prepared
 Spends   nothing; the points charge the benchmark ledger of their dataset like any other run
 
-A point is a DVC project without git. A killed sweep goes on where it was, because DVC finds what
-is finished up to date, and drawn results are restored. All points share DVC's cache, without which
-what a ground has prepared would count as missing, and the embeddings.
+A point is a DVC project without git. The same command resumes a killed sweep: DVC finds finished
+stages up to date, and drawn results are restored. All points share the embeddings and DVC's cache;
+without the cache, the prepared output of a set would count as missing.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _DVC = """\
 
 
 def sweep_folder(base: Path, file: Path) -> Path:
-    """Where a sweep lies: with the private data, though its data is declared public."""
+    """The folder of a sweep: with the private data, although its data is declared public."""
     return Roots(base).private / "sweeps" / file.stem
 
 
 def points_of(base: Path, file: Path) -> tuple[Sweep, tuple[Point, ...]]:
-    """A sweep and all its points, with every file's path made absolute."""
+    """A sweep and all its points, with absolute paths of files."""
     sweep = load_sweep(base / file)
     files = {name: load_fields(base / own.file) for name, own in sweep.sets.items()}
     found = tuple(points(sweep, base=complete_fields(load_fields(base / FILE)), files=files))
@@ -59,7 +59,7 @@ def points_of(base: Path, file: Path) -> tuple[Sweep, tuple[Point, ...]]:
 
 
 def lay_grounds(base: Path, file: Path) -> Iterator[Path]:
-    """A folder for each set, where what all its points have in common is prepared once."""
+    """A folder for each set, where the common stages of all its points run once."""
     _, found = points_of(base, file)
     folder = make_private(sweep_folder(base, file))
     for point in {point.set_name: point for point in found}.values():
@@ -69,7 +69,7 @@ def lay_grounds(base: Path, file: Path) -> Iterator[Path]:
 
 
 def lay_points(base: Path, file: Path) -> Iterator[Path]:
-    """A folder for each point. One that is new begins with what its ground has prepared."""
+    """A folder for each point. A new one starts with the prepared output of its set."""
     _, found = points_of(base, file)
     folder = make_private(sweep_folder(base, file))
     for point in found:
@@ -111,7 +111,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _begin(own: Path, ground: Path) -> None:
-    """DVC's lock comes last: a point without it is begun again."""
+    """DVC's lock is copied last: a point without it is copied again."""
     for name in _PREPARED:
         if (ground / name).exists():
             shutil.copytree(ground / name, own / name, dirs_exist_ok=True)
@@ -121,7 +121,7 @@ def _begin(own: Path, ground: Path) -> None:
 
 
 def main() -> None:
-    """Print the kind, or lay what is asked for and print its folders, one a line."""
+    """Print the kind, or write the requested folders and print them, one per line."""
     parser = argparse.ArgumentParser(prog="python -m research.sweep_layout")
     told: dict[str, Callable[[Path, Path], Iterable[object]]] = {
         "kind": lambda base, file: [kind_of(base / file)],

@@ -1,9 +1,9 @@
-"""A sweep: arms x budgets x seeds on data that is declared public.
+"""A sweep: methods (`arms`) x budgets x seeds on data that is declared public.
 
-A sweep file names the sets (settings laid over params.yaml), the epsilons, the seeds and the arms.
-Every arm is a method with settings of its own; `evolution` holds for the evolution of all of them
-first, so that arms are compared at equal rounds, candidates and variations unless one says
-otherwise. A point is one arm on one set at one epsilon and seed: a whole params.yaml.
+A sweep file names the sets (settings merged into params.yaml), the epsilons, the seeds and the
+arms. Every arm is a method with its own settings. `evolution` applies to all of them first, so that
+methods are compared at equal rounds, candidates and variations unless an arm sets another value. A
+point is one arm on one set at one epsilon and seed: a complete params.yaml.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
 class Arm(Section):
-    """A method and what is other than in params.yaml.
+    """A method and its differences from params.yaml.
 
-    `sets` limits it to some of the sets, `epsilons` and `seeds` stand for the sweep's own.
+    `sets` limits it to some of the sets; `epsilons` and `seeds` replace the sweep's own.
     """
 
     method: MethodName
@@ -57,14 +57,14 @@ class Arm(Section):
 
 
 class PublicSet(Section):
-    """A set: a settings file relative to the checkout, and what is other than in it."""
+    """A set: a settings file relative to the checkout, and differences from it."""
 
     file: str
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
 class Kind(StrEnum):
-    """What a point of a grid is: a whole pipeline, or a trained model that is attacked."""
+    """The kind of a grid's points: complete pipelines, or trained models that are attacked."""
 
     PIPELINES = "pipelines"
     LEAKAGE = "leakage"
@@ -86,7 +86,7 @@ class Sweep(Section):
 class Point:
     """One run.
 
-    `epsilon` is 0 for an arm that sees nothing private, infinity for one without noise.
+    `epsilon` is 0 for a method without private data, and infinity for one without noise.
     """
 
     set_name: str
@@ -98,7 +98,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        """Its folder within the set's."""
+        """Its folder within the folder of the set."""
         return f"{self.arm}-epsilon-{self.epsilon:g}-seed-{self.seed}"
 
 
@@ -127,7 +127,7 @@ def load_sweep(path: Path) -> Sweep:
 
 
 def load_fields(path: Path) -> dict[str, Any]:
-    """The sections of a YAML file, as they stand there."""
+    """The sections of a YAML file, unchanged."""
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -140,12 +140,12 @@ def load_fields(path: Path) -> dict[str, Any]:
 def points(
     sweep: Sweep, *, base: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Point]:
-    """Every point, arm by arm, so that a sweep that is cut short has its first arms on all sets.
+    """Every point, ordered by arm, so that a stopped sweep has its first arms on all sets.
 
     `base` is a complete params.yaml, `files` the content of the sets' files.
-    Raises ParamsError when a point's settings are not valid, or do not declare its data public:
-    a grid compares methods by their distance to real texts, which would be a choice made on
-    private data.
+    Raises ParamsError when a point's settings are not valid, or do not declare its data public. A
+    grid compares methods by their distance to real texts, which would be a choice made on private
+    data.
     """
     for arm_name, arm in sweep.arms.items():
         for set_name in sweep.sets if arm.sets is None else arm.sets:
@@ -176,7 +176,7 @@ def _epsilons(arm: Arm, sweep: Sweep) -> tuple[float, ...]:
 def _set_point(
     fields: dict[str, Any], sweep: Sweep, arm: Arm, *, epsilon: float, seed: int
 ) -> None:
-    """Method, budget, seeds and the arm's own settings, over those of its set."""
+    """Method, budget, seeds and the arm's own settings, merged into those of its set."""
     deep_merge(fields, copy.deepcopy(sweep.settings))
     if isinstance(fields["evolve"].get(arm.method), dict):
         deep_merge(fields["evolve"][arm.method], sweep.evolution)

@@ -47,7 +47,7 @@ _SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPage:
-    """All metric values of a sweep, and the points that have none.
+    """All metric values of a sweep, and the points without values.
 
     Columns: set, arm (REAL for real texts), method, epsilon, seed, round, calls, metric, space,
     value, low, high. `intervals` describes the intervals.

@@ -35,7 +35,7 @@ NAME = "sweep_table"
 def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
     """The figures of a point with its set and settings; None while the point is not finished.
 
-    `calls` are those of the generator up to a round, answers from its cache among them.
+    `calls` are the generator calls up to a round, including answers from its cache.
     """
     path = Roots(folder).internal / "figures.csv"
     if not path.exists():
@@ -50,7 +50,10 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
 
 
 def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
-    """Generator calls until each round was written; FINAL for all of them. Empty without any."""
+    """Generator calls until each round was written; FINAL for all of them.
+
+    Empty if there are no rounds.
+    """
     roots = Roots(folder)
     start = first_folder(roots, method)
     if start is None:
@@ -65,7 +68,7 @@ def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
 def collected(base: Path, file: Path, *, without: Collection[Path] = ()) -> SweepPage:
     """Every figure of every finished point. Raises MissingInputError when none is finished.
 
-    Points in the folders `without` failed: figures that lie there are of earlier settings.
+    Points in the folders `without` failed: their figures come from earlier settings.
     """
     _, points = points_of(base, file)
     folder = sweep_folder(base, file)

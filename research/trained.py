@@ -1,16 +1,16 @@
-"""What models learn from the final sets of the arms: the metrics that train one, over whole runs.
+"""Metrics that train models on the final sets of the arms, over complete runs.
 
     python -m research.sweep research/settings/sweep.yaml    # prepares and embeds the sets
     python -m research.trained research/settings/sweep.yaml yelp --attribute category
 
-A run of every method is `sugarbush.synthesize`; models are trained on its final set, and on as many
-real train texts: a small decoder that predicts held-out real texts, and the bundled MiniLM,
-fine-tuned to tell one attribute, beside always saying the commonest value of the arm's texts. A
-text of an arm counts as what it was asked to be. Intervals are 95% by Student's t over runs; the
-same texts are held out in all of them.
+A run of every method is `sugarbush.synthesize`. Models are trained on its final set, and on as many
+real train texts. A small decoder predicts held-out real texts. The bundled MiniLM is fine-tuned to
+predict one attribute; its baseline is the most common value of the arm's texts. The label of a
+synthetic text is its requested value. Intervals are 95% by Student's t over runs; the same texts
+are held out in all of them.
 
-Writes reports/internal/sweeps/<sweep>-trained-<set>/, as `research.arms` does. What stands in its
-runs.csv is not trained again, so that a run that was stopped goes on.
+Writes reports/internal/sweeps/<sweep>-trained-<set>/, as `research.arms` does. A run in its
+runs.csv is not trained again, so a stopped grid can be resumed.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ COLUMNS = ("next_token_accuracy", "perplexity", "fine_tuned_accuracy", "fine_tun
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts with the codes (n,) of one attribute; -1 where nothing was asked."""
+    """Texts with the codes (n,) of one attribute; -1 if no value was requested."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
 
     def limited(self, count: int, *, seed: int) -> Labelled:
-        """At most `count` of them, drawn without replacement."""
+        """At most `count` of the texts, drawn without replacement."""
         most = min(count, len(self.texts))
         places = public_rng(seed, "limited").choice(len(self.texts), size=most, replace=False)
         return Labelled(tuple(self.texts[i] for i in places), self.codes[places])
@@ -59,7 +59,8 @@ class Labelled:
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """What is trained: a decoder and how, a classifier of `values` classes and how; None: not."""
+    """The models to train and their hyperparameters: a decoder, and a classifier of `values`
+    classes; None: not trained."""
 
     decoder: Decoder
     decoding: Hyperparameters | None
@@ -68,7 +69,8 @@ class Models:
 
 
 def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> dict[str, float]:
-    """What one set of texts teaches, by metric; no classifier where no attribute was asked for."""
+    """What models learn from one set of texts, by metric; no classifier if no attribute was
+    requested."""
     found: dict[str, float] = {}
     if models.decoding is not None:
         scores = next_token_scores(
@@ -99,7 +101,7 @@ def final_set(
 
 
 def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterator[dict[str, Any]]:
-    """A row a figure, in the columns of a sweep's page."""
+    """One row per figure, in the columns of a sweep's page."""
     counts = {"texts": len(own.texts), "distinct_texts": len(set(own.texts))}
     for name, value in {**counts, **figures}.items():
         told = name.startswith("fine_tuned") or name == "majority"
@@ -109,7 +111,7 @@ def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterat
 
 
 def table(figures: pd.DataFrame) -> str:
-    """The arms by what their texts teach, with intervals, as Markdown."""
+    """The arms and what models learn from their texts, with intervals, as Markdown."""
     lines = ["| arm | epsilon | texts | distinct | " + " | ".join(COLUMNS) + " |",
              "|---" * (4 + len(COLUMNS)) + "|"]  # fmt: skip
     for (arm, epsilon), own in figures.groupby(["arm", "epsilon"], sort=False):
@@ -151,7 +153,7 @@ def main() -> None:
 def _runs(
     asked: argparse.Namespace, done: set[tuple[str, float, int]]
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of every arm and run that is not done, run by run."""
+    """The rows of every arm and run that is not finished, run by run."""
     (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
     column, seed = (
         dataset.schema.names.index(asked.attribute),

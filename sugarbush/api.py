@@ -1,4 +1,7 @@
-"""The Python API: one function a task, over the functions and the ledger that the stages use."""
+"""The Python API: one function per task.
+
+It calls the same functions as the stages and uses the same ledger.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ _TEXT = "text"
 class Release:
     """A synthetic corpus, what it promises, and where its budget was charged.
 
-    `frame` has one row a text, with the attribute values that it was asked to have. `evolution`
+    `frame` has one row per text, with the attribute values that the request asked for. `evolution`
     has every round. Nothing in it is private, except where `epsilon` is infinite.
     """
 
@@ -71,9 +74,9 @@ class Release:
 
     @cached_property
     def card(self) -> Mapping[str, Any] | None:
-        """The release card, by the ledger as it was after the run; None without a DP guarantee.
+        """The release card, from the ledger as it was after the run; None without a DP guarantee.
 
-        It is computed when it is first read, since the composition takes a second.
+        It is computed when it is first read, because the composition takes a second.
         """
         return self._make_card()
 
@@ -90,8 +93,8 @@ class Release:
     def save(self, folder: str | Path) -> Path:
         """Write the texts, the rounds, release.json and the card into a new or empty folder.
 
-        Raises ParamsError when the folder holds other files, PrivacyError for a method without a
-        DP guarantee.
+        Raises ParamsError when the folder contains other files, and PrivacyError for a method
+        without a DP guarantee.
         """
         from sugarbush.pipeline.released import write_release, write_texts
         from sugarbush.report.card import card_json, card_markdown
@@ -135,8 +138,8 @@ def prepare(
 ) -> Corpus:
     """A private corpus, checked, split and coded once, for several calls of `synthesize`.
 
-    Spends nothing. Arguments as of `synthesize`. Raises InputError that names the row, never the
-    text.
+    Spends nothing. The arguments are those of `synthesize`. Raises InputError that names the row,
+    never the text.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -199,17 +202,18 @@ def synthesize(
 ) -> Release:
     """A synthetic corpus like the private one, under differential privacy.
 
-    Guarantee: `privacy.epsilon` at `privacy.delta` per `privacy.unit`, add/remove one, charged to
-    the ledger of `privacy.dataset` before each draw; the card states it. The functions are those
-    of the pipeline's stages. A second call with equal arguments and data restores the finished
-    draws and costs nothing, unless `new_draw`.
+    Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP per `privacy.unit`, add/remove one. Each
+    mechanism is charged to the ledger of `privacy.dataset` before its noise is drawn; the card
+    states the total. The stages of the pipeline call the same functions. A second call with equal
+    arguments and data restores the finished results and costs nothing, unless `new_draw` is set.
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
-    `Corpus`, which then has schema, donated examples, unit and state. `method` is Maple() unless
-    given, `generator` the simulator, which only writes customer-service texts. `donated` are
-    examples that their authors gave away; they are not protected. `settings` are further sections
-    as in params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap
-    refuses, InputError, ParamsError and GeneratorError.
+    `Corpus`. A prepared corpus already has schema, donated examples, unit and state. The default
+    `method` is Maple(). The default `generator` is the simulator, which only writes
+    customer-service texts. `donated` are examples that their authors gave away; they are not
+    protected. `settings` are further sections as in params.yaml. `seed` is public. Raises
+    BudgetExceededError before a charge that the cap refuses, InputError, ParamsError and
+    GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -264,11 +268,11 @@ def dp_table(
     """A synthetic table like `frame`, by AIM, under differential privacy.
 
     Guarantee: (epsilon, delta)-DP per row, add/remove one, charged to the ledger of `dataset`
-    before anything is drawn. `frame` has a column of integer codes in [0, size) for each name in
+    before any noise is drawn. `frame` has a column of integer codes in [0, size) for each name in
     `domain`. The result has the columns of `domain`; its number of rows is a DP estimate. A table
-    of codes has no fingerprint: the ledger cannot recognise it under another `dataset`.
-    Raises ParamsError for a code outside its domain, before the charge, and BudgetExceededError.
-    Source: McKenna et al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
+    of codes has no fingerprint: the ledger cannot recognise it under another `dataset`. Raises
+    ParamsError for a code outside its domain, before the charge, and BudgetExceededError. Source:
+    McKenna et al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})
@@ -317,11 +321,11 @@ def private_histogram(
 ) -> Released[pd.Series[int]]:
     """How many values fall into each category, with noise; counts may be negative.
 
-    Guarantee: (epsilon, delta)-DP, add/remove one unit of at most `records_per_unit` values, by
-    the discrete Gaussian mechanism, charged to the ledger of `dataset` before the noise is drawn.
+    Guarantee: (epsilon, delta)-DP, add/remove one unit of at most `records_per_unit` values, by the
+    discrete Gaussian mechanism. It is charged to the ledger of `dataset` before the noise is drawn.
     `categories` are public and distinct; any other value counts in the last one. The values have no
-    fingerprint: the ledger cannot recognise them under another `dataset`.
-    Raises ParamsError and BudgetExceededError, both before anything is charged.
+    fingerprint: the ledger cannot recognise them under another `dataset`. Raises ParamsError and
+    BudgetExceededError, both before anything is charged.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -366,7 +370,7 @@ def evaluate(
     real: Sequence[str],
     seed: int = 1,
 ) -> pd.DataFrame:
-    """How near synthetic texts are to real held-out ones: one row a metric and feature space.
+    """How near synthetic texts are to real held-out ones: one row per metric and feature space.
 
     NOT differentially private: every figure is computed on real texts and is internal. Compare
     sets of equal size. The result has columns metric, space, value, low, high.
@@ -446,7 +450,7 @@ def redact(
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateModel:
-    """A model trained by DP-SGD: its folder, its promise, and the ledger entries that paid."""
+    """A model trained by DP-SGD: its folder, its guarantee, and the ids of its ledger entries."""
 
     folder: Path
     epsilon: float
@@ -477,13 +481,13 @@ def train_dpsgd(
     """A causal language model, fine-tuned on private texts by DP-SGD.
 
     Guarantee: (epsilon, delta)-DP per text, add/remove one, by the Poisson-subsampled Gaussian
-    mechanism, charged to the ledger of `dataset` before the first step. `records` is a public
-    estimate of the number of texts: rate and steps follow from it, never from the true number.
-    `output` is a new folder for weights, tokenizer and model_card.json. A call that is repeated
-    with equal texts and arguments continues from its last checkpoint, or restores its finished
-    weights, without a second charge. Any other text or argument is another run. Raises PrivacyError
-    on a model that cannot be clipped exactly, BudgetExceededError. Source: Abadi et al. 2016,
-    Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
+    mechanism. It is charged to the ledger of `dataset` before the first step. `records` is a public
+    estimate of the number of texts. The sampling rate and the steps follow from it, never from the
+    true number. `output` is a new folder for weights, tokenizer and model_card.json. A repeated
+    call with equal texts and arguments continues from its last checkpoint, or restores its finished
+    weights, without a second charge. Any other text or argument starts another run. Raises
+    PrivacyError for a model that cannot be clipped exactly, and BudgetExceededError. Source: Abadi
+    et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
     """
     from sugarbush.privacy.key import state_key
     from sugarbush.privacy.results import open_result_store
@@ -515,7 +519,7 @@ def train_dpsgd(
         epsilon=epsilon,
         delta=delta,
     )
-    # The store's lock: a second process that trains on the same charge would draw twice.
+    # The lock of the store: two processes that train on the same charge would draw noise twice.
     with (
         open_result_store(
             folder, dataset=dataset, stage="train_dpsgd", digest=digest, forced=False
@@ -543,7 +547,7 @@ def train_dpsgd(
 
 
 def open_schema(schema: SchemaLike) -> Schema:
-    """A schema from a file, from a mapping as in schema.yaml, or as it is.
+    """A schema from a file, from a mapping as in schema.yaml, or a `Schema` unchanged.
 
     >>> import sugarbush as sb
     >>> sb.open_schema({"subject": "letters", "attributes": [
@@ -571,7 +575,7 @@ def open_ledger(
     user_column: str | None = None,
     state: Path | str | None = None,
 ) -> Ledger:
-    """The ledger of a dataset: what was spent on it, under `cap`. Reads; spends nothing.
+    """The ledger of a dataset: what was spent on it, under `cap`. Only reads; spends nothing.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -607,13 +611,14 @@ def _require_kind(name: str, value: object, kind: type, example: str) -> None:
 
 
 def _require_texts(name: str, texts: object) -> None:
-    """Raises InputError for one text in place of several: its characters would be texts."""
+    """Raises InputError when one text is given in place of a list: each character would count as a
+    text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
 
 
 def _require_promise(epsilon: float, delta: float) -> None:
-    """Raises ParamsError for an epsilon or delta that no mechanism can keep."""
+    """Raises ParamsError for an epsilon or delta that is out of range."""
     if not 0 < epsilon < math.inf:
         raise ParamsError(f"epsilon must be a number above 0 (got {epsilon})")
     if not 0 < delta <= LARGE_DELTA:
@@ -633,7 +638,7 @@ def _session(
     state: Path | str | None,
     records_per_unit: int = 1,
 ) -> PrivacySession:
-    """Where a single mechanism on values without a text is charged."""
+    """The session that charges a single mechanism on values without a text."""
     return PrivacySession(
         ledger=open_ledger(dataset, cap=cap, delta=delta, state=state),
         stage=stage,
@@ -674,7 +679,7 @@ def _project(
     seed: int,
     settings: Mapping[str, Any] | None,
 ) -> InMemoryProject:
-    """The corpus's project with one method, and what this call changes."""
+    """The project of the corpus, with one method and the settings of this call."""
     fields = corpus.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
     changes: dict[str, Any] = {"methods": [method.name], **method.as_sections()}
     if privacy is not None:
@@ -690,10 +695,10 @@ def _project(
 
 
 def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings) -> None:
-    """Refuse a promise that the prepared corpus does not keep.
+    """Raise an error for a guarantee that the prepared corpus cannot give.
 
-    `prepare` has bounded the records of each user: a promise for another unit, or for fewer records
-    of a user, would have too little noise.
+    `prepare` has bounded the records of each user. With another unit, or with fewer records per
+    user, the noise would be too small.
     """
     was, now = prepared.privacy, wanted.privacy
     same_unit = (was.unit, was.records_per_user) == (now.unit, now.records_per_user)
@@ -705,7 +710,7 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`changes`, each section over that of `fields`."""
+    """`fields` with each section of `changes` merged into it."""
     return {
         name: {**fields.get(name, {}), **value} if isinstance(value, dict) else value
         for name, value in changes.items()
@@ -740,7 +745,7 @@ def _run(
 
 
 def _preflight(project: InMemoryProject, method: Method) -> None:
-    """What stages check before the first charge: the generator answers, the model loads."""
+    """The checks of the stages before the first charge: the generator answers, the model loads."""
     from sugarbush.pipeline.preflight import check_generator
 
     donated = project.donated()

@@ -1,4 +1,4 @@
-"""Settings changed by other settings: sections are merged, lists and values are replaced."""
+"""Settings merged into other settings: sections are merged, lists and values are replaced."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def deep_merge(
 
 
 def _set(settings: Any, key: str, value: Any, *, first: bool) -> None:
-    """Set a value. A new one comes `first` in a commented section: comments follow the last one."""
+    """Set a value.
+
+    A new setting of a commented section becomes its `first` one, because comments follow the last
+    one.
+    """
     if first and key not in settings and hasattr(settings, "insert"):
         settings.insert(0, key, value)
     else:

@@ -6,17 +6,16 @@
         SchemaError            the schema file
         InputError             the user's data file
         MissingInputError      a file that an earlier stage should have written
-      FailureError             exit code 1: the run could not go on
+      FailureError             exit code 1: the run could not continue
         GeneratorError         a generator of candidates failed or returned too little
         StorageError           the disk refused
-        PrivacyError           a promise would have been broken
+        PrivacyError           the guarantee would have been broken
           BudgetExceededError  a charge would pass the cap
           LedgerError          the ledger cannot be read, written or trusted
     InvariantError             a fault of ours, not of the caller; not a SugarbushError
 
-A message says what was expected, what arrived, where it came from and what to change. It may
-hold a file name, a row number and a setting; it never holds a text or any other value from the
-private data.
+A message says what was expected, what was found, where it is and what to change. It may contain a
+file name, a row number and a setting, but never a text or any other value from the private data.
 """
 
 
@@ -49,7 +48,7 @@ class MissingInputError(UsageError):
 
 
 class FailureError(SugarbushError):
-    """The run could not go on."""
+    """The run could not continue."""
 
 
 class GeneratorError(FailureError):

@@ -1,12 +1,12 @@
-"""The three data roots, the reports, the state folder, and how a folder is written whole.
+"""The three data roots, the reports, the state folder, and atomic writing of folders and files.
 
 data/private/     mode 0700; never a DVC output, never pushed
-data/released/    DP output; every folder holds its release.json
+data/released/    DP output; every folder has a release.json
 data/public/      schema, donated examples, the embedded example
 data/stamps/      what private stages hand to DVC: keyed digests
 reports/internal/ computed on real texts: private
 reports/public/   safe to hand out
-<state>           ledger, key, finished draws, caches: outside the checkout
+<state>           ledger, key, finished results, caches: outside the checkout
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STATE_VARIABLE = "SUGARBUSH_STATE"
 
 
 class Roots:
-    """Where things lie, relative to the folder that holds params.yaml."""
+    """The paths of a project, relative to the folder that contains params.yaml."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -39,7 +39,7 @@ class Roots:
 
 
 def state_root(base: Path, *, example: bool = False) -> Path:
-    """The folder of everything that must outlive a run.
+    """The folder of everything that must survive a run.
 
     SUGARBUSH_STATE where it is set, relative to the checkout; else the user's state folder. The
     embedded example is public data, and any number of clones of it may run: its state lies in the
@@ -64,9 +64,9 @@ def checkout_root(base: Path) -> Path:
 
 
 def find_input(base: Path, name: str) -> Path:
-    """A file that the settings name: in `base`, or for an experiment's copy in its checkout.
+    """A file that the settings name: in `base`; for the copy of an experiment, in its checkout.
 
-    The copy holds what git tracks, and a corpus is rarely that.
+    The copy contains only what git tracks, and a corpus is usually not tracked.
     """
     path = base / name
     around = checkout_root(base) / name
@@ -74,23 +74,24 @@ def find_input(base: Path, name: str) -> Path:
 
 
 def require(path: Path, *, left_by: str) -> Path:
-    """`path`, if it is there. Raises MissingInputError that names the stage which writes it."""
+    """`path`, if it exists. Raises MissingInputError that names the stage which writes it."""
     if not path.exists():
         raise MissingInputError(f"{path}: not found; stage '{left_by}' writes it. Run it first.")
     return path
 
 
 def make_owner_only(folder: Path) -> None:
-    """Make a folder and the parents that it lacks, each for its owner alone. Raises OSError.
+    """Make a folder and its missing parents, each accessible to its owner only. Raises OSError.
 
-    What is there already keeps its mode: it may be shared on purpose.
+    An existing folder keeps its mode: it may be shared on purpose.
     """
     for part in [part for part in (*reversed(folder.parents), folder) if not part.exists()]:
         part.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_private(folder: Path) -> Path:
-    """A folder that only its owner can enter, and so its parents up to data/private."""
+    """Make a folder that only its owner can enter, and the same for its parents up to
+    data/private."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in (folder, *folder.parents):
@@ -105,11 +106,11 @@ def make_private(folder: Path) -> Path:
 
 @contextmanager
 def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary folder beside `target` that takes its place when the block ends well.
+    """A temporary folder beside `target` that replaces it when the block succeeds.
 
-    A failure at any line leaves `target` as it was and nothing half-written beside it. A kill
-    leaves at most folders whose names start with a dot; between two renames the old `target` is one
-    of them, whole. Raises StorageError when the disk refuses.
+    A failure at any line leaves `target` unchanged and nothing half-written beside it. A kill
+    leaves at most folders with names that start with a dot; between two renames the complete old
+    `target` is one of them. Raises StorageError when the disk refuses.
     """
     temporary: Path | None = None
     old: Path | None = None
@@ -140,7 +141,7 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """A temporary path beside `target` that takes its place when the block ends well."""
+    """A temporary path beside `target` that replaces it when the block succeeds."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

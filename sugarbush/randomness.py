@@ -9,7 +9,7 @@ import hashlib
 
 import numpy as np
 
-Rng = np.random.Generator  # the type, for modules that draw from one but must not make one
+Rng = np.random.Generator  # the type, for modules that draw from a generator but must not make one
 
 
 def seed_of(seed: int, *names: str | int) -> int:
@@ -24,10 +24,10 @@ def public_rng(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def hash_share(text: str) -> float:
-    """A place in [0, 1) that depends on `text` alone: the same here and in every other file.
+    """A number in [0, 1) that depends on `text` alone, so it is the same in every file.
 
-    It tells which texts of a set belong to a public slice and which record is held out, so that
-    one more record moves no other.
+    It decides which texts belong to a public slice and which records are held out, so that an
+    additional record moves no other.
     """
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) / 2**64

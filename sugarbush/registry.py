@@ -38,7 +38,7 @@ def package_of(group: str, name: str) -> str | None:
 def load_plugin(group: str, name: str) -> Any:
     """The object that is registered as `name` in `group`.
 
-    Raises ParamsError where no package or more than one registers the name, and where the object
+    Raises ParamsError when no package or more than one registers the name, or when the object
     cannot be imported.
 
     >>> load_plugin("sugarbush.generators", "simulator").name
@@ -49,7 +49,7 @@ def load_plugin(group: str, name: str) -> Any:
     if not found:
         known = ", ".join(plugin_names(group)) or "none"
         raise ParamsError(
-            f"'{name}' is no installed {kind}. Known: {known}. A package adds one as an entry "
+            f"'{name}' is not an installed {kind}. Known: {known}. A package adds one as an entry "
             f"point of the group '{group}'."
         )
     if len(found) > 1:
@@ -68,7 +68,8 @@ def load_plugin(group: str, name: str) -> Any:
 
 @lru_cache(maxsize=16)
 def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
-    """What is registered on `path`, the import path: a search reads every installed package."""
+    """The entry points on `path`, the import path; cached, because a search reads every installed
+    package."""
     return entry_points(group=group)
 
 

@@ -1,4 +1,4 @@
-"""What every section of the settings has in common."""
+"""The common parts of all sections of the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """One section of params.yaml, frozen. Its errors never show the value that was given.
+    """One section of params.yaml, frozen. Its errors never show the given value.
 
     Every field has a default. The docstring under a field says what the setting means:
     `sugarbush settings` prints it. A setting in `removed_settings` existed in an older
@@ -36,7 +36,7 @@ class Section(BaseModel):
         hide_input_in_errors=True,
         allow_inf_nan=False,
         use_attribute_docstrings=True,
-        validate_default=True,  # a default of 512 is hashed like the 512.0 of a file
+        validate_default=True,  # so a default of 512 has the same hash as 512.0 in a file
     )
     removed_settings: ClassVar[Mapping[str, Any]] = {}
     """Settings of version 0.1, which are ignored, with the value that was their default."""
@@ -51,8 +51,8 @@ class Section(BaseModel):
     def output_settings(self) -> dict[str, Any]:
         """The fields that affect what a stage writes, as JSON values.
 
-        Fields marked `Annotated[T, NOT_IN_OUTPUT]` are left out. A stage's cache key and DVC's view
-        of the settings are both made of this.
+        Fields marked `Annotated[T, NOT_IN_OUTPUT]` are left out. A stage's cache key and the
+        settings that DVC compares both come from this.
         """
         kept: dict[str, Any] = {}
         whole = self.model_dump(mode="json", by_alias=True)
@@ -79,7 +79,7 @@ def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[
 class Meaning(NamedTuple):
     """What one setting means, or what a section is about: one line."""
 
-    name: str  # dotted
+    name: str  # with dots between sections
     text: str
     is_section: bool
 

@@ -1,7 +1,7 @@
-"""Versions of what is drawn from private data.
+"""Versions of the algorithms that read private data.
 
-Raise one when a change makes equal settings and inputs mean another result. Finished draws of an
-older version are then drawn, and charged, again.
+Increase one when a change gives another result for equal settings and inputs. Results of an older
+version are then drawn and charged again.
 """
 
 METADATA = 3

@@ -1,4 +1,4 @@
-"""What must be set before anything is collected."""
+"""Variables that must be set before tests are collected."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# There are as many workers as cores, and small tensors are slowed by threads; stages inherit it.
+# There are as many workers as cores, and threads slow small tensors down; stages inherit this
+# setting.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Prefect reads and makes its home when it is imported, and two workers must not make the same one.
+# Prefect creates its home folder when it is imported, and two workers must not share it.
 _HOME = Path(os.environ.get("PREFECT_HOME") or tempfile.mkdtemp(prefix="prefect-"))
 _OWN = _HOME / os.environ.get("PYTEST_XDIST_WORKER", "main")
 _OWN.mkdir(parents=True, exist_ok=True)
 os.environ["PREFECT_HOME"] = str(_OWN)
 
-# Prefect's logging closes the handlers that it finds, and that of absl, which dp-accounting brings,
-# closes the stream that pytest captures: so it is imported first.
-for _name in ("flows", "prefect.main"):  # Prefect's variables, and Prefect
+# Prefect is imported first, because its logging closes all existing handlers. One of them is the
+# handler of absl, which dp-accounting imports, and closing that also closes the stream that pytest
+# captures.
+for _name in ("flows", "prefect.main"):  # Prefect's variables, then Prefect
     importlib.import_module(_name)
 
 if TYPE_CHECKING:

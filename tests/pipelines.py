@@ -1,6 +1,6 @@
-"""Whole pipelines in this process, and finished ones that every test and worker shares.
+"""Complete pipelines in this process, and finished ones that all tests and workers share.
 
-Stages import for seconds, so a pipeline whose processes are not what a test is about runs here.
+Importing a stage takes seconds. So if a test is not about processes, its pipeline runs here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.integration.project import (
     make_project,
 )
 
-PERSON = "person-zq"  # so that no text and no digest contains it by chance
+PERSON = "person-zq"  # so unusual that no text or digest contains it by chance
 LABELLED = [
     {
         "text": f"Please call 555-010-{i:04d} soon",
@@ -52,9 +52,9 @@ def opened(checkout: Checkout) -> Iterator[Project]:
 
 
 def run_pipeline(checkout: Checkout, *names: str) -> None:
-    """Run every stage in this process, in DVC's order; only those `names` where some are given.
+    """Run every stage in this process, in DVC's order; if `names` are given, only those.
 
-    A name is that of a stage, for all methods, or one such as evolve@maple.
+    A name is a stage, for all methods, or a stage and a method, such as evolve@maple.
     """
     for stage in STAGES:
         with opened(checkout) as project:
@@ -69,7 +69,7 @@ def run_pipeline(checkout: Checkout, *names: str) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """Settings of a shared pipeline, what is changed in its files, and the stages that run.
+    """Settings of a shared pipeline, changes to its files, and the stages that run.
 
     `by_dvc` runs all of them by `dvc repro`.
     """
@@ -81,7 +81,7 @@ class Kind:
 
 
 def write_persons(path: Path) -> None:
-    """Fifty persons with two or three letters each, and one of them with 22."""
+    """Fifty users with two or three letters each, except for one with 22."""
     rows = [
         {**row, "writer": f"{PERSON}{min(i % 60, 49)}"} for i, row in enumerate(letters(146)[6:])
     ]
@@ -89,7 +89,7 @@ def write_persons(path: Path) -> None:
 
 
 def write_labelled(path: Path) -> None:
-    """The labelled sample of CRT."""
+    """The labelled sample for CRT."""
     (path / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in LABELLED))
 
 
@@ -115,8 +115,8 @@ KINDS = {
     "nonprivate": Kind(
         {"methods": ["maple", "nonprivate"], "privacy__purpose": "benchmark", **_NONPRIVATE}
     ),
-    # The number of records is a setting: noise hides a count of a hundred. augpe releases the
-    # counts of its label and no votes.
+    # The number of records is a setting, because noise hides a count of a hundred. augpe releases
+    # the counts of its label but no votes.
     "persons": Kind(
         {
             "methods": ["maple", "augpe", "dpft"],
@@ -135,13 +135,16 @@ KINDS = {
 
 
 class FinishedPipelines:
-    """Pipelines that run once, when a test first asks for their kind. Nobody may change them."""
+    """Pipelines that run once, when a test first requests their kind.
+
+    Tests must not change them.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def __call__(self, name: str) -> Checkout:
-        """The checkout of a kind after its last stage."""
+        """The checkout of a kind after all its stages."""
         kind = KINDS[name]
         folder = self._folder / name
         checkout = Checkout(folder / "checkout", folder / "state")
@@ -161,7 +164,7 @@ class FinishedPipelines:
 
 
 def copied(checkout: Checkout, folder: Path) -> Checkout:
-    """A copy of a checkout and its state, to be changed."""
+    """A copy of a checkout and its state that a test may change."""
     return Checkout(
         shutil.copytree(checkout.path, folder / "checkout", symlinks=True),
         shutil.copytree(checkout.state, folder / "state"),

@@ -32,7 +32,7 @@ def without_chance(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_key(state: Path) -> Path:
-    """Make a state folder with a known key."""
+    """Create a state folder with a known key."""
     state.mkdir(mode=0o700)
     (state / "key").write_bytes(KEY)
     (state / "key").chmod(0o600)

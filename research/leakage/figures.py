@@ -20,10 +20,11 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 
 @dataclass(frozen=True)
 class _Leak:
-    """How to draw one value against gamma: title, unit of the y axis, its start and its end.
+    """Describes the chart of one value against gamma: title, unit of the y axis, its start and its
+    end.
 
-    `guess` is the value of an attack that guesses. It takes the number of canaries. Whiskers end at
-    `most`; the table has the whole interval.
+    `guess` is the value that an attack reaches by guessing, as a function of the number of
+    canaries. Whiskers end at `most`; the table has the whole interval.
     """
 
     title: str

@@ -40,7 +40,7 @@ class ModelKind(StrEnum):
 
 
 HEADS = 2  # of the GPT-2
-VERSION = 1  # raise it when the values of a point change their meaning
+VERSION = 1  # increase it when the values of a point get another meaning
 
 WITH_POLICY = {
     TrainingMethod.SDP,

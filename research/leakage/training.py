@@ -121,7 +121,7 @@ def train_point(trial: Trial) -> Trained:
 
 
 def _on_public(model: Any, trial: Trial) -> Trained:
-    """Only the passes over the public texts that the confidential methods also make.
+    """Trains only by the passes over the public texts that the confidential methods also make.
 
     This baseline shows the effect of those passes alone.
     """
@@ -208,7 +208,7 @@ def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _selectively(model: Any, trial: Trial) -> Trained:
-    """Uses CRT's noise multiplier at the same batch size, on gradients and on states."""
+    """Uses CRT's noise multiplier for the same batch size, on gradients and on states."""
     grid, training, planted = trial.grid, trial.training, trial.planted
     schedule = make_schedule(
         batch_size=training.batch_size, epochs=training.epochs, unit_count=len(planted.texts)

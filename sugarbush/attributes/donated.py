@@ -1,4 +1,4 @@
-"""What donated examples are for beside prompts: calibrating readers, and showing agreement."""
+"""Two uses of donated examples besides prompts: to calibrate readers, and to measure agreement."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CALIBRATIONS = "calibrations.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DonatedCodes:
-    """Donated texts (n,) with their codes (n, d), and what their labels say.
+    """Donated texts (n,) with their codes (n, d), and results from their labels.
 
-    `readers` are calibrated by the labels; `agreements` compare codes with labels, each read by a
-    reader that the text did not calibrate.
+    `readers` are calibrated with the labels. `agreements` compare codes with labels; each code
+    comes from a reader that was not calibrated with that text.
     """
 
     texts: tuple[str, ...]
@@ -80,7 +80,7 @@ def read_donated_codes(
     labeller: Labeller | None,
     settings: ExtractMetadataSettings,
 ) -> DonatedCodes:
-    """The codes of the donated examples. `embed` is the public encoder's."""
+    """The codes of the donated examples. `embed` is the `embed` method of the public encoder."""
     records, labels = records_of(frame), labels_of(frame)
     readers = plain = zero_shot_readers(schema, embed=embed)
     codes = held_out = np.empty((0, len(schema.names)), dtype=np.int64)

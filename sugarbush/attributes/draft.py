@@ -1,9 +1,9 @@
 """A first schema for a person to edit, from the donated examples and a public description.
 
 Nothing reads a private text or value, so the draft spends no budget. It has an attribute for each
-column of the donated file that looks categorical or numeric, and one attribute `topic` whose values
-are clusters of the donated texts, described by the words that are frequent in one cluster only.
-A column of the private file whose values are unknown becomes a comment to fill in.
+column of the donated file that looks categorical or numeric. It also has one attribute `topic`: its
+values are clusters of the donated texts, described by the words that are frequent in one cluster
+only. A column of the private file with unknown values becomes a comment to fill in.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sugarbush.errors import SchemaError
 from sugarbush.generators.interface import Embed
 from sugarbush.randomness import seed_of
 
-_MOST_VALUES: Final = 30  # a column with more is no attribute
+_MOST_VALUES: Final = 30  # a column with more distinct values is not an attribute
 _MOST_TOPICS: Final = 8
-_TEXTS_PER_TOPIC: Final = 4  # on average, at least
-_TERMS: Final = 4  # that describe a topic
-_AS_GOOD: Final = 0.02  # relative difference of silhouettes that dozens of texts cannot show
+_TEXTS_PER_TOPIC: Final = 4  # at least this many, on average
+_TERMS: Final = 4  # number of terms that describe a topic
+_AS_GOOD: Final = 0.02  # a relative difference of silhouettes that dozens of texts cannot show
 _HEAD: Final = """\
 # A draft from the subject, the names of columns and the donated examples, if there are any.
 # No private text or value was read. Edit it: names, values, descriptions. Everything in this file
@@ -41,7 +41,7 @@ _UNKNOWN: Final = """\
 # The private file has the columns below. Nothing has read their values. To use a column, list the
 # values that it can have (or `bins: [2, 4]` for numbers), and remove the marks '#'.
 """
-# Any text has a tone: the draft where there are no donated examples.
+# The draft without donated examples: any text has a tone.
 TONE: Final = Attribute.model_validate(
     {
         "name": "tone",
@@ -66,8 +66,8 @@ def draft_schema(
 ) -> Schema:
     """A proposal with at least one attribute.
 
-    `texts` are the donated ones and `columns` the donated file's other columns, one entry a text.
-    Raises SchemaError where there are too few examples.
+    `texts` are the donated texts and `columns` the other columns of the donated file, with one
+    entry per text. Raises SchemaError when there are too few examples.
     """
     proposed = [_from_values(name, values) for name, values in columns.items()]
     proposed.append(_topics(texts, subject=subject, embed=embed, seed=seed))
@@ -120,7 +120,7 @@ def _dumped(fields: Any, *, width: int) -> str:
 
 
 def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
-    """An attribute for a column, None where it looks like ids or free text."""
+    """An attribute for a column; None when it looks like ids or free text."""
     present = [value for value in values if value is not None and str(value).strip()]
     spelled = Counter(str(value).strip() for value in present)
     if len(spelled) < 2:
@@ -135,7 +135,7 @@ def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
 
 
 def _edges(values: Sequence[object]) -> tuple[float, ...]:
-    """Quartiles to two significant digits, empty where the values are no numbers."""
+    """Quartiles to two significant digits; empty when the values are not numbers."""
     try:
         numbers = np.array([float(str(value)) for value in values])
     except ValueError:
@@ -166,7 +166,10 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
 
 
 def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
-    """k-means by cosine, with the fewest clusters that separate as well as any (silhouette)."""
+    """k-means by cosine.
+
+    The number of clusters is the smallest with a silhouette near the best one.
+    """
     found = {1: np.zeros(len(embedded), dtype=np.int64)}
     scores: dict[int, float] = {}
     distinct = len(np.unique(embedded.round(5), axis=0))
@@ -185,7 +188,7 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
     )
     try:
         counts = vectorizer.fit_transform(texts)
-    except ValueError:  # nothing but stop words and numbers
+    except ValueError:  # the texts have only stop words and numbers
         return [(f"topic {number + 1}",) for number in sorted(set(cluster.tolist()))]
     vocabulary = vectorizer.get_feature_names_out()
     labels = sorted(set(cluster.tolist()))
@@ -216,7 +219,7 @@ def _name(column: str) -> str:
 
 
 def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
-    """`word`, with a number appended where it is taken."""
+    """`word`, with a number appended if an earlier attribute has that name."""
     free, number = word, 2
     while free in taken:
         free, number = f"{word}{between}{number}", number + 1

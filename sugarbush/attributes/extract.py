@@ -5,9 +5,9 @@
     zero_shot   the value whose descriptions are nearest to the text in embedding space
     llm         the value that an endpoint returned before; passed like a column
 
-Guarantee: row i depends on record i and on public data (schema, donated examples), so one record
-more or less changes no other row, and `Private.map_batch` may call it. An embedding must likewise
-depend on its own text only.
+Guarantee: row i depends on record i and on public data (schema, donated examples) only. So adding
+or removing a record changes no other row, and `Private.map_batch` may call it. An embedding too
+must depend on its own text only.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def extract_codes(
     readers: Mapping[str, ZeroShotReader],
     params: ExtractMetadataSettings,
 ) -> NDArray[np.int64]:
-    """One row of codes a record, `(n, d)` int64, columns in the order of the schema.
+    """One row of codes per record, `(n, d)` int64, columns in the order of the schema.
 
     Guarantee: row i is a function of record i alone.
     Shapes: `texts` and each of `columns` have one entry a record. `columns` are the raw values of
-    attributes from a column or an endpoint, by attribute name; `readers` are for zero_shot ones.
-    Raises InvariantError when a column is missing or has another length.
+    the attributes from a column or an endpoint, by attribute name; `readers` are for zero_shot
+    attributes. Raises InvariantError when a column is missing or has another length.
     """
     embedded = np.asarray(embed(texts)) if readers and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
@@ -65,7 +65,8 @@ def _from_column(
 
 
 def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
-    """The value with the most hits, the first in the schema of equals; `other` without a hit."""
+    """The value with the most hits; the first in the schema if several have as many; `other`
+    without a hit."""
     bucket = len(attribute.domain) - 1
     words = attribute.keywords or {}
     patterns = [_pattern(words.get(value, ())) for value in attribute.values]
@@ -78,7 +79,8 @@ def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64
 def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
     """Whole words, ignoring case, with any white space between the words of a keyword.
 
-    Longer keywords match first: "credit card" is one hit and no hit of "credit".
+    Longer keywords match first: "credit card" is one hit of "credit card" and does not count for
+    "credit".
     """
     spelled = sorted({" ".join(word.split()) for word in words if word.strip()}, key=len)
     if not spelled:

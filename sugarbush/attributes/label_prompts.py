@@ -1,6 +1,6 @@
 """The question about a text's attributes, and how its answer is read.
 
-The answer is JSON by a schema whose values are enums. A missing value, or one outside the domain,
+The answer is JSON by a schema with enums as values. A missing value, or one outside the domain,
 becomes the value `other`.
 """
 
@@ -48,7 +48,7 @@ def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> st
 
 
 def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
-    """`response_format` of a chat completion: an object with one enum an attribute."""
+    """`response_format` of a chat completion: an object with one enum per attribute."""
     properties = {a.name: {"type": "string", "enum": list(a.domain)} for a in attributes}
     return {
         "type": "json_schema",
@@ -88,7 +88,7 @@ def _described(attribute: Attribute) -> str:
 
 
 def _code(attribute: Attribute, value: object) -> int:
-    """The value's place in the domain, that of `other` for any other value."""
+    """The index of the value in the domain; any other value gets the index of `other`."""
     if not isinstance(value, str):
         return len(attribute.domain) - 1
     value = value.strip()

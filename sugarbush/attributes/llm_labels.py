@@ -2,12 +2,12 @@
 
 Only this module sends private text to an endpoint. A `Labeller` needs a `LabelEndpoint` with
 `trusted: true`; the generator's settings are another type. Answers and the journal of paid calls
-stay in a folder under data/private. No progress is shown. No message repeats the endpoint's words,
+stay in a folder under data/private. Shows no progress. No message repeats the endpoint's words,
 because they may quote a text.
 
-The endpoint is asked about a harmless text first. If it refuses a JSON schema, it is asked in words
-(`sugarbush.attributes.label_prompts` has both forms). A text without a usable answer gets the value
-`other`.
+The endpoint is asked about a harmless text first. If the endpoint rejects a JSON schema, the
+question describes the form in words (`sugarbush.attributes.label_prompts` has both forms). A text
+without a usable answer gets the value `other`.
 
 Guarantee: the codes of a text depend on that text and public settings only, so `Private.map_batch`
 may call `codes`.
@@ -37,8 +37,8 @@ _STAGE = "extract_metadata"
 _HARMLESS = "Good morning. I would like to know when the shop opens tomorrow."
 _ATTEMPTS = 2
 _SEED_LIMIT = 2**31
-# Failed calls that are tolerated, and always one, which a filter may refuse for ever. Their texts
-# get the value `other`; more failures end the stage.
+# At most this share of failed calls is tolerated. One failed call always is: a content filter may
+# reject a text every time. Their texts get the value `other`; more failures end the stage.
 _TOLERATED_SHARE = 0.05
 _TEMPLATE_TOKENS = 64
 
@@ -96,7 +96,7 @@ class Labeller:
         return np.array(read, dtype=np.int64)
 
     def values(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """As `codes`, but the values themselves, `(n,)` by attribute name."""
+        """As `codes`, but the values as text, `(n,)` by attribute name."""
         codes = self.codes(texts)
         return {
             attribute.name: tuple(attribute.domain[code] for code in codes[:, place])
@@ -104,7 +104,7 @@ class Labeller:
         }
 
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
-        """One usable answer a text; None where none came or two were unusable."""
+        """One usable answer per text; None without an answer or after two unusable ones."""
         turns = asyncio.Semaphore(self._params.concurrency)
         async with open_client(self._params) as client:
             asker = _Asker(Endpoint(client, self._params), self._meter, cache, self._params.setting)
@@ -170,7 +170,7 @@ class Labeller:
 
 
 class _Asker:
-    """Requests answers that are not cached, until something ends the run."""
+    """Sends the requests without a cached answer, until an error ends the run."""
 
     def __init__(self, endpoint: Endpoint, meter: Meter, cache: AnswerCache, setting: str) -> None:
         self.failed, self._setting = 0, setting
@@ -180,7 +180,7 @@ class _Asker:
     async def answer(self, call: Call) -> Completion | None:
         """The answer, cached before it is used; None when there is none.
 
-        Repeats no word of the endpoint about a failure.
+        Never repeats the endpoint's words about a failure.
         """
         cached = self._cache.get(call.key)
         if cached is not None or self.end is not None:

@@ -1,8 +1,8 @@
 """Attribute values by the similarity of a text's embedding to the values' descriptions.
 
-A value's centre is the mean embedding of its descriptions, at length 1. Some centres are nearer to
-all texts than others; a calibration on labelled examples corrects that. Centres and calibration
-depend on the schema and donated examples, both public.
+The centre of a value is the mean embedding of its descriptions, scaled to length 1. Some centres
+are nearer to all texts than others; a calibration on labelled examples corrects that. Centres and
+calibration depend on the schema and donated examples, both public.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
     """Offsets that make the labels of donated examples likely; public examples only.
 
-    `similarities` (n, k) are the examples' cosines, `codes` (n,) their labels; labels `other` are
-    ignored. Few examples may mislead, so the offsets are multiplied by 0, 0.5 or 1, whichever gives
-    the most correct labels in cross-validation, the smallest of equals.
+    `similarities` (n, k) are the examples' cosines and `codes` (n,) their labels; the label `other`
+    is ignored. Few examples may mislead. So they are multiplied by 0, 0.5 or 1. Cross-validation
+    chooses the factor with the most correct labels, and the smallest of equally good ones.
     """
     known = (codes >= 0) & (codes < similarities.shape[1])
     if not known.any():
@@ -69,8 +69,8 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
 def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.float64]:
     """The offsets (k,) with the least cross-entropy of softmax((cosine - offset) / temperature).
 
-    Plus a normal prior: a value without an example keeps an offset near 0.
-    Source: Platt 1999, with one offset a value.
+    A normal prior is added: a value without an example keeps an offset near 0. Source: Platt 1999,
+    with one offset per value.
     """
 
     def loss(offsets: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -132,7 +132,7 @@ def calibrate_readers(
 ) -> dict[str, ZeroShotReader]:
     """The readers, each calibrated on the examples with a label of its attribute.
 
-    `embedded` (n, dim) are donated examples, `labels` their values by attribute, None without one.
+    `embedded` (n, dim) are donated examples, `labels` their values by attribute, None for no label.
     Labels outside the schema's values are ignored.
     """
     calibrated = dict(readers)

@@ -1,4 +1,4 @@
-"""Attacks by somebody who has the model, on benchmarks. A failed attack proves nothing."""
+"""Attacks by an attacker who has the model, on benchmarks. A failed attack proves nothing."""
 
 from sugarbush.lazy_names import lazy_names
 

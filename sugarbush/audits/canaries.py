@@ -15,7 +15,7 @@ from sugarbush.randomness import public_rng
 PREFIX = "My ID is: "
 DIGITS = 6
 CANDIDATES = 10**DIGITS
-MEAN_BY_CHANCE = 1 / math.log(2)  # exposure in bits, without a leak
+MEAN_BY_CHANCE = 1 / math.log(2)  # expected exposure in bits, without a leak
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,14 @@ def draw_canaries(*, count: int, seed: int) -> list[Canary]:
 def inserted(
     texts: Sequence[str], canaries: Sequence[Canary], *, repeats: int, seed: int
 ) -> list[str]:
-    """`texts` with `repeats` copies of each canary as records, in an order by a public seed."""
+    """`texts` with `repeats` copies of each canary added as records; a public seed decides the
+    order."""
     both = [*texts, *(canary.text for canary in canaries for _ in range(repeats))]
     return [both[place] for place in public_rng(seed, "places").permutation(len(both))]
 
 
 def missed(canaries: Sequence[Canary], *, gamma: float, seed: int) -> list[Canary]:
-    """The canaries that a policy of miss rate `gamma` misses: round(gamma n) of them."""
+    """The canaries that a policy with miss rate `gamma` misses: round(gamma n) of them."""
     chosen = public_rng(seed, "missed").permutation(len(canaries))[: round(gamma * len(canaries))]
     return [canaries[place] for place in sorted(chosen)]
 

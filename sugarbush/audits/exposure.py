@@ -28,7 +28,7 @@ from torch import Tensor
 from sugarbush.audits.canaries import DIGITS, PREFIX, Canary
 
 _NO_TOKEN = -1  # after the last token of a candidate
-_LOGITS = 2**23  # in memory at once
+_LOGITS = 2**23  # number of logits in memory at once
 _TEXTS = 50_000  # tokenized at a time
 _CHECKED = 997
 
@@ -64,7 +64,7 @@ def candidate_tokens(
 ) -> tuple[list[int], NDArray[np.int64]]:
     """The tokens that all candidates share at their start, and the others, (10^digits, longest).
 
-    As in a corpus, the tokenizer may join digits with each other and with the prefix.
+    The tokenizer may join digits with each other and with the prefix, as it does in a corpus.
     """
     fast = tokenizer.backend_tokenizer  # twice as fast as its wrapper
     fast.no_truncation()

@@ -1,9 +1,10 @@
 """Membership inference: was the model trained on this text, or on this group of texts?
 
-A score is higher for a likely member. It is minus the log perplexity, or the difference to the log
-perplexity of a reference model that was trained on neither side. Accuracy is an average over all
-texts. The true positive rate at 1% false positives also shows an attack that is sure of few texts.
-Source: Carlini et al. 2022, "Membership Inference Attacks From First Principles".
+A higher score means a more likely member. It is minus the log perplexity, or the difference from
+the log perplexity of a reference model. The reference model was trained on neither members nor
+others. Accuracy is an average over all texts. The true positive rate at 1% false positives also
+shows an attack that is certain about a few texts only. Source: Carlini et al. 2022, "Membership
+Inference Attacks From First Principles".
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well scores separate members from others. A guess has 0.5, 0.01 and 0.5."""
+    """How well scores separate members from others. A guessing attack has 0.5, 0.01 and 0.5."""
 
     auc: Interval
     true_positives_at_1_percent: Share
@@ -46,7 +47,8 @@ def by_perplexity(losses: Scores) -> Scores:
 
 
 def by_reference(losses: Scores, reference_losses: Scores) -> Scores:
-    """Scores from the losses of the model and of a reference model trained on neither side."""
+    """Scores from the losses of the model and of a reference model, which was trained on neither
+    side."""
     return reference_losses - losses
 
 
@@ -54,8 +56,9 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
     """The summed scores of `count` groups of `size` texts each, chosen by a public seed.
 
     Even groups use even texts and odd groups use odd texts, so `attack` tests a threshold on groups
-    that share no text with the groups that chose it. Groups of one half share texts, so intervals
-    of one run are too narrow: use `over_seeds`. Raises ValueError without texts for two groups.
+    that share no text with the groups that chose it. Groups within one half can share texts. So
+    intervals of one run are too narrow: use `over_seeds`. Raises ValueError when there are too few
+    texts for two groups.
     """
     if len(scores) < 2 * size:
         raise ValueError(f"two groups of {size} need more than {len(scores)} texts")
@@ -70,8 +73,8 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
     """AUC, TPR at 1% FPR and accuracy of thresholds on scores.
 
     The threshold for accuracy is chosen on one half of the texts and tested on the other, in both
-    directions. On the same texts, a guess would be above 0.5. Accuracy uses equal numbers of
-    members and others; it leaves out the rest of the larger side.
+    directions. Chosen and tested on the same texts, even a guess would score above 0.5. Accuracy
+    uses equal numbers of members and others; it leaves out the rest of the larger side.
     """
     if not (len(members) >= 4 and len(others) >= 4):
         raise ValueError("an attack needs at least four members and four others")
@@ -92,7 +95,7 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
 
 
 def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """The mean over runs with different seeds, with Student's interval; infinite for one run."""
+    """The mean over seeds, with Student's interval; for one run the interval is infinite."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(value=mean, lower=-math.inf, upper=math.inf)
@@ -102,7 +105,7 @@ def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval
 
 
 def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
-    """The probability that a member has the higher score, a tie counts half.
+    """The probability that a member has the higher score; a tie counts half.
 
     Source of the interval: DeLong et al. 1988.
     """

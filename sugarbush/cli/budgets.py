@@ -18,7 +18,7 @@ from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
-_MANY = 128  # more runs are not counted: two years of weekly releases
+_MANY = 128  # larger counts are not computed: 128 runs are two years of weekly releases
 
 
 def show_budget(project: Project, console: Console) -> None:
@@ -112,7 +112,7 @@ def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def described(event: Event) -> str:
-    """A mechanism in a few words."""
+    """A short description of a mechanism."""
     fields = event.as_dict()
     kind, count = fields.pop("kind").replace("_", " "), fields.pop("count", 1)
     settings = ", ".join(f"{name} {value:.4g}" for name, value in fields.items())

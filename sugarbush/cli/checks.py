@@ -45,12 +45,15 @@ def is_unencrypted(base_url: str) -> bool:
         return False
     try:
         return not ip_address(parts.hostname or "").is_loopback
-    except ValueError:  # a name
+    except ValueError:  # the host is a name
         return True
 
 
 def check(project: Project, console: Console) -> None:
-    """Print one line for each part that is in order. Raises the error of the first that is not."""
+    """Print one line for each part that passes its check.
+
+    Raises the error of the first part that fails.
+    """
     settings = project.settings
     console.print("settings   ok")
     if not example_is_made(project):
@@ -83,7 +86,10 @@ def check(project: Project, console: Console) -> None:
 
 
 def _check_budget(project: Project, console: Console) -> None:
-    """Print what a run plans to spend. Raises BudgetExceededError where it would pass the cap."""
+    """Print what a run plans to spend.
+
+    Raises BudgetExceededError when the run would exceed the cap.
+    """
     plan, ledger = project.plan, project.ledger()
     if example_is_made(project) and not would_spend(project):
         console.print("budget     ok: every stage that spends is up to date; a run spends nothing")

@@ -22,7 +22,7 @@ from sugarbush.pipeline.released import read_record_count
 def show_estimate(project: Project, console: Console) -> None:
     """Print calls and tokens by stage, their cost if the model has a price, and the least time.
 
-    The rate limits of the endpoint give the least time.
+    The rate limits of the endpoint determine the least time.
     """
     schema, settings = schema_of(project), project.settings
     donated = tuple(read_donated(project)["text"])
@@ -85,7 +85,7 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
 
 
 def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
-    """The caps that the planned calls alone would pass."""
+    """The caps that the planned calls alone would exceed."""
     caps = []
     if endpoint.max_calls is not None and found.calls > endpoint.max_calls:
         caps.append(f"max_calls={endpoint.max_calls:,}")

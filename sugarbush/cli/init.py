@@ -25,7 +25,7 @@ from sugarbush.paths import atomic_file
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name
 
-_SEED = 1  # of the clusters that become topics
+_SEED = 1  # seed of the clusters that become topics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ def _path_setting(file: Path, folder: Path) -> str:
 
 
 def _has(path: Path, text: str) -> bool:
-    """Whether the file exists with this text."""
+    """Whether the file exists and contains exactly this text."""
     return path.is_file() and path.read_bytes() == text.encode()
 
 
@@ -174,7 +174,10 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def _removed_on_failure(folder: Path) -> Iterator[list[Path]]:
-    """Collects the files that the block writes. When it fails, removes them and empty folders."""
+    """Records the files that the block writes.
+
+    If the block fails, removes these files and the folders that are then empty.
+    """
     above = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     written: list[Path] = []
     try:
@@ -230,7 +233,7 @@ def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, ne
 
 
 def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:
-    """The options that go with `--from`. Raises ParamsError where they stand alone."""
+    """The options that go with `--from`. Raises ParamsError when they are given without it."""
     given = {name: value for name, value in fields.items() if value is not None}
     if file is not None:
         return OwnData(file=file, **given)

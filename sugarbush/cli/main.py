@@ -136,7 +136,7 @@ def init(
 def check(settings: Settings = None, assignments: Assignments = None) -> None:
     """Check settings, schema, data, generator and budget. Spends nothing.
 
-    Reads every row of the data file, and may send one call to the generator. Writes no setting.
+    Reads every row of the data file, and may send one call to the generator. Changes no setting.
     Exit code 2: something in your input must be fixed.
     """
     from sugarbush.cli import checks
@@ -255,8 +255,8 @@ def cache(
 ) -> None:
     """Show how many answers of models are cached, and their size.
 
-    A cached answer is not paid for again. After `--clear`, a stage that runs again asks and pays
-    again; finished stages need no answers.
+    A cached answer costs nothing when it is used again. After `--clear`, a stage that runs again
+    sends and pays for its requests again; finished stages need no answers.
     """
     from sugarbush.cli import caches
 

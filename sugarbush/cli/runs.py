@@ -41,8 +41,9 @@ _STAGE_LINES = {
 def run(base: Path, *, force: bool, only_example: bool) -> int:
     """Run the pipeline and print where its results are. Returns the exit code.
 
-    A stage that fails prints why; its exit code is the run's. Raises ParamsError where dvc.yaml is
-    of another version, and with `only_example` where the settings name other data.
+    A failed stage prints the reason; its exit code is the exit code of the run. Raises ParamsError
+    when another version generated dvc.yaml, or with `only_example` when the settings name other
+    data.
     """
     project = Project(base)
     settings = project.settings
@@ -85,7 +86,7 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
 def shortened(line: str, settings: ProjectSettings) -> str | None:
     """A line of DVC or of a stage as the terminal shows it; None where it is not shown.
 
-    DVC's line about a stage becomes a few words, and none where the stage is not needed.
+    DVC's line about a stage becomes a few words, or nothing when no chosen method needs the stage.
     """
     for pattern, state in _STAGE_LINES.items():
         if found := re.fullmatch(pattern, line):

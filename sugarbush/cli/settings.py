@@ -1,4 +1,4 @@
-"""Changed settings: used once, or written to params.yaml with its comments."""
+"""Changed settings: for one command only, or written to params.yaml, which keeps its comments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, p
 
 
 class _Representer(RoundTripRepresenter):
-    """Writes null as `null`; the default is an empty value."""
+    """Writes null as `null`; YAML writers print an empty value by default."""
 
 
 _Representer.add_representer(

@@ -61,7 +61,7 @@ def _texts(frame: pd.DataFrame, rows: int, console: Console) -> None:
     for _, row in frame.head(rows).iterrows():
         text = row["text"]
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
-        # As Text: a text may contain what Rich reads as markup.
+        # A Text object, because Rich would read some texts as markup.
         table.add_row(*(Text(str(row[name])) for name in names), Text(shown))
     console.print(table)
     console.print(f"{min(rows, len(frame))} of {len(frame)}")

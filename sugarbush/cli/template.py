@@ -58,7 +58,7 @@ def generated_files() -> dict[str, str]:
 
 
 def outdated_tasks(base: Path) -> Iterator[str]:
-    """The modules in tasks/ that an older version generated for a stage that is gone."""
+    """The generated modules in tasks/ of stages that no longer exist."""
     names = {stage.name for stage in STAGES}
     for path in sorted((base / "tasks").glob("*.py")):
         calls = re.search(r'^    run_stage\("(\w+)"\)$', path.read_text("utf-8"), re.MULTILINE)

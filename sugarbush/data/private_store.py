@@ -1,7 +1,7 @@
 """The one place that opens files under data/private.
 
-On the audit list. Everything read here comes back as `Private`, except `real_texts`, which metrics,
-attacks and the method without noise open on purpose: what they compute stays internal. A test
+On the audit list. Everything read here is returned as `Private`, except `real_texts`. Metrics,
+attacks and the method without noise open those on purpose: what they compute stays internal. A test
 checks that no other module names the private root.
 
 DVC sees random names of private files (`privacy.snapshots`): they change when the content does.
@@ -27,13 +27,13 @@ from sugarbush.privacy.data_types import Private
 from sugarbush.randomness import public_rng
 
 RAW, LABEL = "raw_", "label_"
-USER = "user"  # the column with the keyed hash of a record's owner, where the unit is a user
+USER = "user"  # the column with the keyed hash of the record's owner; only where the unit is a user
 TRAIN, HELDOUT = "train", "heldout"
 
 
 @dataclass(frozen=True)
 class Records:
-    """Texts with the raw values of the schema's columns, one record a place."""
+    """Texts with the raw values of the schema's columns, one entry per record."""
 
     texts: tuple[str, ...] = field(repr=False)
     columns: dict[str, tuple[Any, ...]] = field(repr=False)
@@ -130,14 +130,14 @@ class CorpusInMemory(PrivateCorpus):
 class PrivateStore(PrivateCorpus):
     """The files under data/private of a project.
 
-    Reading raises MissingInputError that names the stage which writes the file.
+    A missing file raises MissingInputError, which names the stage that writes the file.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def folder(self, name: str) -> Path:
-        """A private folder, made where it is missing: embeddings, labels, checkpoints."""
+        """A private folder, created if missing: embeddings, labels, checkpoints."""
         return make_private(self._root / name)
 
     @property
@@ -164,7 +164,7 @@ class PrivateStore(PrivateCorpus):
         fingerprint: tuple[str, ...],
         tally: Mapping[str, int],
     ) -> None:
-        """Write both parts, the fingerprint and the exact tally, all or nothing."""
+        """Write both parts, the fingerprint and the exact counts, all or nothing."""
         make_private(self._root)
         with atomic_directory(self._root / "prepared", private=True) as folder:
             for part, frame in parts.items():
@@ -217,17 +217,17 @@ def labels_of(frame: pd.DataFrame) -> dict[str, tuple[str | None, ...]]:
 
 
 def codes_frame(codes: NDArray[np.int64], names: Sequence[str]) -> pd.DataFrame:
-    """Codes (n, d) as a frame with one column an attribute."""
+    """Codes (n, d) as a frame with one column per attribute."""
     return pd.DataFrame(codes.reshape(-1, len(names)), columns=list(names))
 
 
 def keyed_digest(
     frames: Sequence[pd.DataFrame], *, key: bytes, columns: Sequence[str] | None = None
 ) -> str:
-    """A digest of tables under the installation's key, of some `columns` only if named.
+    """A keyed digest of tables, of the named `columns` only if given.
 
-    It covers the content, not the bytes of a file: another version of the parquet writer must not
-    make a stage that spends stale.
+    It covers the content, not the bytes of a file: a new version of the parquet writer must not
+    make a stage that spends budget stale.
     """
     digest = hmac.new(key, digestmod="sha256")
     for frame in frames:
@@ -257,7 +257,7 @@ def read_stamp(stamp: Path, *, left_by: str) -> str:
 
 
 def _places(count: int, *, part: str, limit: int | None, seed: int) -> NDArray[np.int64]:
-    """All places in order, or `limit` of them, drawn by a public seed."""
+    """All indices in order, or `limit` of them, chosen by a public seed."""
     if limit is None or count <= limit:
         return np.arange(count)
     chosen = public_rng(seed, part).choice(count, size=limit, replace=False)

@@ -1,7 +1,7 @@
 """The user's file as rows: csv, jsonl or parquet. Errors name file, row and setting, never a value.
 
-A row has the number that an editor shows: of the line on which it ends in a csv file (the header is
-line 1), of the line in jsonl; rows of a parquet file are counted from 1.
+Row numbers are those that an editor shows. In csv it is the line on which the row ends (the header
+is line 1), in jsonl the line; rows of a parquet file are counted from 1.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class Row:
 def read_rows(
     path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
 ) -> tuple[Row, ...]:
-    """Every row of `path`. `wanted` maps each column that must be there to what asks for it;
-    others are read if `all_columns`, and else may be left out.
+    """Every row of `path`.
+
+    `wanted` maps each required column to the setting that names it. Other columns are read if
+    `all_columns`, and else may be skipped.
 
     Raises InputError naming the file, the row or byte, and `setting`.
     """
@@ -62,17 +64,17 @@ def read_rows(
     except (PermissionError, IsADirectoryError) as error:
         raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
     if not rows:
-        raise InputError(f"{path}: holds no row (setting {setting})")
+        raise InputError(f"{path}: has no row (setting {setting})")
     return rows
 
 
 def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
-    """The column names of a private file: no value of it is returned or quoted in an error.
+    """The column names of a private file; never a value, also not in an error.
 
     Reads the header of a csv file, the keys of the first object of a jsonl file, or the schema of a
-    parquet file. A csv file without a header has its first record there, so every `required` column
-    (mapped to what asks for it) must be among the names. Names that look like data are left out.
-    Raises InputError naming the file and `setting`.
+    parquet file. A csv file without a header has its first record in place of the names. So every
+    `required` column, mapped to the setting that names it, must be among the names. Names that look
+    like data are omitted. Raises InputError naming the file and `setting`.
     """
     readers = {
         ".csv": _csv_header,
@@ -149,13 +151,13 @@ def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Ro
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing."""
+    """Whether a cell is empty."""
     return value is None or (isinstance(value, float) and pd.isna(value))
 
 
 def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> None:
-    """Says which column is missing, and not which ones are there: a csv file without a header
-    has its first record for one."""
+    """Names the missing column but not the existing ones: in a csv file without a header these are
+    the first record."""
     have = set(present)
     for column, asked_by in wanted.items():
         if column not in have:
@@ -183,7 +185,7 @@ def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
             return
         if len(header) == 1 < len(wanted):
             raise InputError(
-                f"{path}, row 1: holds one cell, and {len(wanted)} columns are asked for. Save the "
+                f"{path}, row 1: has one cell, and {len(wanted)} columns are asked for. Save the "
                 f"file with commas between its cells (setting {setting})"
             )
         _require(path, wanted, header)
@@ -215,7 +217,7 @@ def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
         except (ValueError, RecursionError):
             raise InputError(f"{path}, row {number}: is not JSON (setting {setting})") from None
         if not isinstance(fields, dict):
-            raise InputError(f"{path}, row {number}: is no JSON object (setting {setting})")
+            raise InputError(f"{path}, row {number}: is not a JSON object (setting {setting})")
         seen.update(fields)
         yield Row(number=number, fields=fields)
     if seen:

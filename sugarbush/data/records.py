@@ -44,8 +44,8 @@ def columns_of(schema: Schema) -> dict[str, str]:
 def usable(
     rows: Sequence[Row], params: PrepareSettings, schema: Schema, *, source: str, setting: str
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
-    """The rows that hold a text, and an id and a person where they are asked for, in order; and a
-    tally of those that do not. Whether a row is used depends on that row alone.
+    """The rows that have a text and, where needed, an id and a user, in order; and counts of the
+    other rows. Whether a row is used depends on that row alone.
 
     Raises InputError naming the first few bad rows unless `bad_rows: drop`.
     """
@@ -115,12 +115,15 @@ def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:
-    """Whether the settings ask for `column` and the row leaves it empty."""
+    """Whether the settings require `column` and its cell in the row is empty."""
     return column is not None and not (as_text(row.fields.get(column)) or "").strip()
 
 
 def as_text(value: Any) -> str | None:
-    """A cell as text: one spelling a value is the schema's affair. Midnight is a day."""
+    """A cell as text; the schema maps all spellings of a value to one.
+
+    A time of midnight is read as a date.
+    """
     if is_missing(value):
         return None
     if isinstance(value, datetime) and value.time() == time.min:

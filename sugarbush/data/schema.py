@@ -25,7 +25,7 @@ A schema is a YAML file that somebody wrote without looking at the private texts
         source: llm                         # asked of the endpoint in extract_metadata.llm
 
 The domain of every attribute is public: its values in order, then one bucket (`other` unless
-named) for anything else. A value outside the schema goes there; it is no error.
+named) for anything else. A value outside the schema goes into this bucket and is not an error.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Attribute(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _texts(cls, fields: Any) -> Any:
-        """YAML reads 5, no and 2020-01-01 as other types; a value is what was written."""
+        """YAML converts 5, no and 2020-01-01 to other types; a value is the text in the file."""
         if isinstance(fields, dict):
             fields = dict(fields)
             if isinstance(fields.get("values"), list | tuple):
@@ -100,7 +100,7 @@ class Attribute(BaseModel):
         elif not self.values:
             raise ValueError("values is empty; a domain is public and must be written out")
         if any(not value.strip() for value in self.values):
-            raise ValueError("values holds an empty value")
+            raise ValueError("values contains an empty value")
         repeated = {v for v in self.values if self.values.count(v) > 1}
         if repeated or self.other in self.values:
             raise ValueError("values repeats " + ", ".join(sorted(repeated or {self.other})))
@@ -109,7 +109,7 @@ class Attribute(BaseModel):
         described = self.keywords if self.keywords is not None else self.zero_shot
         if described is not None:
             if strange := sorted(set(described) - set(self.values)):
-                raise ValueError("describes what is not in values: " + ", ".join(strange))
+                raise ValueError("describes a value that is not in values: " + ", ".join(strange))
             if self.zero_shot is not None and (
                 missing := [v for v in self.values if not self.zero_shot.get(v)]
             ):
@@ -142,7 +142,7 @@ class Attribute(BaseModel):
         return {value: code for code, value in enumerate(self.domain)}
 
     def code(self, value: object) -> int:
-        """The place of `value` in the domain; the bucket's place for anything else."""
+        """The index of `value` in the domain; the index of the bucket for anything else."""
         bucket = len(self.domain) - 1
         if value is None:
             return bucket
@@ -209,7 +209,7 @@ class Schema(BaseModel):
 def load_schema(path: Path) -> Schema:
     """The schema in a YAML file. Raises SchemaError naming the file and the attribute.
 
-    Read by YAML 1.2, in which `yes`, `NO` and `12:30` are values as they are written.
+    The file is read as YAML 1.2, which keeps `yes`, `NO` and `12:30` as text.
     """
     try:
         fields = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
@@ -237,7 +237,7 @@ def schema_of(fields: dict[str, Any], *, source: str) -> Schema:
 def _explain(source: str, fields: dict[str, Any], error: ValidationError) -> str:
     lines = []
     problems = error.errors(include_input=False, include_url=False)
-    # A list whose every item is wrong is called too short as well.
+    # If every item of a list is wrong, pydantic also says that the list is too short.
     items = {problem["loc"][0] for problem in problems if len(problem["loc"]) > 1}
     for problem in problems:
         if problem["type"] == "too_short" and problem["loc"][0] in items:
@@ -261,7 +261,7 @@ def _bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
 
 
 def _as_text(value: object) -> str:
-    """One spelling a value: 3, 3.0 and '3' are the same, and so are True and 'true'."""
+    """One spelling per value: 3, 3.0 and '3' are the same, and so are True and 'true'."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():

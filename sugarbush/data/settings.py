@@ -12,11 +12,12 @@ from sugarbush.settings import AtLeastOne, Section
 EXAMPLE_FOLDER = "data/public/example/"
 
 
-EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"  # and no other: its ledger is thrown away with it
+# The example needs this very file: its ledger is deleted with the checkout.
+EXAMPLE_FILE = EXAMPLE_FOLDER + "corpus.jsonl"
 
 
 class BadRows(StrEnum):
-    """What becomes of rows without a usable text."""
+    """What to do with rows without a usable text."""
 
     REFUSE = "refuse"
     DROP = "drop"
@@ -40,7 +41,7 @@ class PrepareSettings(Section):
     heldout_share: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of the records that is held out for the metrics."""
     exclude_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the texts, chosen by hash, that is left to a public pool (see its `share`)."""
+    """Share of the texts, chosen by hash, that is excluded for a public pool (see its `share`)."""
     max_characters: AtLeastOne = 100_000
     """Longer texts are bad rows."""
     min_records: Annotated[int, Field(ge=2)] = 100

@@ -1,7 +1,7 @@
 """The split into a private train part and a held-out part.
 
-Where a record goes depends on its own id alone, or on its user's, whoever else is there: one more
-person must not move the others.
+The part of a record depends only on its own id, or on its user's id. Another record or user must
+not move it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from sugarbush.randomness import hash_share
 
 @dataclass(frozen=True, kw_only=True)
 class ContributionBounder:
-    """How many records of one user are used, and the secret `key` that chooses them."""
+    """How many records of one user are used, and the secret `key` of that choice."""
 
     records: int
     key: bytes
 
     def of(self, records: Sequence[Record]) -> list[Record]:
-        """At most `self.records` of each user, in order: those with the smallest keyed hashes.
+        """At most `self.records` of each user, in the order of `records`: those with the smallest
+        keyed hashes.
 
         Which of a user's records are kept depends only on that user's records. Without the key the
         choice cannot be computed. Equal records give an equal choice.
@@ -53,7 +54,7 @@ class ContributionBounder:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Both parts, and how many rows became what: exact tallies, internal.
+    """Both parts, and exact counts of dropped and used rows, which are internal.
 
     `known_by` are the records of the dataset fingerprint, before contributions are bounded.
     """
@@ -74,7 +75,7 @@ class Prepared:
 
 
 def normalised(text: str) -> str:
-    """A text without differences of case and white space, so that copies compare equal."""
+    """A text without differences of case and white space, so that copies are equal."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
@@ -86,13 +87,13 @@ def split(
     source: str,
     bound: ContributionBounder | None = None,
 ) -> Prepared:
-    """The private parts. A hash of a record's own id decides its part, whatever else is there.
+    """The private parts.
 
-    Where the unit is a user, `bound` keeps some records of each user, and a hash of the user
-    decides, so that no user is in both parts. Texts that are `public` (donated, or in the
-    generator's pool) are removed, and so is the share of texts that `exclude_share` reserves for
-    a public pool.
-    Raises InputError on repeated ids, too few records, or texts that are all alike.
+    A hash of a record's own id decides its part, independently of all other records. If the unit is
+    a user, `bound` keeps some records of each user. A hash of the user decides the part, so no user
+    is in both parts. Texts that are `public` (donated, or in the generator's pool) are removed, and
+    so is the share of texts that `exclude_share` reserves for a public pool. Raises InputError on
+    repeated ids, on too few records, and when all texts are identical.
     """
     _refuse_repeated(records, params, source)
     known = {normalised(text) for text in public}
@@ -149,7 +150,7 @@ def private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> p
 
 
 def unmatched_attributes(parts: Prepared, schema: Schema) -> list[str]:
-    """Attributes for which no row has one of the listed values: a mistake in most cases.
+    """Attributes for which no row has one of the listed values; usually a mistake.
 
     For the operator's terminal only: the answer depends on private rows.
     """

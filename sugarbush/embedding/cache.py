@@ -4,7 +4,7 @@ The caller names a folder for one SQLite file: under data/private for private te
 public ones. The file contains digests and vectors, never a text. Much of a text can be recovered
 from its embedding, so embeddings are as private as their texts.
 
-Losing a cache is harmless: a row with a wrong checksum counts as absent, and a file that is no
+Losing a cache is harmless: a row with a wrong checksum counts as absent, and a file that is not a
 database is replaced by an empty one.
 """
 
@@ -25,7 +25,7 @@ from sugarbush.errors import StorageError
 
 _FILE = "embeddings.sqlite"
 _BUSY_TIMEOUT_S = 60.0
-_PAGE_BYTES = 16384  # several vectors a page
+_PAGE_BYTES = 16384  # so that a page has several vectors
 _LOOKUPS_PER_QUERY = 500
 _TABLE = """
     CREATE TABLE IF NOT EXISTS embedding (
@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 
 class EmbeddingsInMemory:
-    """Vectors by space and text while this object lives; `disk` is asked for unknown ones.
+    """Vectors by space and text, in memory; looks up unknown ones in `disk`.
 
-    Refuses pickling: the texts are in it.
+    Raises an error: the object contains private texts.
     """
 
     def __init__(self, disk: EmbeddingCache | None = None) -> None:
@@ -51,7 +51,7 @@ class EmbeddingsInMemory:
         raise TypeError("embeddings in memory hold texts and cannot be copied or pickled")
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
-        """The known vectors, by the place of their text."""
+        """The known vectors, by the index of their text."""
         known = self._vectors.setdefault(space, {})
         missing = [text for text in texts if text not in known]
         if missing and self._disk is not None:
@@ -59,7 +59,7 @@ class EmbeddingsInMemory:
         return {place: known[text] for place, text in enumerate(texts) if text in known}
 
     def add(self, space: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Keep `vectors` (n, d) for `texts`, on the disk too where there is one."""
+        """Store `vectors` (n, d) for `texts`, also on disk if there is a disk cache."""
         self._vectors.setdefault(space, {}).update(zip(texts, vectors, strict=True))
         if self._disk is not None:
             self._disk.add(space, texts, vectors)
@@ -68,7 +68,7 @@ class EmbeddingsInMemory:
 class EmbeddingCache:
     """Vectors by space and text, on disk, safe to share between processes.
 
-    A *space* names everything besides the text that decides an embedding: model, truncation,
+    A *space* names everything that decides an embedding besides the text: model, truncation,
     precision. `key` makes the digests keyed (BLAKE2b): without the key nobody can test whether the
     file contains a given text.
     """
@@ -82,9 +82,11 @@ class EmbeddingCache:
             raise StorageError(f"{folder}: {error.strerror}") from None
 
     def find(self, space: str, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
-        """The cached vectors, `(d,)` float32, by the place of their text in distinct `texts`.
+        """The cached vectors, `(d,)` float32, by the index of their text in `texts`, which are
+        distinct.
 
-        Raises StorageError when the disk refuses or another process locks the file too long.
+        Raises StorageError when the file cannot be read or written, or another process locks it too
+        long.
         """
         places = {key: place for place, key in enumerate(self._keys(space, texts))}
         rows = self._attempt(lambda connection: _select(connection, list(places)))
@@ -95,7 +97,7 @@ class EmbeddingCache:
         }
 
     def add(self, space: str, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Store `vectors` (n, d) for `texts`, all or none of them. Raises StorageError."""
+        """Store `vectors` (n, d) for `texts`, all or none. Raises StorageError."""
         encoded = [row.tobytes() for row in vectors.astype("<f4")]
         keys = self._keys(space, texts)
         rows = [(k, _checksum(k, v), v) for k, v in zip(keys, encoded, strict=True)]
@@ -111,12 +113,12 @@ class EmbeddingCache:
         return keys
 
     def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """`action` on the file, or on an empty one where the file is damaged."""
+        """The result of `action` on the file; a damaged file is replaced by an empty one first."""
         try:
             try:
                 return self._on_connection(action)
             except sqlite3.OperationalError:
-                raise  # locked, full or not permitted: an empty file would fail too
+                raise  # the file is locked, full or not permitted: an empty file would fail too
             except sqlite3.DatabaseError:
                 self._discard()
                 return self._on_connection(action)
@@ -124,7 +126,7 @@ class EmbeddingCache:
             raise StorageError(f"{self._file}: {error}") from None
 
     def _on_connection(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        # One connection a call, so that forks and threads never share one.
+        # One connection per call, so that forks and threads never share one.
         connection = sqlite3.connect(self._file, timeout=_BUSY_TIMEOUT_S)
         with closing(connection), connection:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
@@ -152,5 +154,5 @@ def _insert(connection: sqlite3.Connection, rows: list[_Row]) -> None:
 
 
 def _checksum(key: bytes, vector: bytes) -> int:
-    """Covers key and vector: a vector under another text's key is wrong too."""
+    """Covers key and vector, so a vector under another text's key is noticed too."""
     return zlib.crc32(vector, zlib.crc32(key))

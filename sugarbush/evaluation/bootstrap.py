@@ -1,7 +1,7 @@
 """Bootstrap intervals for a statistic of one or several samples.
 
-The texts vary. Everything else that the statistic uses, such as a quantisation or a trained
-model, counts as fixed.
+The texts are resampled. Everything else that the statistic uses, such as a quantisation or a
+trained model, counts as fixed.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def normal_interval(
     """The statistic, with a 95% interval of normal quantiles of its bootstrap standard error.
 
     For distances between two samples. Resampling repeats and omits texts, which adds distance. A
-    percentile interval would lie too high; the standard error is not affected. `within` is the
-    statistic's range. Arguments and errors as in `percentile_interval`.
-    Source: Efron & Tibshirani 1993, chapters 6 and 13.
+    percentile interval would be too high; the standard error is not affected. `within` is the
+    statistic's range. Arguments and errors as in `percentile_interval`. Source: Efron & Tibshirani
+    1993, chapters 6 and 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:

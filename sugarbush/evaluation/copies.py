@@ -3,7 +3,7 @@
 The first check finds the longest run of words that a synthetic text shares with a corpus. The
 second asks whether synthetic texts are nearer to training texts than to held-out texts. It is a
 copy check and *not* a privacy test: the distance to the closest record does not show what an
-attacker can do (Yao et al. 2025, "The DCR Delusion"). Only the ledger says what is promised.
+attacker can do (Yao et al. 2025, "The DCR Delusion"). Only the ledger shows the guarantee.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
 def nearer_to_training(
     synthetic: NDArray[Any], *, training: NDArray[Any], heldout: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Distance to the nearest training text over distance to the nearest held-out one, `(m,)`.
+    """Distance to the nearest training text divided by the distance to the nearest held-out one,
+    `(m,)`.
 
     The median is about 1 when nothing was copied. The ratio is 0 for an exact copy of a training
     text, and 1 where both distances are 0. Pass equal numbers of training and held-out texts: in
@@ -146,7 +147,7 @@ def _gram_ranks(words: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each position, the last marked one before it in `order`; -1 where there is none."""
+    """For each position, the last marked one before it in `order`; -1 if there is none."""
     positions = np.where(marked[order], np.arange(len(order)), -1)
     last = np.maximum.accumulate(positions)
     result = np.full(len(order), -1, dtype=np.int64)
@@ -157,7 +158,8 @@ def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray
 def _common_prefix(
     levels: list[NDArray[np.int64]], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Length of the longest common run from each pair of positions, by halving steps."""
+    """Length of the longest common run from each pair of positions; the step is halved each
+    time."""
     length = np.zeros(len(first), dtype=np.int64)
     size = len(levels[0])
     for level in range(len(levels) - 1, -1, -1):

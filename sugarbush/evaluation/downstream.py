@@ -1,8 +1,8 @@
 """Train on synthetic texts, test on real ones: the fast downstream check.
 
-A logistic regression on embeddings is trained on synthetic texts with the attribute that each was
-requested to have, and tested on held-out real texts. The majority class is the baseline.
-Source of the protocol: Esteban et al. 2017 (train on synthetic, test on real).
+A logistic regression on embeddings learns from synthetic texts the attribute value that each was
+requested to have. It is tested on held-out real texts. The majority class is the baseline. Source
+of the protocol: Esteban et al. 2017 (train on synthetic, test on real).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accura
 def downstream_values(
     heldout: Sample, training: Sample, *, space: str, settings: MetricSettings
 ) -> Iterator[MetricValue]:
-    """Accuracy and macro-F1 on `heldout` of one model for each attribute, and of the majority.
+    """Accuracy and macro-F1 on `heldout` of one model per attribute, and of the majority class.
 
-    Pass real train texts as `training` for the ceiling. An attribute with one value in `heldout`
-    has no values. Training texts without a code (-1) are left out.
+    For the upper limit, pass real train texts as `training`. An attribute with only one value in
+    `heldout` is skipped. Training texts without a code (-1) are ignored.
     """
     for column, name in enumerate(settings.domain):
         known = training.codes[:, column] >= 0

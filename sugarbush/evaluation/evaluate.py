@@ -1,7 +1,7 @@
 """All metrics of one set of synthetic texts.
 
-The values are computed from real texts: they are internal, not DP, and no setting may be chosen
-by them.
+The values are computed from real texts: they are internal, not DP, and must not be used to choose a
+setting.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A second feature space, independent of the encoder: TF-IDF reduced by SVD.
 
 A method that optimises distances in one embedding looks good in that embedding. This space counts
-words and pairs of words without a model. An improvement in both spaces is an improvement of the
-texts. Source: Deerwester et al. 1990 (latent semantic analysis).
+words and pairs of words without a model. A real improvement of the texts shows in both spaces.
+Source: Deerwester et al. 1990 (latent semantic analysis).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from sugarbush.evaluation.interface import (
     features_by_space,
 )
 
-_MAX_RESAMPLES = 25  # one distance costs a hundred resampled MAUVEs
+_MAX_RESAMPLES = 25  # one distance takes as long as a hundred resampled MAUVEs
 
 
 def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
@@ -40,7 +40,7 @@ def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
             f"a covariance needs two rows of one dimension, got shapes {reference.shape} and "
             f"{synthetic.shape}"
         )
-    # Threads save nothing on a few hundred rows, and on a busy machine they wait.
+    # On a few hundred rows threads gain nothing, and on a busy machine they wait.
     with threadpool_limits(1, user_api="blas"):
         mean_a, a = _moments(reference)
         mean_b, b = _moments(synthetic)

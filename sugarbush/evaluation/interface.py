@@ -22,8 +22,9 @@ from sugarbush.errors import InvariantError
 from sugarbush.evaluation.bootstrap import BootstrapEstimate, Indices, normal_interval
 from sugarbush.randomness import Rng, public_rng
 
-ATTRIBUTE, TABLE, TEXT, WORDS = "attribute", "table", "text", "words"  # spaces without features
-MEAN = "mean"  # over attributes
+# names of spaces that have no features
+ATTRIBUTE, TABLE, TEXT, WORDS = "attribute", "table", "text", "words"
+MEAN = "mean"  # the mean over attributes
 FINAL = -1  # the round number of the final texts
 REAL = "real"  # the method name of real texts that are measured as if they were synthetic
 
@@ -65,7 +66,7 @@ class MetricValue:
     """The value of a metric for the texts of a method after a round (FINAL: the final texts).
 
     `space` is a feature space, an attribute, a corpus, or one of the names above. `low` and `high`
-    are a 95% interval, None where there is none.
+    are a 95% interval, None if there is none.
 
     >>> MetricValue(metric="mauve", space="encoder", value=0.9, method="maple").round == FINAL
     True
@@ -89,10 +90,10 @@ class MetricValue:
 class MetricSettings:
     """How metrics are computed.
 
-    `domain` gives the number of values of each attribute, in the schema's order. `clusters` are
-    those of MAUVE: the same number for every method and round, because MAUVE with another number
-    is another metric, and a small set in few clusters always looks good. `resamples` are those of
-    a bootstrap, 0 for no intervals.
+    `domain` gives the number of values of each attribute, in the schema's order. `clusters` is the
+    number of clusters of MAUVE, the same for every method and round: another number makes another
+    metric, and a small set in few clusters always looks good. `resamples` is the number of
+    bootstrap resamples, 0 for no intervals.
     """
 
     domain: Mapping[str, int]
@@ -103,10 +104,10 @@ class MetricSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric, or several that share their work.
+    """One metric, or several that are computed together.
 
-    `measure` takes the held-out texts, the synthetic texts and the settings. It leaves out a value
-    that needs more texts than there are: a missing value is never a zero.
+    `measure` takes the held-out texts, the synthetic texts and the settings. It skips a value that
+    needs more texts than there are: a missing value is never a zero.
 
     >>> def measure(heldout, synthetic, settings):
     ...     yield MetricValue(metric="number", space=TEXT, value=len(synthetic) / len(heldout))
@@ -124,7 +125,7 @@ class Metric:
 def features_by_space(
     heldout: Sample, synthetic: Sample, *, at_least: int
 ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """Each feature space with both sets' features, where both have `at_least` texts."""
+    """Each feature space in which both sets have `at_least` texts, with the features of both."""
     if min(len(heldout), len(synthetic)) >= at_least:
         for space, reference in heldout.features.items():
             yield space, reference, synthetic.features[space]
@@ -153,7 +154,7 @@ def distance_value(
 def label(
     values: Iterable[MetricValue], *, method: str, round_: int = FINAL
 ) -> tuple[MetricValue, ...]:
-    """The values, with the method and the round that they belong to."""
+    """The values, with their method and round."""
     return tuple(replace(value, method=method, round=round_) for value in values)
 
 

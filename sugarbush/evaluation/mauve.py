@@ -3,8 +3,8 @@
 Source: Pillutla et al. 2021, "MAUVE: Measuring the Gap Between Neural Text and Human Text using
 Divergence Frontiers". Written from the paper, because the package `mauve-text` is GPL-3. The value
 depends on hyperparameters, all from the paper's appendix: embeddings of unit length, PCA to 90% of
-the variance, k-means on both samples together with k a tenth of the smaller sample, best of five
-starts, scaling c = 5, and 25 mixture weights.
+the variance, scaling c = 5, and 25 mixture weights. k-means clusters both samples together, with k
+a tenth of the smaller sample and the best of five starts.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _EXPLAINED = 0.9
 _STARTS = 5
 _MAX_ITERATIONS = 500
 _QUANTISATIONS = 5
-# From this many multiplications per iteration, threads make k-means faster. Below it, on a shared
-# machine, waiting for threads costs up to thirty times what they save.
+# From this many multiplications per iteration on, threads make k-means faster. With fewer, on a
+# shared machine, waiting for threads costs up to thirty times what they save.
 _MULTIPLICATIONS_FOR_THREADS = 1e9
 
 
@@ -104,11 +104,11 @@ def mauve_interval(
 def quantise(
     reference: NDArray[Any], synthetic: NDArray[Any], *, seed: int, clusters: int | None = None
 ) -> Quantised:
-    """Both samples by one k-means on their union.
+    """Both samples clustered by one k-means on their union.
 
-    `clusters` None takes a tenth of the smaller sample, at least 2. There are never more clusters
-    than distinct points: equal texts make one cluster, and MAUVE is 1. With about as many clusters
-    as texts, MAUVE has no meaning.
+    If `clusters` is None, it is a tenth of the smaller sample, at least 2. There are never more
+    clusters than distinct points: equal texts make one cluster, and MAUVE is 1. With about as many
+    clusters as texts, MAUVE has no meaning.
     """
     if not len(reference) or not len(synthetic) or reference.shape[1:] != synthetic.shape[1:]:
         raise InvariantError(
@@ -142,7 +142,7 @@ def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> flo
     x = np.exp(-_SCALING * rel_entr(q, mixed).sum(axis=1))
     y = np.exp(-_SCALING * rel_entr(p, mixed).sum(axis=1))
     x, y = np.concatenate([[1.0], x, [0.0]]), np.concatenate([[0.0], y, [1.0]])
-    return float(-np.trapezoid(y, x))  # x falls along the curve, in the order of the weights
+    return float(-np.trapezoid(y, x))  # x decreases along the curve, in the order of the weights
 
 
 def _of_labels(reference: NDArray[np.int64], synthetic: NDArray[np.int64], clusters: int) -> float:

@@ -47,9 +47,9 @@ class NeighbourScores:
 def neighbour_scores(reference: NDArray[Any], synthetic: NDArray[Any]) -> NeighbourScores:
     """The four scores of `synthetic` (m, d) against `reference` (n, d).
 
-    The ball of a point reaches to its 5th nearest neighbour in its own sample, edge
-    included. Needs memory for an (n, m) matrix.
-    Raises InvariantError when a sample has 5 points or fewer.
+    The ball of a point reaches to its 5th nearest neighbour in its own sample, including that
+    distance. Needs memory for an (n, m) matrix. Raises InvariantError when a sample has 5 points or
+    fewer.
     """
     if min(len(reference), len(synthetic)) <= NEIGHBOURS:
         raise InvariantError(

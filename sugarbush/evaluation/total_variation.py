@@ -61,7 +61,7 @@ def _marginal_distance(
     )
     count = int(np.prod(sizes))
     if count > _CELLS_A_ROW * (len(first) + len(second)):
-        # Only cells that occur: a 3-way marginal of large domains is mostly empty.
+        # Only cells that occur, because a 3-way marginal of large domains is mostly empty.
         occurring, places = np.unique(np.concatenate([first, second]), return_inverse=True)
         first, second, count = places[: len(first)], places[len(first) :], len(occurring)
     p = np.bincount(first, minlength=count) / len(first)

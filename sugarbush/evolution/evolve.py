@@ -1,10 +1,10 @@
 """Private Evolution: vary, vote, select, for a number of rounds that is fixed beforehand.
 
 Source: Xie et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 2: Text",
-Algorithm 1. A round takes the survivors and their variations, lets every record vote for the
-candidate nearest to it (or score them all), adds noise and keeps the best. Nothing else in a round
-reads private data. A finished round is restored from the `ResultStore`: it is neither drawn nor
-charged again.
+Algorithm 1. A round takes the survivors and their variations. Every record votes for the candidate
+nearest to it, or scores all of them. The round adds noise and keeps the best. Nothing else in a
+round reads private data. A finished round is restored from the `ResultStore`: neither charged nor
+drawn a second time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Evolution:
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """The generator of candidates, and how many unusable answers are tolerated."""
+    """The generator of candidates, and the tolerated share of unusable answers."""
 
     generator: Generator
     max_dropped_share: float
@@ -81,7 +81,7 @@ class Writer:
 
 
 def _advice(answers: tuple[Answer, ...]) -> str:
-    """What to do about missing answers: failed calls run again, bad answers are cached."""
+    """What to do about missing answers: failed calls are retried, bad answers are cached."""
     if all(a.problem is Problem.FAILED for a in answers if a.text is None):
         return "Answers that arrived are cached; run again to continue."
     return (
@@ -105,12 +105,12 @@ def evolve(
     """The final set after `params.rounds` rounds from the candidates `first`.
 
     Guarantee: each round is one `noisy_histogram` with the noise `voting.stddev` (L2 sensitivity 1
-    to a record). With kernel herding it is one `noisy_sum` (RESOLUTION to a record). Without a
-    stddev there is no noise and no guarantee. All else is post-processing of the rounds, of
-    `first` (which its ledger entries pay for) and of public seeds.
-    `voting` may be None only when there are no rounds; its session must be of the run of `store`.
-    Raises BudgetExceededError before a vote that the cap does not allow, GeneratorError when the
-    generator returns too little.
+    to one record). With kernel herding it is one `noisy_sum` (L2 sensitivity RESOLUTION to one
+    record). Without a stddev there is no noise and no guarantee. Everything else is post-processing
+    of the rounds, of `first` (its ledger entries were charged before) and of public seeds. `voting`
+    may be None only when there are no rounds; its session must belong to the run of `store`. Raises
+    BudgetExceededError before a vote that the cap does not allow, and GeneratorError when the
+    generator returns too few texts.
     """
     if voting is not None:
         _refuse_early(voting, params, store)
@@ -145,7 +145,7 @@ def evolve(
 
 
 def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: ResultStore) -> None:
-    """Refuse a run that the cap cannot pay to its end, before it spends anything."""
+    """Raise an error if the cap does not allow all rounds, before the first one spends anything."""
     numbers = range(1, params.rounds + 1)
     missing = sum(store.finished(f"votes-{number:03d}") is None for number in numbers)
     if missing:
@@ -154,7 +154,7 @@ def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: Resul
 
 @dataclass(frozen=True, kw_only=True)
 class _Parents:
-    """What the next variations start from."""
+    """What the next round starts from: the survivors and what was learned about them."""
 
     population: Population
     ledger_ids: tuple[str, ...]
@@ -205,7 +205,10 @@ class _RoundSteps:
     def votes(
         self, population: Population, number: int, voting: VotingSession
     ) -> Released[NDArray[np.int64]]:
-        """The noisy votes of a round, restored, or charged, drawn and written to disk."""
+        """The noisy votes of a round.
+
+        They are restored, or else charged, drawn and written to disk.
+        """
         name = f"votes-{number:03d}"
         done = self.store.finished(name)
         if done is not None:

@@ -1,7 +1,7 @@
 """Survivors of a round of kernel scores: post-processing, so it costs no privacy.
 
-Selection by rank would keep the candidates with the highest scores, which lie in the dense middle.
-Kernel herding chooses candidates whose own scores resemble those of the records.
+Selection by rank would keep the candidates with the highest scores, which lie in the dense middle
+of the corpus. Kernel herding chooses candidates with scores like those of the records.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from sugarbush.errors import InvariantError
 from sugarbush.evolution.kernel_scores import scores_of, summed_scores
 from sugarbush.evolution.selection import Votes
 
-_ROWS_IN_MEMORY = 2000  # up to so many candidates, the scores of all of them are computed at once
+# if there are at most this many candidates, all their scores are computed at once
+_ROWS_IN_MEMORY = 2000
 
 
 def herd(
     scores: Votes, embeddings: NDArray[np.float32], *, width: float, count: int
 ) -> NDArray[np.int64]:
-    """Indices of `count` different candidates whose own scores add up to a multiple of `scores`.
+    """Indices of `count` different candidates.
 
-    Greedy: each choice is the candidate where the earlier choices leave the largest gap. So texts
-    like those already chosen come late. If the noisy scores have no positive sum, the choice
-    spreads over the candidates.
-    Guarantee: post-processing. Shapes: `scores` (m,) noisy sums in any unit, `embeddings` (m, d)
-    of the candidates, unit vectors.
-    Raises InvariantError when there are fewer than `count` candidates.
-    Source: Chen, Welling & Smola 2010, "Super-samples from kernel herding", Eq. 8.
+    The sum of their own scores approximates a multiple of `scores`. The algorithm is greedy: it
+    chooses the candidate where the gap left by the earlier choices is largest. So texts similar to
+    a chosen one are chosen late. If the noisy scores have no positive sum, the choice spreads over
+    the candidates. Guarantee: post-processing. Shapes: `scores` (m,) noisy sums in any unit,
+    `embeddings` (m, d) of the candidates, unit vectors. Raises InvariantError when there are fewer
+    than `count` candidates. Source: Chen, Welling & Smola 2010, "Super-samples from kernel
+    herding", Eq. 8.
 
     >>> candidates = np.eye(3, dtype=np.float32)
     >>> herd(np.array([60, 10, 30]), candidates, width=0.2, count=2).tolist()

@@ -43,7 +43,7 @@ class Targets:
 def candidate_count(params: EvolutionSettings, *, record_count: float | None) -> int:
     """The number of candidates in a round, from a setting or the *DP* record count.
 
-    Raises ParamsError when it depends on the record count and no mechanism has released one.
+    Raises ParamsError when it depends on the record count and no mechanism has released a count.
     """
     if params.candidates is not None:
         return params.candidates
@@ -57,7 +57,7 @@ def candidate_count(params: EvolutionSettings, *, record_count: float | None) ->
 
 
 def open_targets(count: int, schema: Schema) -> Targets:
-    """Candidates without any requirement."""
+    """Candidates without required attribute values."""
     return Targets(
         codes=np.full((count, len(schema.attributes)), NO_CODE, dtype=np.int64),
         labels=np.zeros(count, dtype=np.int64),
@@ -67,7 +67,8 @@ def open_targets(count: int, schema: Schema) -> Targets:
 def targets_by_label(
     count: int, schema: Schema, *, attribute: str, label_counts: NDArray[Any]
 ) -> Targets:
-    """Candidates in proportion to the DP counts of one attribute's values, negatives as 0."""
+    """Candidates in proportion to the DP counts of one attribute's values; negative counts are
+    0."""
     weights = np.maximum(np.asarray(label_counts, dtype=np.float64), 0.0)
     labels = np.repeat(np.arange(len(weights)), apportion(weights, total=count))
     targets = open_targets(count, schema)
@@ -76,7 +77,7 @@ def targets_by_label(
 
 
 def targets_by_rows(count: int, rows: NDArray[np.int64], *, rng: Rng) -> Targets:
-    """Candidates with the codes of DP rows; every row is used once before any is used again.
+    """Candidates with the codes of DP rows; all rows are used once before any row is used twice.
 
     Raises ParamsError on an empty table.
     """

@@ -1,12 +1,12 @@
 """The candidate that each record votes for: its nearest by Euclidean distance.
 
 The search is a float32 matrix product of one block of records at a time. Its last bits depend on
-the block, and so on the other records; a vote must not. So where a record's best candidates differ
-by less than the rounding error, their distances are compared again in float64, pair by pair. The
-result is a function of that record and the candidates alone, equal on every machine, as
-`Private.map_batch` requires.
+the block, and so on the other records, but a vote must not depend on them. So if the best
+candidates of a record differ by less than the rounding error, their distances are compared again in
+float64, pair by pair. The result depends on that record and the candidates alone and is equal on
+every machine, as `Private.map_batch` requires.
 
-Ties go to the lowest index: of bitwise equal candidates, the first one gets every vote.
+Ties go to the lowest index: if candidates are bitwise equal, the first one gets every vote.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 
 from sugarbush.errors import InvariantError
 
-_SCORE_BYTES = 256 * 2**20  # of all blocks of scores that exist at one time
+_SCORE_BYTES = 256 * 2**20  # bytes of all blocks of scores that exist at one time
 _MAX_BLOCK_ROWS = 1024  # the fastest of 512, 1024, 2048 (benchmarks/voting.py)
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
@@ -57,8 +57,8 @@ def nearest_within_label(
 ) -> NDArray[np.int64]:
     """The nearest candidate of every query among those of its own label, `(n,)` int64.
 
-    A query with a label that no candidate has votes among all candidates. So every record has
-    exactly one vote, and the histogram over all labels has sensitivity 1.
+    If no candidate has the label of a query, the query votes among all candidates. So every record
+    has exactly one vote, and the histogram over all labels has sensitivity 1.
 
     Guarantee: element i depends on `queries[i]`, `query_labels[i]` and the candidates alone.
     `query_labels` is (n,), `candidate_labels` (m,); values are arbitrary integers.
@@ -90,9 +90,9 @@ def _check(queries: NDArray[np.float32], candidates: NDArray[np.float32]) -> Non
 class _Target:
     """The distinct candidates, prepared for the product.
 
-    `vectors` (u, d) are distinct; `places` (u,) their lowest indices among the candidates, in
-    increasing order. `augmented` (u, d+1) holds (c, -|c|^2/2), so that its product with (x, 1) is
-    x.c - |c|^2/2: largest where |x - c| is smallest. `largest_norm` is the largest |c|.
+    `vectors` (u, d) are distinct; `places` (u,) are their lowest indices among the candidates, in
+    increasing order. `augmented` (u, d+1) contains (c, -|c|^2/2). Its product with (x, 1) is x.c -
+    |c|^2/2, which is largest where |x - c| is smallest. `largest_norm` is the largest |c|.
     """
 
     vectors: NDArray[np.float32]
@@ -123,7 +123,7 @@ def _search(
     def fill(block: slice) -> None:
         found[block] = target.places[_nearest_of_block(queries[rows[block]], target)]
 
-    # One thread per block, each with its own product: the search for the maximum then uses as many
+    # One thread per block, each with its own product. So the search for the maximum uses as many
     # cores as the product, and no thread waits for another.
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(fill, _blocks(len(rows), len(target.vectors), threads)):
@@ -138,7 +138,7 @@ def _threads() -> int:
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    """The BLAS of NumPy. Finding it takes longer than a small vote."""
+    """The BLAS of NumPy. Cached, because finding it takes longer than a small vote."""
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -155,9 +155,9 @@ def _scores(
     squares = _squared_norms(x)
     ones = np.ones((len(x), 1), dtype=np.float32)
     scores = np.concatenate([x, ones], axis=1) @ target.augmented.T
-    # Higham 2002, Eq. 3.5: |fl(x.y) - x.y| <= gamma_d |x|.|y|, in whatever order it is summed;
-    # gamma_(2d+4) leaves room for the rounding of |c|^2/2 and of this bound itself, the smallest
-    # normal number for what underflows.
+    # Higham 2002, Eq. 3.5: |fl(x.y) - x.y| <= gamma_d |x|.|y|, for any order of the sum.
+    # gamma_(2d+4) also covers the rounding of |c|^2/2 and of this bound; the smallest normal number
+    # covers underflow.
     terms = 2 * x.shape[1] + 4
     gamma = terms * _UNIT_ROUNDOFF / (1 - terms * _UNIT_ROUNDOFF)
     norms = np.sqrt(squares.astype(np.float64))
@@ -180,7 +180,7 @@ def _nearest_of_block(x: NDArray[np.float32], target: _Target) -> NDArray[np.int
 
 
 def _distances(x: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Squared Euclidean distance to each of `others`, each summed by itself in one fixed order."""
+    """Squared Euclidean distance to each of `others`, each summed separately in one fixed order."""
     difference = others.astype(np.float64) - x.astype(np.float64)
     return np.asarray((difference * difference).sum(axis=1))
 

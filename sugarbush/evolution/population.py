@@ -24,7 +24,7 @@ class Population:
 
     `ids` (n,) are unique within a run; `codes` (n, d) are metadata in schema order, NO_CODE where
     the prompt had none. `labels` (n,) is the label of the records that may vote, 0 for all.
-    `parents` (n,) are ids or NO_PARENT, `rounds` (n,) the round a text was written for.
+    `parents` (n,) are ids or NO_PARENT, `rounds` (n,) the round that a text was written for.
     """
 
     ids: NDArray[np.int64]
@@ -73,7 +73,10 @@ class Population:
         return Population(texts=self.texts + other.texts, **arrays)
 
     def distinct(self) -> Population:
-        """The first candidate of every text and label. The others could not get a vote."""
+        """The first candidate of each text and label; its copies are dropped.
+
+        The copies could not get a vote.
+        """
         kept: dict[tuple[str, int], int] = {}
         for place, key in enumerate(zip(self.texts, self.labels.tolist(), strict=True)):
             kept.setdefault(key, place)

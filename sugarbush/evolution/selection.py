@@ -22,9 +22,9 @@ Votes = NDArray[np.int64] | NDArray[np.float64]
 def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.float64]:
     """max(votes - H, 0) with H = multiple * stddev: `(m,)` float64.
 
-    `stddev` is that of the noise, in votes. H = 0 only removes negative votes, which are noise.
-    Source: Lin et al. 2024, "Differentially Private Synthetic Data via Foundation Model APIs 1:
-    Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
+    `stddev` is the standard deviation of the noise, in votes. H = 0 removes only negative votes,
+    which are noise. Source: Lin et al. 2024, "Differentially Private Synthetic Data via Foundation
+    Model APIs 1: Images", Algorithm 2; Xie et al. 2024, Algorithm 2.
     """
     return np.maximum(np.asarray(votes, dtype=np.float64) - multiple * stddev, 0.0)
 
@@ -32,10 +32,10 @@ def threshold(votes: Votes, *, stddev: float, multiple: float) -> NDArray[np.flo
 def select_by_rank(votes: Votes, *, count: int, rng: Rng) -> NDArray[np.int64]:
     """Indices of the `count` candidates with the most votes, `(count,)` int64, most votes first.
 
-    Equal votes are ordered by `rng`: an order by index would favour candidates that were written
-    earlier, and after a threshold many votes are equal. Guarantee: post-processing.
-    Raises InvariantError when there are fewer than `count` candidates, or a vote is NaN.
-    Source: Xie et al. 2024, Section 3 ("rank-based selection").
+    Candidates with equal votes are ordered by `rng`. An order by index would favour earlier
+    candidates, and after a threshold many votes are equal. Guarantee: post-processing. Raises
+    InvariantError when there are fewer than `count` candidates, or a vote is NaN. Source: Xie et
+    al. 2024, Section 3 ("rank-based selection").
 
     >>> from sugarbush.randomness import public_rng
     >>> select_by_rank(np.array([3, 9, -1, 5]), count=2, rng=public_rng(1)).tolist()
@@ -68,11 +68,12 @@ def select_within_label(
 
 
 def apportion(weights: Sequence[float] | NDArray[Any], total: int) -> NDArray[np.int64]:
-    """`total` seats in proportion to `weights`, `(len(weights),)` int64, summing to `total`.
+    """`total` seats divided in proportion to `weights`: `(len(weights),)` int64 with the sum
+    `total`.
 
-    The largest-remainder method in exact arithmetic; equal remainders go to the lowest place.
-    Negative weights (noisy counts) get no seat. If no weight is positive, all are equal.
-    Raises InvariantError when there is no weight, one is not finite, or `total` is negative.
+    The largest-remainder method in exact arithmetic; among equal remainders the lowest index wins.
+    Negative weights (noisy counts) get no seat. If no weight is positive, all are equal. Raises
+    InvariantError when there is no weight, one is not finite, or `total` is negative.
 
     >>> apportion([6, 3, 1], total=5).tolist()
     [3, 2, 0]

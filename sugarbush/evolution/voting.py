@@ -1,4 +1,4 @@
-"""What the private records say about the candidates: votes for the nearest, or kernel scores."""
+"""The votes of private records on candidates: one vote for the nearest, or kernel scores."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class PrivateEmbeddings:
 
 @dataclass(frozen=True, kw_only=True)
 class VotingSession:
-    """What every vote of a run needs: the records, the noise, and where the cost is charged.
+    """What every vote of a run needs: the records, the noise, and the session that is charged.
 
-    `stddev` is in votes, or in units of kernel scores. None counts without noise, which has no
-    guarantee and is charged as that.
+    `stddev` is in votes, or in units of kernel scores. With None the counts have no noise and no
+    guarantee, and are charged as such.
     """
 
     embeddings: Private[PrivateEmbeddings]

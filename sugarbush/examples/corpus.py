@@ -22,7 +22,7 @@ SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
 def example_records(seed: int) -> Iterator[Record]:
     """Endless records, no two with the same text.
 
-    Record i depends on the seed and on i alone. A record whose text occurred before is skipped.
+    Record i depends on the seed and on i alone. A record is skipped if its text occurred before.
     """
     seen: set[str] = set()
     number = 0
@@ -42,7 +42,7 @@ def example_records(seed: int) -> Iterator[Record]:
 
 
 def example_schema() -> dict[str, Any]:
-    """The schema of the example, as its YAML file has it."""
+    """The schema of the example, as in its YAML file."""
     schema: dict[str, Any] = load_yaml(SCHEMA_FILE)
     return schema
 
@@ -50,7 +50,7 @@ def example_schema() -> dict[str, Any]:
 def write_example(folder: Path, settings: MakeExampleSettings) -> None:
     """Write corpus.jsonl, donated.jsonl and schema.yaml into an existing folder.
 
-    Donated examples come from the same distribution as the corpus, and none is in the corpus.
+    Donated examples come from the same distribution as the corpus, but none is in the corpus.
     """
     records = example_records(settings.seed)
     _write_lines(folder / "donated.jsonl", records, settings.donated)

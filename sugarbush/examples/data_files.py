@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-# The parser in C is ten times as fast, and a few builds of PyYAML lack it.
+# The parser in C is ten times as fast, but a few builds of PyYAML lack it.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -27,5 +27,5 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def lines(text: str | list[str]) -> tuple[str, ...]:
-    """The lines of a block of text, or of a list: only that can have empty lines in YAML."""
+    """The lines of a block of text or of a list; in YAML only a list can contain empty lines."""
     return tuple(text.splitlines() if isinstance(text, str) else text)

@@ -1,4 +1,5 @@
-"""The simulator as a generator plug-in, registered as a third party's would be."""
+"""The simulator as a generator plug-in, registered in the same way as a plug-in of a third
+party."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Sentence templates with choices, rules and marked values.
 
-A template contains `{name}` (a slot that the caller fills, or else a rule of the grammar) and
-`[this|that|]` (one alternative, which may be empty). Choices nest to any depth.
+A template contains `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills, or else a
+rule of the grammar. Brackets contain alternatives; one may be empty. Choices can be nested to any
+depth.
 
 A value that identifies a person is marked where it is made. The marks survive expansion, and
 `unmark` turns them into spans.
@@ -54,7 +55,10 @@ class Grammar:
         self._rules = {name: tuple(map(_compile, templates)) for name, templates in rules.items()}
 
     def write(self, rule: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """One text of `rule`, with its marks. A slot hides the rule of the same name."""
+        """One text of `rule`, with its marks.
+
+        If a slot and a rule have the same name, the slot is used.
+        """
         return self._expand(rng.choice(self._rules[rule]), rng, slots)
 
     def fill(self, template: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
@@ -74,7 +78,9 @@ class Grammar:
             elif piece.name in self._rules:
                 written.append(self.write(piece.name, rng, slots))
             else:
-                raise InvariantError(f"a template uses '{piece.name}', which is no slot or rule")
+                raise InvariantError(
+                    f"a template uses '{piece.name}', which is not a slot or a rule"
+                )
         return "".join(written)
 
 
@@ -110,7 +116,8 @@ def tidy(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _compile(template: str) -> _Template:
-    # The last sequence is the one being read; a choice in `choices` is open until its bracket.
+    # The last sequence is the one being parsed; a choice in `choices` is open until its bracket
+    # closes.
     choices: list[list[list[str | _Name | _Choice]]] = [[[]]]
     end = 0
     for token in _TOKEN.finditer(template):

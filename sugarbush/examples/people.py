@@ -1,4 +1,4 @@
-"""Invented people, addresses and codes. They are nobody's data."""
+"""Invented people, addresses and codes. They do not exist."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ class Person:
 def random_person(
     rng: SeededRandom, *, towns: tuple[str, ...] = TOWNS, phone: str = "555-01##-####"
 ) -> Person:
-    """Somebody who does not exist. The default phone numbers begin with 555-01, which no
-    subscriber has. Address and phone are marked as identifying."""
+    """An invented person.
+
+    The default phone numbers begin with 555-01, a prefix without subscribers. Address and phone are
+    marked as identifying.
+    """
     street = f"{rng.between(1, 240)} {rng.choice(STREETS)} {rng.choice(STREET_KINDS)}"
     return Person(
         given=rng.choice(GIVEN_NAMES),

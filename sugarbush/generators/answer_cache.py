@@ -36,7 +36,7 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """A model's answer as it came."""
+    """A model's answer before any change."""
 
     text: str | None
     finish_reason: str | None
@@ -66,7 +66,7 @@ class AnswerCache:
         self._cache, self._folder = cache, folder
 
     def get(self, key: str) -> Completion | None:
-        """The answer of `key`, None where it is absent or unreadable."""
+        """The answer of `key`; None if it is absent or unreadable."""
         with _storage(self._folder):
             try:
                 fields = self._cache.get(key)
@@ -80,7 +80,7 @@ class AnswerCache:
             self._cache.set(key, asdict(completion))
 
     def put_all(self, completions: Mapping[str, Completion]) -> None:
-        """Store answers by key in one transaction: all of them or none."""
+        """Store answers by key in one transaction: all or none."""
         with _storage(self._folder), self._cache.transact():
             for key, completion in completions.items():
                 self._cache.set(key, asdict(completion))
@@ -100,7 +100,7 @@ class AnswerCache:
 
 
 class _Json(diskcache.JSONDisk):  # type: ignore[misc]
-    """JSON keys and values; pickled values are refused."""
+    """A JSON serializer for keys and values that refuses pickled values."""
 
     def fetch(self, mode: int, filename: str, value: Any, read: bool) -> Any:
         if mode == MODE_PICKLE:
@@ -122,7 +122,8 @@ def open_cache(state: Path) -> Iterator[AnswerCache]:
             size_limit=_UNLIMITED,
             cull_limit=0,
             eviction_policy="none",
-            disk_min_file_size=_UNLIMITED,  # every answer inside the one file and its transaction
+            # keeps every answer inside the one file and its transaction
+            disk_min_file_size=_UNLIMITED,
         )
     try:
         yield AnswerCache(cache, folder)

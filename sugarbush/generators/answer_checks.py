@@ -1,7 +1,7 @@
 """Whether an answer can be used as a candidate.
 
-What also occurs in a text of the request (an example, the parent) is no problem: for a corpus of
-JSON lines, JSON lines are correct answers.
+A feature that also occurs in a text of the request (an example, the parent) is not a problem: for a
+corpus of JSON lines, JSON lines are correct answers.
 
 Limits: refusals are recognized by their usual first words in five languages. Language is recognized
 by script and, in the Latin script, by the frequent words of seven languages; short and mixed texts
@@ -25,20 +25,20 @@ from sugarbush.generators.prompts import BLANK, instructions
 
 Run = tuple[str, ...]
 
-# Words of the runs that are compared. Two people rarely write the same eight.
+# Words per run when runs are compared. Two people rarely write the same eight.
 _RUN = 8
-# Share of an answer's runs (or of an example's) that both may have.
+# The largest share of runs that an answer and an example may have in common.
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation keeps part of its parent: about 0.66 of the runs with a twentieth of the words changed
-# (the smallest share for blanks), and 0.9 with one word in eighty.
+# A variation keeps part of its parent. With a twentieth of the words changed, the smallest share
+# for blanks, it keeps about 0.66 of the runs; with one word in eighty it keeps 0.9.
 _COPIED_PARENT_SHARE = 0.9
-# A refusal, or a comment on the text, comes first.
+# Only the beginning is checked: a refusal, or a comment on the text, comes first.
 _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 
 # How a refusal begins, after `_plain_opening`. A support ticket may begin with "I cannot create an
-# account", so the pattern names the request.
+# account", so the pattern must name the request.
 _CANNOT = r"i (?:cannot|am unable to|am not able to|will not|must decline to)"
 _WRITE = (
     r"(?:(?:help|assist)(?: you)?(?: with)?|comply with|fulfill?|provide|generate|create|write"
@@ -61,7 +61,7 @@ _REFUSALS = tuple(
         r"^mi dispiace\W{1,3}(?:ma )?non posso (?:aiutar|scrivere|creare|generare)",
     )
 )
-# A comment instead of the text: announces it, offers help with it or describes it.
+# A comment instead of the text: it announces the text, offers help with it or describes it.
 _ANNOUNCEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -84,9 +84,9 @@ _MARKUP = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _OBJECT = re.compile(r"""\s*[\[{]\s*\{?\s*"[^"\n]*"\s*:""")
-# Half of a surrogate pair, or a control character that no writer types.
+# Half of a surrogate pair, or a control character that nobody types.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-# The end of a model's thoughts; servers that know the model remove them.
+# The end of a model's thoughts; servers that know the model remove the thoughts.
 _THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]", re.IGNORECASE)
 _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
@@ -100,7 +100,7 @@ _LEAST_SHARE = 0.1
 _LEAST_LEAD = 2
 _LETTERS = 400
 
-# Frequent words. One that several languages share counts for each of them.
+# Frequent words. A word that several languages share counts for each of them.
 _FREQUENT = {
     "en": "the and of to is that it was for with you this have not are but they from he she his "
     "her my we were been which would there what your a as do no me in on at an so",
@@ -125,7 +125,7 @@ _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
 
 
 def check(text: str | None, request: Request, finish_reason: str | None) -> Problem | None:
-    """What is wrong with an answer to `request`, None when it is usable.
+    """What is wrong with an answer to `request`; None when it is usable.
 
     `finish_reason` is as in OpenAI's API; "length" means that the answer was cut off.
     """
@@ -143,14 +143,14 @@ def check(text: str | None, request: Request, finish_reason: str | None) -> Prob
 
 
 def without_thoughts(text: str) -> str:
-    """The answer after a model's thoughts, which some servers send as one text."""
+    """The answer without the model's thoughts before it: some servers send both as one text."""
     return _THOUGHT.split(text)[-1]
 
 
 def bare_text(said: str, request: Request) -> str:
-    """An answer's text, without thoughts and without quotation marks around it.
+    """The text of an answer, without thoughts and without the quotation marks around it.
 
-    The marks stay where the text contains others, or where a text of the request is in marks too.
+    The marks stay if the text contains others, or if a text of the request has marks too.
     """
     text = without_thoughts(said).strip()
     if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
@@ -171,7 +171,7 @@ def language(text: str) -> str | None:
 
 
 def script(text: str) -> str | None:
-    """The script of most letters ("LATIN", "CYRILLIC", "CJK"), None where there are none."""
+    """The script of most letters ("LATIN", "CYRILLIC", "CJK"); None without letters."""
     letters = [c for c in text if c.isalpha()][:_LETTERS]
     if all(c.isascii() for c in letters):
         return "LATIN" if letters else None
@@ -208,7 +208,7 @@ def _repeats_prompt(text: str, request: Request) -> bool:
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """WRONG_LANGUAGE where the language differs from every text of the request."""
+    """WRONG_LANGUAGE if the language differs from every text of the request."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):
@@ -275,7 +275,7 @@ def _runs(text: str) -> frozenset[Run]:
 
 @lru_cache(maxsize=1024)
 def _tongue(text: str) -> tuple[str | None, str | None]:
-    """Script, and language where the script is Latin."""
+    """The script, and for the Latin script also the language."""
     own = script(text)
     return own, language(text) if own == "LATIN" else None
 

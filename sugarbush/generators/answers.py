@@ -1,6 +1,6 @@
 """Checks completions, asks once more for unusable ones, and returns answers.
 
-The cache contains completions as they came, so the checks run again on each reading.
+The cache contains raw completions, so the checks run again on each reading.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ T = TypeVar("T")
 
 _ATTEMPTS = 2
 
-# The state before an answer is requested.
+# Values before an answer is requested.
 _NOT_YET = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Completions of some requests: `keys` by place, `completions` by key, none for a failed one.
+    """Completions of some requests: `keys` by index, and `completions` by key; a failed request has
+    none.
 
     `fresh` are the keys that were not in the cache.
     """
@@ -42,10 +43,11 @@ def fitting_prompts(
     what: str,
     say: Callable[[str], None],
 ) -> dict[int, T]:
-    """The prompts by place, without those too long for the model; `say` gets their number.
+    """The prompts by index, without those that are too long for the model; `say` prints their
+    number.
 
-    `prompt` raises GeneratorError where a request does not fit. Raises the last such error when
-    none fits.
+    `prompt` raises GeneratorError for a request that does not fit. Raises the last such error when
+    no request fits.
     """
     prompts, too_long = dict[int, T](), None
     for place, request in enumerate(wanted):
@@ -65,9 +67,9 @@ def answer_all(
     places: Collection[int],
     ask: Callable[[Sequence[int], int], Asked],
 ) -> tuple[Answer, ...]:
-    """One answer a request, in order; requests that are not at `places` fail.
+    """One answer per request, in order; requests that are not at `places` fail.
 
-    `ask` gets the places without a usable answer and the number of the attempt.
+    `ask` gets the indices without a usable answer and the number of the attempt.
     """
     answers = [_NOT_YET if i in places else _NOT_ASKED for i in range(len(wanted))]
     waiting = sorted(places)
@@ -87,7 +89,7 @@ def answer_all(
 def _answer(
     completion: Completion | None, request: Request, *, before: Answer, paid: bool
 ) -> Answer:
-    """The answer to one request, with the tokens that this run paid for, both attempts included."""
+    """The answer to one request, with the tokens that this run paid for in both attempts."""
     if completion is None:
         return before if before.problem is not Problem.FAILED else replace(before, cached=False)
     text = bare_text(completion.text or "", request)

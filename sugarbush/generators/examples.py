@@ -20,15 +20,15 @@ def choose_examples(
     k: int,
     rng: Rng,
 ) -> NDArray[np.int64]:
-    """Places of the k nearest donated examples, nearest first.
+    """Indices of the k nearest donated examples, nearest first.
 
     The distance is Hamming: the number of attributes in which two rows of codes differ. Ties are
     broken at random for each target, so the order of the file has no effect.
 
     Guarantee: spends nothing. Targets are post-processed DP metadata; donated examples are public.
     Shapes: `target` (d,) and result (k,), or `target` (n, d) and result (n, k); `donated_codes`
-    (m, d). With fewer than k examples the result has all m.
-    Source: MAPLE (Chien et al. 2026), the choice of in-context examples.
+    (m, d). With fewer than k examples the result contains all m. Source: MAPLE (Chien et al. 2026),
+    the choice of in-context examples.
     """
     targets = np.atleast_2d(target)
     count, k = len(donated_codes), min(k, len(donated_codes))
@@ -36,7 +36,7 @@ def choose_examples(
     for start in range(0, len(targets), _BLOCK):
         block = targets[start : start + _BLOCK]
         distances = (block[:, None, :] != donated_codes[None, :, :]).sum(axis=2)
-        # A uniform in [0, 1) orders equal distances and nothing else.
+        # A uniform below 1 breaks ties and changes no other order.
         keys = distances + rng.random((len(block), count))
         places[start : start + len(block)] = np.argsort(keys, axis=1)[:, :k]
     return places[0] if np.ndim(target) == 1 else places

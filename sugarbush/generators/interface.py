@@ -1,8 +1,8 @@
 """The interface of a generator: requests in, texts out.
 
 A generator is one module and one entry point in the group `sugarbush.generators`. The entry point
-names a subclass of `GeneratorSettings`: the generator's settings, which also open it and say what
-the rest of the library must know about it. `sugarbush/examples/generator.py` is the shortest one.
+names a subclass of `GeneratorSettings`. It contains the generator's settings, opens the generator,
+and describes it to the rest of the library. `sugarbush/examples/generator.py` is the shortest one.
 
 A `Request` describes one text. `sugarbush.generators.prompts` turns it into messages for a language
 model; other generators read its fields. Only `Released` requests are accepted, so private text
@@ -54,7 +54,7 @@ class Request:
 
     `subject` is the public description of the corpus ("customer-service dialogues"). `attributes`
     are pairs of name and value, from the DP table or the schema, in the schema's order. `examples`
-    are donated texts. `words` is the target length, None for any length. `sample` distinguishes
+    are donated texts. `words` is the target length; None means any length. `sample` distinguishes
     requests that are otherwise equal.
     """
 
@@ -86,7 +86,7 @@ class VariationRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """`text` is None exactly when `problem` is set. Tokens are 0 where nothing is counted."""
+    """`text` is None exactly when `problem` is set. Tokens are 0 if nothing is counted."""
 
     text: str | None
     problem: Problem | None = None
@@ -122,9 +122,9 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
 
 
 def released_requests(requests: object) -> tuple[Request, ...]:
-    """The requests. Checks at run time what the type checker checks before.
+    """The requests. Checks at run time what the type checker also checks.
 
-    Raises PrivacyError where they are not released; nothing has reached a model then.
+    Raises PrivacyError if they are not released; no model has received anything then.
     """
     if not isinstance(requests, Released) or not all(
         isinstance(request, Request) for request in requests.value
@@ -145,7 +145,7 @@ class Generator(Protocol):
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer a request, in order. `what` names the batch for people ("round 1").
+        """One answer per request, in order. `what` names the batch for the operator ("round 1").
 
         Guarantee: each answer depends on the seed and its own request, not on other requests.
         """
@@ -154,12 +154,13 @@ class Generator(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorContext:
-    """What a generator may use beside its own settings.
+    """What a generator may use besides its own settings.
 
     `seed` is public. `state` is a folder for answers and a journal of paid calls. `account` is the
     `privacy.dataset` that caps apply to, `stage` the pipeline stage that asks. Relative paths in
     settings start at `base`. `embed` is for public text. `say` prints a line for the operator.
-    `memory` keeps what is slow to open, such as public files, for later contexts of one corpus.
+    `memory` keeps objects that are slow to open, such as public files, for later contexts of one
+    corpus.
     """
 
     seed: int
@@ -174,9 +175,9 @@ class GeneratorContext:
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorFacts:
-    """What the release card says about a generator.
+    """The entries of the release card about a generator.
 
-    `endpoint` is None where nothing was sent to another machine. `sources` names public corpora.
+    `endpoint` is None if nothing was sent to another machine. `sources` names public corpora.
     """
 
     provider: str
@@ -198,7 +199,8 @@ class Price(Section):
     @field_validator("date", mode="before")
     @classmethod
     def _is_quoted(cls, date: object) -> object:
-        """Without quotes YAML reads a date, and DVC then fails to read any setting."""
+        """YAML reads a date without quotes as a date object, and then DVC cannot read any
+        setting."""
         if not isinstance(date, str):
             raise ValueError("must be a date in quotes, such as '2026-11-01'")
         return datetime.date.fromisoformat(date).isoformat()
@@ -228,20 +230,20 @@ class GeneratorSettings(Section):
     """
 
     name: ClassVar[str]
-    """The entry point's name, and the section's name under `generator` in params.yaml."""
+    """The name of the entry point, and of its section under `generator` in params.yaml."""
     one_domain: ClassVar[bool] = False
     """Whether it writes texts of one domain, whatever the corpus is."""
 
     @abstractmethod
     def open(self, context: GeneratorContext) -> Generator:
-        """The generator, ready to be asked. Import heavy libraries here, not at module level."""
+        """The opened generator. Import heavy libraries here, not at module level."""
 
     def identity(self) -> dict[str, Any]:
-        """What decides the texts, as JSON values. Part of cache keys."""
+        """All settings that affect the texts, as JSON values. Part of cache keys."""
         return self.output_settings()
 
     def facts(self) -> GeneratorFacts:
-        """What the release card says. It is public: of a path show the last part only."""
+        """Its entries of the release card. They are public: show only the last part of a path."""
         return GeneratorFacts(provider=self.name)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
@@ -255,20 +257,23 @@ class GeneratorSettings(Section):
         return ()
 
     def public_texts(self, base: Path) -> tuple[str, ...]:
-        """Public texts that the generator returns unchanged. No private record may equal one."""
+        """Public texts that the generator returns unchanged.
+
+        No private record may equal one of them.
+        """
         return ()
 
     @property
     def answer_token_limit(self) -> int | None:
-        """Most tokens of an answer, None where there is no limit."""
+        """Most tokens of an answer; None without a limit."""
         return None
 
     @property
     def price(self) -> Price | None:
-        """Price of tokens, None where they are free or the price is unknown."""
+        """Price of tokens; None if they are free or the price is unknown."""
         return None
 
     @property
     def endpoint(self) -> EndpointSettings | None:
-        """The endpoint that is asked, None where the generator runs on this machine."""
+        """The endpoint that receives the requests; None if the generator runs on this machine."""
         return None

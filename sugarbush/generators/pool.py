@@ -1,11 +1,11 @@
-"""A public corpus as generator: real human texts, chosen by their embeddings.
+"""A public corpus as generator: real human texts, found by their embeddings.
 
 RANDOM_API samples texts of the pool near the prompt, VARIATION_API samples neighbours of the
 parent. The pool finds texts and writes none: length and mask share have no effect. It
 cannot produce texts that are unlike all of its own.
 
-The pool is assumed public. It must contain none of the private records. Where part of the private
-data set is public, a hash of the text separates the two (`randomness.hash_share`, `prepare`).
+The pool is assumed public. It must contain none of the private records. If part of the private data
+set is public, a hash of the text separates the two parts (`randomness.hash_share`, `prepare`).
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
-# Examples of a request, sampled for each, whose mean embedding is the centre.
+# Number of examples of a request, sampled for each request; their mean embedding is the centre.
 _EXAMPLES_A_QUERY = 3
-# Pairs of request and pool text in memory at a time: 64 MiB.
+# Pairs of request and pool text in memory at one time: 64 MiB.
 _PAIRS_A_BLOCK = 1 << 24
 _TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """The texts whose mean is the centre, and the parent, whose copies are never returned."""
+    """The texts that the centre is the mean of, and the parent; copies of the parent are never
+    returned."""
 
     texts: tuple[str, ...] = ()
     parent: str | None = None
@@ -53,7 +54,7 @@ _NOTHING = _Prompt()
 
 
 class Pool(GeneratorSettings):
-    """Texts of a public corpus, chosen by their embeddings.
+    """Texts of a public corpus, found by their embeddings.
 
     >>> pool = Pool(sources=[{"file": "reviews.csv", "text_column": "text"}])
     >>> pool.public_files()
@@ -101,9 +102,9 @@ class PoolGenerator:
     for other texts. A text that the pool contains twice is twice as likely. A copy of the parent or
     of an example is never returned.
 
-    Guarantee: each answer depends only on the seed and its own request, which seeds its random
-    numbers. They are Gumbel noise on the similarities, because rounding errors of a matrix product
-    would change a cumulative sum more often.
+    Guarantee: each answer depends only on the seed and its own request, which are the seed of its
+    random numbers. These numbers are Gumbel noise on the similarities. With a cumulative sum,
+    rounding errors of a matrix product would change an answer more often.
     """
 
     def __init__(
@@ -133,12 +134,12 @@ class PoolGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One pool text a request, in order, without tokens.
+        """One pool text per request, in order, without tokens.
 
         A text's probability is proportional to exp(cosine / temperature). The cosine is to the mean
-        of three examples, without examples to the attributes' values, without both the choice is
-        uniform. VARIATION_API chooses among the `neighbours` nearest to the parent. An answer fails
-        when the pool has only texts that the request shows.
+        of three examples, or without examples to the values of the attributes. Without both, the
+        choice is uniform. VARIATION_API chooses among the `neighbours` nearest to the parent. An
+        answer fails when all texts of the pool are in the request.
         """
         return requests.map(self._answers)
 
@@ -164,7 +165,7 @@ class PoolGenerator:
         return tuple(answers[place] for place in range(len(requests)))
 
     def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
-        """The places to choose from, in order: all, or the neighbours of a parent."""
+        """The indices to choose from, in order: all, or the neighbours of a parent."""
         if prompt.parent is None:
             return np.arange(len(cosines))
         copies = self._places.get(prompt.parent, [])
@@ -179,7 +180,7 @@ class PoolGenerator:
     def _draw(
         self, near: NDArray[np.int64], scores: NDArray[np.float32], request: Request, rng: Rng
     ) -> Answer:
-        """One text by exp(score) (Gumbel-max trick), and none of the request's examples."""
+        """One text by exp(score) (Gumbel-max trick), but none of the request's examples."""
         # -log(Exp(1)) is a standard Gumbel variate.
         exponential = rng.standard_exponential(len(near), dtype=np.float32)
         perturbed = scores - np.log(np.maximum(exponential, _TINY))

@@ -1,9 +1,9 @@
 """The public files of the pool, as texts.
 
-Part of the private data set may be public, for example a tenth of one file. `PoolSource.share`
-selects the texts whose `hash_share` is below it, and `prepare.exclude_share` removes exactly those
-from the private records. Both depend on a text's own hash: the parts are disjoint without a
-comparison, and a new record moves no other record between them.
+Part of the private data set may be public, for example a tenth of a file. `PoolSource.share`
+selects the texts with a `hash_share` below it, and `prepare.exclude_share` removes exactly those
+from the private records. Both depend on a text's own hash. So the parts are disjoint without a
+comparison, and a new record does not move another record between them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PoolSource(Section):
     file: str
     """A csv, jsonl or parquet file."""
     text_column: str
-    """The column that contains the texts."""
+    """The column of the texts."""
     rows: Annotated[int, Field(ge=1)] | None = None
     """Most texts to use; null: all."""
     share: Share | None = None
@@ -41,7 +41,7 @@ def load_pool(
 ) -> tuple[str, ...]:
     """The texts of all sources, in the order of the files, without duplicates.
 
-    Raises ParamsError without a source, InputError for an unreadable file or one without texts.
+    Raises ParamsError without a source, and InputError for an unreadable file or one without texts.
     """
     if not sources:
         raise ParamsError(
@@ -54,7 +54,8 @@ def load_pool(
 
 
 def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
-    """The texts of a file, in its order: of those under `share`, the `rows` of least hash."""
+    """The texts of a file, in its order: of those with a hash below `share`, the `rows` with the
+    lowest hashes."""
     path = find_input(base, source.file)
     wanted = {source.text_column: f"{setting}.text_column"}
     cells = [

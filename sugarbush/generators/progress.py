@@ -33,7 +33,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress(total: int, *, what: str, console: Console | None = None) -> Iterator[Advance]:
-    """A progress bar on a terminal, else a line every half minute.
+    """A progress bar on a terminal; elsewhere a line every half minute.
 
     Yields `advance(answers, note)`; `note` is the cost so far.
     """

@@ -1,10 +1,11 @@
-"""Requests as prompts of a language model.
+"""Requests converted to prompts of a language model.
 
-`render` is for models that follow instructions: one user message, since several chat formats have
-no system role. `continuation` is for models that only continue a text (GPT-2): a list of texts, to
-which the model adds the next.
+`render` is for models that follow instructions. It writes one user message, because several chat
+formats have no system role. `continuation` is for models that only continue a text (GPT-2): a list
+of texts, to which the model adds the next.
 
-Every word of a prompt comes from this file, the schema or the request: released and public text.
+Every word of a prompt comes from this file, the schema or the request, so it is released or public
+text.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from sugarbush.randomness import public_rng
 CountTokens = Callable[[str], int]
 
 BLANK = "_"
-SEPARATOR = "###"  # the line between the texts of a continuation
+SEPARATOR = "###"  # a line with this mark separates the texts of a continuation
 
 TEXT_ALONE = (
     "Answer with the text alone: no introduction, no title, no comment, no quotation marks around "
     "it, no JSON and no markup."
 )
 
-# Below this share of words there is too little to fill in: the model rephrases the text.
+# Below this share of words a variation is a rephrasing: there is too little to fill in.
 _REPHRASE_BELOW = 0.05
-# Tokens that a chat format adds, in some with a system message of 20 to 40 tokens.
+# Tokens that a chat format adds; some formats add a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
-# English has about four bytes a token, most other languages three. A vocabulary with little of a
-# language may need more tokens, so a caller can pass its own counter.
+# English has about four bytes per token, most other languages three. If a vocabulary covers a
+# language badly, it may need more tokens, so a caller can pass its own counter.
 _BYTES_PER_TOKEN = 3
-# A word, or one character of a script that is written without spaces.
+# A word, or one character of a script without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, rounded up."""
+    """An estimate of the tokens of a text, rounded up."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
 
 
@@ -68,7 +69,7 @@ def continuation(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """The text that a model without a chat format continues, shortened as by `render`.
+    """The text that a model without a chat format continues, shortened as in `render`.
 
     The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks: a
     variation is the next text of a list that ends with its parent, and `mask_share` and `tone`
@@ -90,8 +91,8 @@ def instructions(request: Request) -> str:
 def with_blanks(text: str, *, share: float, sample: int) -> str:
     """`text` with a share of its words, at least one, replaced by BLANK.
 
-    `sample` selects the words, so variations of one text keep different words. Spaces, lines and
-    punctuation stay.
+    `sample` selects the words, so variations of one text keep different words. Spaces, line ends
+    and punctuation stay.
     """
     words = list(_WORD.finditer(text))
     count = min(len(words), max(1, round(share * len(words))))
@@ -113,7 +114,7 @@ def _instruction(request: Request) -> str:
 
 
 def _parent(request: VariationRequest) -> list[str]:
-    """Fill-in-the-blank (Xie et al. 2024, VARIATION_API), or rephrasing where little may change."""
+    """Fill-in-the-blank (Xie et al. 2024, VARIATION_API), or rephrasing if little may change."""
     if request.mask_share < _REPHRASE_BELOW:
         return [
             f"This is a text from a collection of {request.subject}:",
@@ -158,7 +159,7 @@ def _manner(request: Request) -> list[str]:
 
 
 def _list(request: Request) -> str:
-    """A heading, the texts shown, and the place of the next one."""
+    """A heading, the shown texts, and the start of the next text."""
     heading = request.subject[:1].upper() + request.subject[1:]
     if request.attributes:
         described = "; ".join(f"{n.replace('_', ' ')}: {v}" for n, v in request.attributes)

@@ -28,7 +28,7 @@ class GeneratorSection(Section):
     seed: int = 1
     """Public seed of the texts."""
     max_dropped_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Of the answers asked for, how many may be unusable before the run stops."""
+    """The largest share of answers that may be unusable before the run stops."""
 
     @property
     def chosen(self) -> GeneratorSettings:
@@ -36,12 +36,12 @@ class GeneratorSection(Section):
         return self.of(generator_class(self.provider))
 
     def of(self, kind: type[T]) -> T:
-        """The settings of a generator, its defaults where the section has none."""
+        """The settings of a generator; its defaults if the section has none."""
         found = (self.__pydantic_extra__ or {}).get(kind.name)
         return found if isinstance(found, kind) else kind()
 
     def identity(self) -> dict[str, Any]:
-        """What decides the texts, as JSON values. Part of cache keys."""
+        """All settings that affect the texts, as JSON values. Part of cache keys."""
         return {"provider": self.provider, "seed": self.seed, **self.chosen.identity()}
 
     def output_settings(self) -> dict[str, Any]:
@@ -56,7 +56,10 @@ class GeneratorSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _parse_sections(cls, fields: Any) -> Any:
-        """Each generator's section, parsed by its own class. Errors name section and field."""
+        """Each generator's section, parsed by its own class.
+
+        Errors name the section and the field.
+        """
         if not isinstance(fields, dict):
             return fields
         own = {name: value for name, value in fields.items() if name in cls.model_fields}
@@ -78,11 +81,11 @@ def generator_class(name: str) -> type[GeneratorSettings]:
 
 
 def _kind(name: str) -> Any:
-    """The type of the section `name`; of an unknown one, a type that refuses every value."""
+    """The type of the section `name`; for an unknown name, a type that refuses every value."""
     try:
         return generator_class(name)
     except ValueError as error:
-        reason = f"is no setting, and {error}"
+        reason = f"is not a setting, and {error}"
 
     def refuse(_: object) -> object:
         raise ValueError(reason)

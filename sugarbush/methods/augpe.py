@@ -17,7 +17,7 @@ from sugarbush.settings import AtLeastOne, Count, NotNegative
 
 
 class AugPE(EvolvingMethod):
-    """DP counts of one label say how many first candidates each label gets.
+    """DP counts of one label decide how many first candidates each label gets.
 
     >>> AugPE(rounds=3).vote_part
     'votes:augpe'
@@ -35,12 +35,13 @@ class AugPE(EvolvingMethod):
     word_scale: NotNegative = 20.0
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """DP counts of one label where votes are by label, and its votes."""
+        """Its votes and, if votes are by label, DP counts of one label."""
         labels = ShareRequest(name=LABELS, share="metadata", count=1)
         return (*((labels,) if self.by_label else ()), *super().share_requests())
 
     def targets(self, inputs: MethodInputs, *, seed: int) -> Released[Targets]:
-        """Candidates in proportion to the DP counts; nothing in particular without labels."""
+        """Candidates in proportion to the DP counts; without labels, candidates without required
+        values."""
         metadata = inputs.metadata
         if not self.by_label:
             return Released(super().targets(inputs, seed=seed).value, metadata.ledger_ids)

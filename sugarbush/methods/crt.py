@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from sugarbush.training.dpsgd.checkpoints import Checkpoints
     from sugarbush.training.dpsgd.train import Mechanism
 
-LEDGER = "confidentiality"  # a ledger of its own: never added to a DP epsilon
+LEDGER = "confidentiality"  # a separate ledger, because this epsilon is never added to a DP epsilon
 
 
 class CRT(Method):
-    """`training` says what to redact and how to train, `sampling` how to draw texts.
+    """`training` describes what to redact and how to train, `sampling` how to generate texts.
 
     >>> CRT(training=CrtSettings(epsilon=2.0)).stays_private
     True
@@ -53,7 +53,7 @@ class CRT(Method):
 
     @classmethod
     def from_project(cls, settings: Any) -> CRT:
-        """From the sections `crt` and `generate`."""
+        """These are the sections `crt` and `generate`."""
         return cls(training=settings.crt, sampling=settings.generate)
 
     def as_sections(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class CRT(Method):
         }
 
     def check(self, settings: Any) -> None:
-        """Refuse `unit: user`: the promise is to a secret in one record."""
+        """Refuse `unit: user`: the guarantee is for a secret in one record."""
         if settings.privacy.unit is Unit.USER:
             raise ValueError(
                 "methods: crt protects a secret and no user: with privacy.unit: user leave it out"
@@ -72,7 +72,7 @@ class CRT(Method):
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """TINY or LSTM, where `training.model` names it."""
+        """TINY or LSTM, if `training.model` names one of them."""
         return self.training.model if self.training.model in (TINY, LSTM) else None
 
     def public_files(self) -> tuple[tuple[str, str], ...]:
@@ -152,9 +152,10 @@ class CRT(Method):
     def measured_recall(
         self, inputs: MethodInputs, policy: Policy, conservative: PublicPolicy | None
     ) -> RecallMeasurement | None:
-        """What the policies miss on the labelled sample, where there is one.
+        """The share of secrets that the policies miss on the labelled sample, if there is one.
 
-        Raises ParamsError where a conservative policy is set and nothing shows what it misses.
+        Raises ParamsError when a conservative policy is set and no labelled sample measures what it
+        misses.
         """
         from sugarbush.training.crt.recall import load_labelled, measure
 
@@ -188,8 +189,8 @@ class CRT(Method):
     ) -> Mechanism:
         """DP-SGD over the private part, with the noise that the Bayesian epsilon needs.
 
-        Raises ParamsError when the conservative policy calls every text public, or when delta_2 is
-        not below delta.
+        Raises ParamsError when the conservative policy declares every text public, or when delta_2
+        is not below delta.
         """
         from sugarbush.privacy.accounting import Relation
         from sugarbush.training.crt.confidentiality import noise_for

@@ -1,7 +1,7 @@
 """DP fine-tuning with control codes: a GPT-2 trained by DP-SGD, then sampled.
 
-Source: Yue et al. 2023, "Synthetic Text Generation with Differential Privacy". A text follows its
-attribute values; codes for sampling are rows of the DP table.
+Source: Yue et al. 2023, "Synthetic Text Generation with Differential Privacy". A text depends on
+its attribute values; the codes for sampling are rows of the DP table.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from sugarbush.training.dpsgd.language_modelling import Example
     from sugarbush.training.dpsgd.train import Mechanism, Progress
 
-STAGE = "finetune"  # as ledgers and finished draws name it
+STAGE = "finetune"  # the name in ledgers and finished results
 _MODEL, _STEPS = "model", "steps.json"
 
 
 class DPFT(Method):
-    """`training` says how to train, `sampling` how to draw texts from the model.
+    """`training` describes how to train, `sampling` how to generate texts from the model.
 
     >>> from sugarbush.training.dpsgd.settings import GenerateSettings
     >>> DPFT(sampling=GenerateSettings(texts=500)).stages
@@ -68,7 +68,7 @@ class DPFT(Method):
 
     @classmethod
     def from_project(cls, settings: Any) -> DPFT:
-        """From the sections `finetune` and `generate`."""
+        """These are the sections `finetune` and `generate`."""
         return cls(training=settings.finetune, sampling=settings.generate)
 
     def as_sections(self) -> dict[str, Any]:
@@ -79,15 +79,16 @@ class DPFT(Method):
         }
 
     def check(self, settings: Any) -> None:
-        """Refuse a DP table that lacks attributes: the model is asked by all of them."""
+        """Refuse a DP table that lacks attributes, because a prompt of the model contains all of
+        them."""
         if settings.synthesize_metadata.attributes:
             raise ValueError(
-                "synthesize_metadata.attributes limits the DP table, and a trained model is asked "
-                "by all attributes of the schema: set it to null, or leave method dpft out"
+                "synthesize_metadata.attributes limits the DP table, and a trained model needs all "
+                "attributes of the schema: set it to null, or leave method dpft out"
             )
 
     def output_settings(self) -> dict[str, Any]:
-        """The preset in use, and the sampling."""
+        """The preset in use, and the settings of sampling."""
         how = self.training.output_settings()
         chosen = how[self.training.preset]
         presets = set(type(self.training).model_fields) & {"dpft", "yue2023", "lora"}
@@ -97,12 +98,12 @@ class DPFT(Method):
         }
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """The DP table, and DP-SGD, which divides its own share."""
+        """The DP table, and DP-SGD, which divides its own share of the budget."""
         return (TABLE, ShareRequest(name=TRAINING, share="synthesis", count=0))
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """TINY, where the preset names it."""
+        """TINY, if the preset names it."""
         return TINY if self.training.chosen.model == TINY else None
 
     @property
@@ -111,7 +112,7 @@ class DPFT(Method):
         return Path(self.training.chosen.model).name
 
     def card_settings(self) -> dict[str, Any]:
-        """The preset and the sampling. Of a model's path only its name."""
+        """The preset and the settings of sampling. Of a model's path it contains only the name."""
         preset = self.training.chosen.model_dump(mode="json") | {"model": self.starts_from}
         return {"finetune": preset, "generate": self.sampling.model_dump(mode="json")}
 
@@ -139,7 +140,10 @@ class DPFT(Method):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """`plan` with the noise of training. It pays for the steps that may be repeated, too."""
+        """`plan` with the noise of training.
+
+        The noise is also sufficient for the steps that may be repeated.
+        """
         if not plan.holds(TRAINING):
             return plan
         schedule = self._schedule(metadata, records_per_user=privacy.records_per_user)
@@ -150,7 +154,8 @@ class DPFT(Method):
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """Train, or restore a model that was trained before.
 
-        With `training.processes` above 1 the first process does this, and the others train along.
+        If `training.processes` is above 1, the first process does this, and the others only take
+        part in the training.
         """
         from sugarbush.training.processes import broadcast_from_first, processes
 
@@ -198,7 +203,8 @@ class DPFT(Method):
         return FinalSet.without_rounds(made, codes=codes.value, run=run)
 
     def _codes(self, inputs: MethodInputs) -> Released[np.ndarray]:
-        """Codes (n, d) of the texts to come: rows of the DP table, each once before any again."""
+        """Codes (n, d) of the texts to generate: rows of the DP table; all are used once before any
+        is used twice."""
         rows = inputs.metadata.rows
         if rows is None:
             raise InvariantError("dpft takes its codes from a DP table, and none was released")
@@ -209,9 +215,9 @@ class DPFT(Method):
     def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:
         """Rate and steps, from `records` of the preset or else the DP record count.
 
-        Units are counted as few as they can be: the count over `records_per_user`. Where most
-        users have fewer records, a step takes more of them than `batch_size`, at the rate that is
-        accounted for.
+        The number of units is taken as low as possible: the count divided by `records_per_user`.
+        If most users have fewer records, a step takes more users than `batch_size`; the accounting
+        uses the actual rate.
         """
         from sugarbush.training.dpsgd.sampling import make_schedule
 
@@ -226,7 +232,7 @@ class DPFT(Method):
         )
 
     def _mechanism(self, inputs: MethodInputs, plan: BudgetPlan) -> Mechanism:
-        """What training draws, with the noise of its share of the plan."""
+        """The mechanism of training, with the noise of its share of the plan."""
         from sugarbush.training.dpsgd.train import Mechanism
 
         settings = self.training.chosen
@@ -243,7 +249,8 @@ class DPFT(Method):
         )
 
     def _cache_key(self, inputs: MethodInputs, mechanism: Mechanism) -> dict[str, Any]:
-        """What the trained weights depend on: nothing else makes them be drawn again."""
+        """Everything that the trained weights depend on: only a change here starts another
+        training."""
         settings = self.training.chosen
         start = settings.model
         if start == TINY:
@@ -318,7 +325,7 @@ class DPFT(Method):
         return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
 
     def _units(self, inputs: MethodInputs, tokenizer: Any) -> Private[tuple[Example, ...]]:
-        """Every record as one training example; a user's make one unit."""
+        """Every record as one training example; the records of a user form one unit."""
         from sugarbush.training.dpsgd.data import examples_of
 
         codes = inputs.corpus.codes(inputs.schema.names)

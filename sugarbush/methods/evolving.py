@@ -43,13 +43,13 @@ from sugarbush.randomness import public_rng, seed_of
 
 
 class EvolvingMethod(EvolutionSettings, Method):
-    """A method that asks a generator for candidates and lets private records vote on them."""
+    """A method that requests candidates from a generator and lets private records vote on them."""
 
     asks_generator: ClassVar[bool] = True
-    votes_with_noise: ClassVar[bool] = True  # whether rounds draw from the budget
+    votes_with_noise: ClassVar[bool] = True  # whether its rounds spend budget
 
     def check(self, settings: Any) -> None:
-        """Refuse a prompt with donated examples where none are donated."""
+        """Refuse a prompt with donated examples if none are donated."""
         shows = self.prompt in {PromptContent.EXAMPLES, PromptContent.BOTH}
         if shows and not settings.prepare.donated:
             raise ValueError(
@@ -58,18 +58,19 @@ class EvolvingMethod(EvolutionSettings, Method):
             )
 
     def targets(self, inputs: MethodInputs, *, seed: int) -> Released[Targets]:
-        """What the first candidates should be: nothing in particular, unless overridden."""
+        """What the first candidates should be: no required values, unless overridden."""
         return Released(open_targets(self.first_count(None), inputs.schema))
 
     def first_count(self, record_count: float | None) -> int:
-        """How many first candidates to ask for.
+        """How many first candidates to request.
 
-        A round votes on `variations` texts for each survivor, so it starts from that part of them.
+        A round votes on `variations` texts per survivor, so the first candidates are that many
+        times fewer.
         """
         return max(1, candidate_count(self, record_count=record_count) // self.variations)
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
-        """Its votes, where it has rounds with noise."""
+        """Its votes, if it has rounds with noise."""
         if not (self.votes_with_noise and self.rounds):
             return ()
         return (
@@ -84,12 +85,12 @@ class EvolvingMethod(EvolutionSettings, Method):
 
     @property
     def vote_unit(self) -> int:
-        """1 vote, or RESOLUTION where records give kernel scores."""
+        """1 for a vote, or RESOLUTION if records give kernel scores."""
         scored = self.votes_with_noise and self.selection is Selection.KERNEL_HERDING
         return RESOLUTION if scored else 1
 
     def initialise(self, inputs: MethodInputs) -> Initial:
-        """Ask the generator for the first candidates and keep the usable answers.
+        """Request the first candidates from the generator and keep the usable answers.
 
         Raises GeneratorError when none is usable.
         """
@@ -156,7 +157,7 @@ class EvolvingMethod(EvolutionSettings, Method):
         return inputs.open_store(f"evolve-{self.name}", key, forced=forced)
 
     def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession | None:
-        """The private records as voters, and what each vote may spend; None without votes."""
+        """The private records for voting, and the noise of each vote; None without votes."""
         if not inputs.budget.holds(self.vote_part):
             return None
         return VotingSession(
@@ -166,7 +167,7 @@ class EvolvingMethod(EvolutionSettings, Method):
         )
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
-        """The private records embedded, and labelled where votes are by label."""
+        """The private records embedded, and labelled if votes are by label."""
         records: Private[Records] = inputs.corpus.records()
         encode = inputs.encode_private
         if not self.by_label:
@@ -180,7 +181,7 @@ class EvolvingMethod(EvolutionSettings, Method):
         )
 
     def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
-        """What a round's result depends on: nothing else makes it be drawn again."""
+        """Everything that a round's result depends on: only a change here draws it again."""
         plan, part = inputs.budget, self.vote_part
         return {
             "version": versions.EVOLUTION,
@@ -198,10 +199,11 @@ class EvolvingMethod(EvolutionSettings, Method):
         }
 
     def settings_in_use(self) -> dict[str, Any]:
-        """The settings without those that request nothing, as finished rounds were keyed by them.
+        """The settings without those that were added later, because finished rounds were keyed
+        without them.
 
-        A setting that was added later is left out at its default: rounds that were drawn before it
-        existed still count. The width of kernel scores counts only where there are scores.
+        A setting that was added later is omitted at its default, so that rounds drawn before it
+        existed are still found. The width of kernel scores is included only if there are scores.
         """
         fields = self.key_settings()
         added = {
@@ -222,9 +224,10 @@ class EvolvingMethod(EvolutionSettings, Method):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """Every batch of requests. Each request is as long as settings and donated examples allow.
+        """Every batch of requests.
 
-        Without a DP record count the most candidates that the settings allow are counted.
+        Each request is as long as the settings and donated examples allow. Without a DP record
+        count, the count is the most candidates that the settings allow.
         """
         words = max(length.words, *(length.words_by_value or {"": length.words}).values())
         known = self.candidates is not None or record_count is not None

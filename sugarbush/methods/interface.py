@@ -1,8 +1,8 @@
 """What a method of synthesis is: settings, budget requests and stages, in one class.
 
-A method is a section of settings whose class also says what it asks of the budget and what its
-stages do. `MethodInputs` gives it everything it may use: in a project they come from files, in
-`sugarbush.synthesize` from memory. A method opens no file and knows no path.
+A method is a section of settings. Its class also states its budget requests and the work of its
+stages. `MethodInputs` provides everything that it may use: from files in a project, from memory in
+`sugarbush.synthesize`. A method opens no file and knows no path.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ TRAINING = "training"
 
 @dataclass(frozen=True, kw_only=True)
 class ShareRequest:
-    """A mechanism that a method needs, paid from the `metadata` or the `synthesis` share.
+    """A mechanism that a method needs; its budget comes from the `metadata` or the `synthesis`
+    share.
 
-    `count` discrete Gaussians, each of `record_l2_sensitivity` to one record; 0: one mechanism that
-    divides its own mu (AIM, DP-SGD). Methods that request the same name share the mechanism.
-    `setting` is where the count comes from, for messages.
+    `count` is the number of discrete Gaussians, each with sensitivity `record_l2_sensitivity` to
+    one record; 0 means one mechanism that divides its own mu (AIM, DP-SGD). Methods that request
+    the same name share the mechanism. `setting` is the setting that decides the count, for
+    messages.
     """
 
     name: str
@@ -71,7 +73,7 @@ class MetadataRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:
-    """A method's first candidates, what they cost, and the ledger entries that paid for them."""
+    """A method's first candidates, what they cost, and the ids of their ledger entries."""
 
     population: Population
     usage: Usage
@@ -95,7 +97,7 @@ class TrainedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class FinalSet:
-    """A method's texts, with their lineage where it has rounds."""
+    """A method's texts, with their lineage if it has rounds."""
 
     evolution: Evolution
     run: str
@@ -129,7 +131,7 @@ class FinalSet:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCalls:
-    """`calls` requests like `request`, in one batch of a stage."""
+    """The cost of `calls` requests like `request`, in one batch of a stage."""
 
     stage: str
     what: str
@@ -141,11 +143,11 @@ class PlannedCalls:
 class MethodInputs:
     """Everything that a method may use.
 
-    `writer(stage)` asks the generator; `encode` embeds public text and `encode_private` private
-    text; `open_store(stage, key, dataset)` opens the finished draws of a stage; `scratch(name)` is
-    a private folder; `pretrained` a folder of small public models; `find(name)` is a public
-    file that the settings name; `restart` is the command of this stage, for
-    torchrun. `digests` are keyed digests of the private data, for cache keys.
+    `writer(stage)` opens the generator; `encode` embeds public text and `encode_private` private
+    text. `open_store(stage, key, dataset)` opens the finished results of a stage, and
+    `scratch(name)` is a private folder. `pretrained` is a folder of small public models;
+    `find(name)` is a public file that the settings name; `restart` is the command of this stage,
+    for torchrun. `digests` are keyed digests of the private data, for cache keys.
     """
 
     schema: Schema
@@ -179,7 +181,10 @@ class MethodInputs:
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
     def session(self, *, stage: str, run: str) -> PrivacySession:
-        """What a mechanism needs to charge the ledger of this run. `run` is that of its store."""
+        """What a mechanism needs to charge the ledger of this run.
+
+        `run` is the run of its store.
+        """
         return PrivacySession(
             ledger=self.ledger(),
             stage=stage,
@@ -192,8 +197,8 @@ class MethodInputs:
 class Method(Section):
     """A method and its settings.
 
-    A subclass sets `name` and `stages`, and implements what it takes part in. Everything that the
-    pipeline, the card and the commands ask of a method is here; nothing else branches on it.
+    A subclass sets `name` and `stages`, and implements the stages that it has. The pipeline, the
+    card and the commands use only what is declared here; nothing else depends on the method.
 
     >>> class Counts(Method):
     ...     name = "counts"
@@ -207,13 +212,13 @@ class Method(Section):
 
     name: ClassVar[str]
     stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve")
-    stays_private: ClassVar[bool] = False  # no DP guarantee: its results lie in the private root
-    is_measured: ClassVar[bool] = True  # whether metrics compare its texts
+    stays_private: ClassVar[bool] = False  # no DP guarantee: its results stay in the private root
+    is_measured: ClassVar[bool] = True  # whether metrics evaluate its texts
     asks_generator: ClassVar[bool] = False
 
     @classmethod
     def from_project(cls, settings: Any) -> Method:
-        """The method as a project's settings configure it: `evolve.<name>` unless overridden."""
+        """The method with its settings in a project: `evolve.<name>` unless overridden."""
         section: Method = settings.evolve.of(cls.name)
         return section
 
@@ -222,7 +227,7 @@ class Method(Section):
         return {"evolve": {self.name: self.model_dump(mode="json")}}
 
     def check(self, settings: Any) -> None:
-        """Refuse settings under which the method cannot keep its promise. Raises ValueError."""
+        """Refuse settings under which the method cannot keep its guarantee. Raises ValueError."""
 
     def share_requests(self) -> tuple[ShareRequest, ...]:
         """The mechanisms that the method needs."""
@@ -230,7 +235,7 @@ class Method(Section):
 
     @property
     def starts_from_pretrained(self) -> str | None:
-        """The small public model of stage pretrain that it starts from, if any."""
+        """The name of the small public model of stage pretrain that it starts from, if any."""
         return None
 
     @property
@@ -240,7 +245,7 @@ class Method(Section):
 
     @property
     def vote_unit(self) -> int:
-        """How much one vote of one record is worth in the counts that it releases."""
+        """The weight of one vote of one record in the counts that it releases."""
         return 1
 
     def public_files(self) -> Sequence[tuple[str, str]]:
@@ -273,7 +278,7 @@ class Method(Section):
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
     ) -> BudgetPlan:
-        """`plan` with the noise that is known only once the metadata is released."""
+        """`plan` with the noise that is known only after the metadata are released."""
         return plan
 
     def initialise(self, inputs: MethodInputs) -> Initial:
@@ -283,11 +288,12 @@ class Method(Section):
     def evolve(
         self, inputs: MethodInputs, first: Released[Population] | None, *, forced: bool
     ) -> FinalSet:
-        """The final set, from the first candidates where the method has any."""
+        """The final set, from the first candidates if the method has any."""
         raise InvariantError(f"method {self.name} has no stage evolve")
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
-        """A model trained on the private texts; None in a process that only trains along."""
+        """A model trained on the private texts; None in a process that only takes part in the
+        training."""
         raise InvariantError(f"method {self.name} has no stage finetune")
 
     def generate(self, inputs: MethodInputs, model: Released[Path]) -> FinalSet:

@@ -18,7 +18,7 @@ TABLE = ShareRequest(name=METADATA, share="metadata", count=0)
 
 
 class Maple(EvolvingMethod):
-    """Rows of the DP table by AIM say what each first candidate is about.
+    """Rows of the DP table by AIM are the attribute values of the first candidates.
 
     >>> [request.name for request in Maple(rounds=2).share_requests()]
     ['metadata', 'votes:maple']

@@ -1,7 +1,8 @@
-"""The same evolution without noise: the upper bound, and the positive control of every audit.
+"""The same evolution without noise: the upper limit of quality, and the positive control of every
+audit.
 
-It has no guarantee. Each use of the data is noted as not private in a ledger of its own; the
-settings allow the method only on data that is declared public.
+It has no guarantee. Each use of the data is recorded as not private in a separate ledger. The
+settings allow the method only on data that are declared public.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sugarbush.randomness import public_rng
 
 
 class NonPrivatePE(EvolvingMethod):
-    """`maple` from real rows of metadata, with exact votes.
+    """`maple` with real rows of metadata and exact votes.
 
     >>> NonPrivatePE(rounds=1).stays_private
     True
@@ -35,7 +36,7 @@ class NonPrivatePE(EvolvingMethod):
     votes_with_noise: ClassVar[bool] = False
 
     def check(self, settings: Any) -> None:
-        """Refuse data that is not declared public: prompts are made of real metadata."""
+        """Refuse data that are not declared public, because prompts contain real metadata."""
         super().check(settings)
         if settings.privacy.purpose is Purpose.RELEASE:
             raise ValueError(

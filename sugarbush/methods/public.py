@@ -1,4 +1,4 @@
-"""No private data at all (epsilon 0): the baseline that every claim of usefulness must beat."""
+"""Uses no private data (epsilon 0): the baseline that every useful method must exceed."""
 
 from __future__ import annotations
 

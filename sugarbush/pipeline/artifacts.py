@@ -4,8 +4,8 @@
     artifacts.metadata().rows                  # the DP table, values instead of codes
     artifacts.evolution("maple").rounds[0].votes
 
-Guarantee: only what is DP or public is read (data/released, data/public, reports/public). What was
-computed on real texts lies in data/private and reports/internal, and has no loader here.
+Guarantee: reads only DP or public data (data/released, data/public, reports/public). Results
+computed on real texts are in data/private and reports/internal, and cannot be loaded here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNote:
-    """release.json of a folder: which stage drew it, and the ledger entries that paid for it.
+    """release.json of a folder: the stage that wrote it, and the ids of its ledger entries.
 
     `records_per_unit` are used of one person at most where `unit` is that. `charges` are those
     entries; folders that version 0.2 wrote have none.
@@ -50,8 +50,11 @@ class ReleaseNote:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """The DP metadata. `rows` has a column an attribute, None where a run drew no table;
-    `label_counts` are noisy counts of one attribute's values, None where none were drawn."""
+    """The DP metadata.
+
+    `rows` has one column per attribute; it is None if a run drew no table. `label_counts` are noisy
+    counts of one attribute's values; None if none were drawn.
+    """
 
     rows: pd.DataFrame | None
     label_counts: pd.Series[int] | None
@@ -60,7 +63,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:
-    """A method's first candidates, one a row, and what they cost."""
+    """A method's first candidates, one per row, and what they cost."""
 
     candidates: pd.DataFrame
     usage: Usage
@@ -69,9 +72,10 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What was voted on: `candidates` with their noisy `votes`, and whether each `survived`.
+    """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`.
 
-    Where records score (`selection: herded`), `votes` are sums of scores, 4096 as much as one vote.
+    With kernel herding (`selection: herded`), `votes` are sums of scores; one vote corresponds to
+    4096.
     """
 
     number: int
@@ -86,7 +90,7 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """A method's rounds and its final set, `synthetic`: one text a row."""
+    """A method's rounds and its final set, `synthetic`: one text per row."""
 
     rounds: tuple[Round, ...]
     synthetic: pd.DataFrame
@@ -133,7 +137,7 @@ class Artifacts:
         return Metadata(rows=rows, label_counts=label_counts, note=_note(folder))
 
     def initial(self, method: str) -> Initial:
-        """What stage initialise left for a method."""
+        """What stage initialise wrote for a method."""
         folder = require(self.roots.released / "initial" / method, left_by=f"initialise@{method}")
         return Initial(
             candidates=self._candidates(folder / "candidates.parquet"),

@@ -1,4 +1,5 @@
-"""What a run spends, from its settings alone: the shares of its methods' mechanisms."""
+"""The budget plan of a run, computed from its settings alone: the shares of its methods'
+mechanisms."""
 
 from __future__ import annotations
 
@@ -10,17 +11,17 @@ from sugarbush.methods.interface import Method, ShareRequest
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.settings import PrivacySettings
 
-# A count whose noise is this many records shows nothing in any corpus that fits on one machine.
+# A count with noise of this many records is meaningless for any corpus that fits on one machine.
 _LARGEST_STDDEV = 1000.0
 
 
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
-    """Every mechanism of the run with its share of mu^2, fixed before the first draw.
+    """Every mechanism of the run with its share of mu^2, fixed before the first one runs.
 
-    Each mechanism gets an equal part of the share that its methods name. A share that nobody
-    requests goes to the other one. The noise of votes is final here. That of training is final
-    once its steps are known (`Method.final_plan`). Raises ParamsError when the rounds would leave
-    nothing but noise.
+    Each mechanism gets an equal part of the share that its methods name. If nobody requests a
+    share, its budget goes to the other share. The noise of votes is final in this plan. The noise
+    of training is final once its steps are known (`Method.final_plan`). Raises ParamsError when
+    there are so many rounds that the counts would be only noise.
     """
     requests = _in_order(request for method in methods for request in method.share_requests())
     pools = privacy.shares.model_dump()
@@ -65,7 +66,8 @@ def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
 def _refuse_hopeless(
     privacy: PrivacySettings, requests: Sequence[ShareRequest], parts: Sequence[BudgetRequest]
 ) -> None:
-    """Refuse before any distribution is computed: for many rounds that alone takes minutes."""
+    """Raise an error before any distribution is computed: for many rounds that alone takes
+    minutes."""
     mu = mu_of(epsilon=privacy.epsilon, delta=privacy.delta)
     for request, part in zip(requests, parts, strict=True):
         stddev = privacy.records_per_user * math.sqrt(part.count / part.share) / mu

@@ -52,7 +52,7 @@ def private_frames(parts: Prepared, project: Project) -> dict[str, pd.DataFrame]
 
 
 def read_donated(project: Project) -> pd.DataFrame:
-    """The donated examples; an empty frame where there are none."""
+    """The donated examples; an empty frame without any."""
     settings, schema = project.settings.prepare, project.schema
     if settings.donated is None:
         return frame_of([], schema)

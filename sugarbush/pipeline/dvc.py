@@ -1,9 +1,9 @@
 """dvc.yaml, generated from the declarations of the stages.
 
-DVC compares sections of data/stamps/settings.json, which stage `fingerprint` writes on every run:
-the resolved settings that affect an output, the noise that the plan gives to each part, and digests
-of the code of stages that do not spend. So defaults can live in code, and no stage lists its
-settings twice. `python -m sugarbush.pipeline.dvc` prints the file.
+DVC compares sections of data/stamps/settings.json, which stage `fingerprint` writes on every run.
+They contain the resolved settings that affect an output, the noise that the plan gives to each
+part, and digests of the code of stages that do not spend budget. So defaults can live in code, and
+no stage lists its settings twice. `python -m sugarbush.pipeline.dvc` prints the file.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def require_current_stages(base: Path) -> None:
 
 
 def _entry(stage: Stage) -> dict[str, Any]:
-    """One entry of `stages:`. `exec`: no shell stands between DVC and a stage."""
+    """One entry of `stages:`. `exec` replaces the shell, so that DVC is the parent of the stage."""
     argument = " --method ${item}" if stage.by_method else ""
     entry: dict[str, Any] = {
         "cmd": f"exec python -m tasks.{stage.name}{argument}",
@@ -103,7 +103,7 @@ def _entry(stage: Stage) -> dict[str, Any]:
 
 
 def parameter_keys(stage: Stage) -> list[str]:
-    """The keys of settings.json that the stage depends on; `{method}` stands for the method."""
+    """The keys of settings.json that the stage depends on; `{method}` is replaced by the method."""
     keys = [f"settings.{section}" for section in stage.settings]
     keys += [f"plan.{part}" for part in stage.plan]
     if stage.code:

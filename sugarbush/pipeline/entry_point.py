@@ -1,10 +1,11 @@
-"""How every stage starts and how it ends badly.
+"""How every stage starts and how it reports a failure.
 
-A stage is `python -m tasks.<name>` in the folder that holds params.yaml. What goes wrong is told in
-one message on the operator's terminal and in reports/internal/errors.log, and nowhere else: exact
-tallies and pass or fail are outside the guarantee. Under a flow, whose database keeps every line,
-and in a worker of DVC's queue, which has no terminal, the stage only says where to look; there the
-chatter of libraries on stderr (a progress bar counts records) goes to reports/internal too.
+A stage is `python -m tasks.<name>` in the folder that contains params.yaml. A failure is reported
+as one message on the operator's terminal and in reports/internal/errors.log, and nowhere else,
+because exact counts and pass or fail are outside the guarantee. A flow's database keeps every line,
+and a worker of DVC's queue has no terminal. There the stage prints only where the message is, and
+the output of libraries on stderr goes to reports/internal too, because a progress bar counts
+records.
 """
 
 from __future__ import annotations
@@ -51,14 +52,15 @@ def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
 
 
 def format_error(error: Exception) -> tuple[str, int]:
-    """What the operator is told, and the exit code."""
+    """The message for the operator, and the exit code."""
     if isinstance(error, SugarbushError):
         return str(error), error.exit_code
     if isinstance(error, OSError) and error.errno in _DISK_REFUSED:
         return f"{error.filename or 'a file'}: {error.strerror}", StorageError.exit_code
     if isinstance(error, MemoryError):
         return "not enough memory", StorageError.exit_code
-    # Its message may hold private text, so only the kind of error and where it arose are told.
+    # The message of an unknown error may contain private text, so only its type and place are
+    # printed.
     frames = traceback.extract_tb(error.__traceback__)
     where = "\n".join(f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
     return (
@@ -68,9 +70,10 @@ def format_error(error: Exception) -> tuple[str, int]:
 
 
 def _write_down(base: Path, name: str, message: str, code: int) -> Path:
-    """Append to the log of errors, and leave the last one by itself for whoever started the run.
+    """Append to the log of errors, and write the last error to a file of its own for the process
+    that started the run.
 
-    An experiment's copy is thrown away, so its errors go to the checkout around it.
+    The copy of an experiment is deleted, so its errors go to the checkout around it.
     """
     folder = Roots(checkout_root(base)).internal
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -82,7 +85,7 @@ def _write_down(base: Path, name: str, message: str, code: int) -> Path:
         with _open_private(folder / LAST, os.O_TRUNC) as file:
             json.dump(last, file)
     except (OSError, SugarbushError):
-        pass  # a full disk must not hide the message that says so
+        pass  # a full disk must not hide the message about it
     return folder / LOG
 
 
@@ -92,7 +95,7 @@ def _open_private(path: Path, how: int) -> TextIOWrapper:
 
 @contextmanager
 def _chatter_set_aside(base: Path) -> Iterator[TextIO]:
-    """Send what anybody writes to stderr to a private file, and yield the terminal itself."""
+    """Redirect everything on stderr to a private file, and yield the terminal itself."""
     sys.stderr.flush()
     with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace") as terminal:
         try:

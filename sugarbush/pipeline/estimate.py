@@ -1,8 +1,8 @@
 """Calls, tokens and cost of a run, computed from the settings before anything is sent.
 
-A method asks for `candidates` / `variations` first texts, for `variations` - 1 variations of each
-survivor a round, and for `expansion` - 1 of each last survivor. A run that reuses cached answers,
-or drops some, needs fewer.
+A method requests `candidates` / `variations` first texts, then `variations` - 1 variations of each
+survivor in each round, and at the end `expansion` - 1 of each last survivor. A run that reuses
+cached answers, or drops some, needs fewer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.generators.prompts import render
 from sugarbush.methods.interface import PlannedCalls
 
-# English prose has 1.2 to 1.4 tokens a word in the vocabularies of current models.
+# English prose has 1.2 to 1.4 tokens per word in the vocabularies of current models.
 _TOKENS_PER_WORD = 1.35
 
 
@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """All batches. Costs are None without a price; the rate limits need at least `minutes`."""
+    """All batches. Costs are None without a price; the rate limits allow no less than `minutes`."""
 
     lines: tuple[Line, ...]
     cost: float | None = None
@@ -78,7 +78,7 @@ def _total(lines: tuple[Line, ...], endpoint: EndpointSettings | None) -> Estima
 def estimate_labels(
     texts: Iterable[str], attributes: Sequence[Attribute], params: LabelEndpoint
 ) -> Estimate:
-    """The estimate for one question a text. Private: it depends on the exact number of texts."""
+    """The estimate for one question per text. Private: it depends on the exact number of texts."""
     room = params.context_tokens - params.max_tokens
     prompts = [label_prompt(text, attributes, room=room) for text in texts]
     answer = json.dumps({a.name: max(a.domain, key=len) for a in attributes})

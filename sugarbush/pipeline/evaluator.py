@@ -1,4 +1,4 @@
-"""What methods are measured with: the samples of texts, and the real texts to compare with.
+"""What metrics need: the samples of texts, and the real texts to compare with.
 
 `sugarbush.data.private_store` opens the real texts: everything here is internal.
 """

@@ -1,7 +1,7 @@
-"""What a Prefect flow needs of DVC: the stages, which of them are stale, and how to run them.
+"""What a Prefect flow needs from DVC: the stages, which of them are stale, and how to run them.
 
-A stage that no chosen method needs writes a marker and is no task of a flow. It runs in the same
-DVC process as the next stage that is needed, because DVC refuses a stage without its inputs.
+A stage that no chosen method needs only writes a marker and is not a task of a flow. It runs in the
+same DVC process as the next stage that is needed, because DVC refuses a stage without its inputs.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ FIRST = "fingerprint"
 
 
 class StageFailedError(RuntimeError):
-    """A stage failed. The operator's terminal and reports/internal say why."""
+    """A stage failed. The operator's terminal and reports/internal show the reason."""
 
 
 @dataclass(frozen=True)
 class PipelineStages:
     """The stages of a project by DVC's names, such as evolve@maple.
 
-    `graph` has an edge from each stage to what it needs. `needed` are the stages that a chosen
-    method needs, in an order in which they can run.
+    `graph` has an edge from each stage to the stages that it needs. `needed` are the stages that a
+    chosen method needs, in an order in which they can run.
     """
 
     graph: nx.DiGraph
@@ -43,7 +43,7 @@ class PipelineStages:
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The stages that find out whether the corpus or a setting changed. They always run."""
+        """The stages that check whether the corpus or a setting changed. They always run."""
         import networkx as nx
 
         inputs = nx.descendants(self.graph, FIRST)
@@ -64,7 +64,7 @@ class PipelineStages:
         return (*(each for each in in_order(self.graph) if each in reached), name)
 
     def _reached(self, name: str) -> Iterator[str]:
-        """What `name` depends on, directly or through stages that are not needed."""
+        """The stages that `name` depends on, directly or through stages that are not needed."""
         waiting, seen = list(self.graph.successors(name)), set()
         while waiting:
             each = waiting.pop()
@@ -92,7 +92,7 @@ def read_stages(folder: Path = Path()) -> PipelineStages:
 
 
 def in_order(graph: nx.DiGraph) -> Sequence[str]:
-    """Every stage after all that it needs."""
+    """All stages, each after the stages that it needs."""
     import networkx as nx
 
     return list(reversed(list(nx.topological_sort(graph))))
@@ -131,9 +131,9 @@ def run_stage(
     say: Callable[[str], None],
     folder: Path = Path(),
 ) -> bool:
-    """Run `targets`, of which `name` is the last, if DVC finds them out of date.
+    """Run `targets` if DVC finds them out of date; `name` is the last of them.
 
-    Returns whether DVC ran `name`, by what it prints. Raises StageFailedError.
+    Returns whether DVC ran `name`, according to its output. Raises StageFailedError.
     """
     lines: list[str] = []
 
@@ -149,7 +149,7 @@ def run_stage(
 
 
 def _starts(line: str, name: str) -> bool:
-    """Whether DVC says in this line that it runs the stage, rather than that it skips it."""
+    """Whether this line of DVC says that it runs the stage, and not that it skips it."""
     address = line.removeprefix("Running stage '").removesuffix("':")
     return line.startswith("Running stage '") and _name(address) == name
 
@@ -157,8 +157,8 @@ def _starts(line: str, name: str) -> bool:
 def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) -> None:
     """Run DVC in `folder`, and pass each line that it prints to `say`. Raises StageFailedError.
 
-    DVC and its stage end when this process ends. Why a stage failed is not passed to `say`, which
-    may keep it: it is printed on this terminal.
+    DVC and its stage end when this process ends. The reason of a failed stage is printed on this
+    terminal and not passed to `say`, which may store it.
     """
     errors = Roots(folder).internal / LOG
     old_size = errors.stat().st_size if errors.exists() else 0

@@ -1,13 +1,13 @@
 """Was this stage forced to run?
 
-A stage that is run at a known digest restores what was drawn before. Whoever wants new draws says
-so: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not hand its flag to a
-stage, so it is read off the command line of the DVC process that runs it, by DVC's own parser. An
-experiment from the queue runs in a worker whose command line no longer holds it; there it is read
-from the arguments that DVC stored in the experiment's copy.
+A stage that runs again with a known digest restores its earlier results. To draw new results, use
+one of these: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not pass its flag
+to a stage. So it is read from the command line of the DVC process that runs the stage, by DVC's own
+parser. A queued experiment runs in a worker that does not have the flag on its command line. There
+it is read from the arguments that DVC stored in the experiment's copy.
 
-When in doubt the answer is no: a draw that is released twice costs nothing, a draw that nobody
-asked for costs epsilon. `--force-downstream` forces nothing here, for it names no stage.
+If this is uncertain the answer is no: to release a result twice costs nothing, but an unwanted new
+draw costs epsilon. `--force-downstream` has no effect here, because it names no stage.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def dvc_arguments() -> list[str] | None:
 
 
 def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
-    """What follows `dvc` on a command line; None when it is another program's."""
+    """The arguments after `dvc` on a command line; None when it belongs to another program."""
     for place, argument in enumerate(command[:4]):
         if PurePath(argument).name == "dvc" and (place < 2 or command[place - 1] == "-m"):
             return list(command[place + 1 :])
@@ -60,7 +60,7 @@ def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
 
 
 def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
-    """Whether these arguments to DVC force what they run."""
+    """Whether these arguments to DVC force the stages that they run."""
     from dvc.cli import parse_args
 
     parsed = parse_args(list(arguments))
@@ -84,7 +84,7 @@ def _stored_force(base: Path) -> bool:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Reads plain values alone: a commit must not run code here."""
+    """Unpickles plain values only, because a commit must not run code here."""
 
     def find_class(self, module: str, name: str) -> object:
-        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a plain value")

@@ -5,8 +5,8 @@
        ├─ initialise@m ─ evolve@m ──────────┬─ evaluate ─ report
        └─ pretrain ─ finetune@m ─ generate@m ┘
 
-A stage that spends depends on settings, keyed digests of the private data and its version; it
-depends on no code, so that no edit of a comment costs epsilon.
+A stage that spends budget depends on settings, keyed digests of the private data and its version.
+It does not depend on code, so that an edited comment costs no epsilon.
 """
 
 from __future__ import annotations

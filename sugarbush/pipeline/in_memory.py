@@ -1,8 +1,8 @@
 """A project without files: a corpus in memory, for `sugarbush.synthesize` and for research.
 
-It runs the functions that the stages run, under the same cache keys, and charges the same ledger.
-Private texts stay in this process; finished draws, the ledger and received answers go to the state
-folder.
+It runs the same functions as the stages, with the same cache keys, and charges the same ledger.
+Private texts stay in this process; finished results, the ledger and received answers go to the
+state folder.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Corpus:
 
 
 class InMemoryProject(Project):
-    """A project whose corpus is in memory. Relative public files are those of this folder."""
+    """A project with its corpus in memory. Relative paths of public files start at this folder."""
 
     def __init__(self, corpus: Corpus, settings: ProjectSettings) -> None:
         super().__init__(corpus.base, settings=settings)
@@ -103,7 +103,8 @@ class InMemoryProject(Project):
         return self.scratch("pretrained")
 
     def scratch(self, name: str) -> Path:
-        """A folder for checkpoints that only its owner may enter, gone with this object."""
+        """A folder for checkpoints that only its owner may enter; it is deleted with this
+        object."""
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
@@ -229,7 +230,7 @@ def _donated_frame(
 def project_settings(
     sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
 ) -> ProjectSettings:
-    """Settings from sections of the API's arguments and, over them, the caller's own."""
+    """Settings from the API's arguments, with the caller's own settings merged into them."""
     from sugarbush.deep_merge import deep_merge
     from sugarbush.pipeline.settings import parse_params
 

@@ -1,4 +1,7 @@
-"""The DP metadata of a run: charged, drawn and put into the result store, or restored from it."""
+"""The DP metadata of a run.
+
+They are charged, drawn and written to the result store, or restored from it.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +54,10 @@ class MetadataRequest:
     def release(
         self, *, forced: bool, before_charge: Callable[[], None] = lambda: None
     ) -> DrawnMetadata:
-        """Draw what the plan holds for metadata, or restore what was drawn before.
+        """Draw the metadata of the plan, or restore earlier results.
 
-        The cap must carry the whole run, and `before_charge` checks all else that could stop it:
-        nothing is spent on a run that could not be finished.
+        The cap must allow the whole run, and `before_charge` checks everything else that could stop
+        it: a run that cannot finish must not spend budget.
         """
         with self.project.open_store(STAGE, self.cache_key(), forced=forced) as store:
             missing = [part for part in self._parts if store.finished(part) is None]
@@ -125,7 +128,7 @@ class MetadataRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnMetadata:
-    """Finished draws of the metadata: their folders in the result store."""
+    """The folders of finished metadata in the result store."""
 
     folders: tuple[Path, ...]
     described: Mapping[str, Any]
@@ -133,12 +136,12 @@ class DrawnMetadata:
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
-        """The ledger entries that paid for it."""
+        """The ids of their ledger entries."""
         found = (json.loads((f / "ledger_ids.json").read_text()) for f in self.folders)
         return tuple(dict.fromkeys(i for ids in found for i in ids))
 
     def save(self, folder: Path) -> None:
-        """Copy the draws into a folder that is being released."""
+        """Copy the results into a folder that is being released."""
         for source in self.folders:
             for path in source.iterdir():
                 if path.name != "ledger_ids.json":

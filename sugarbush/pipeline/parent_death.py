@@ -1,4 +1,4 @@
-"""A stage that DVC runs must not outlive it and go on spending."""
+"""A stage that DVC started must not continue and spend budget after DVC has ended."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _INIT = 1
 
 
 def die_with_dvc() -> None:
-    """Have Linux's kernel end this process with its parent, where that is DVC."""
+    """Ask Linux's kernel to end this process with its parent, if the parent is DVC."""
     if sys.platform == "linux" and "DVC_STAGE" in os.environ:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == _INIT:  # DVC died before the kernel was asked
+        if os.getppid() == _INIT:  # DVC ended before the request to the kernel
             sys.exit(1)

@@ -12,7 +12,8 @@ from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
 
-# English prose in the largest vocabularies; other languages and vocabularies need more.
+# Estimated for English prose in the largest vocabularies; other languages and vocabularies need
+# more tokens.
 _LEAST_TOKENS_PER_WORD = 1.2
 
 
@@ -51,7 +52,7 @@ def planned_calls(
 
 
 def _refuse_cut_answers(project: Project, planned: Sequence[Request]) -> None:
-    """Raises ParamsError where every answer of the requested length would be cut off."""
+    """Raises ParamsError when every answer of the requested length would be cut off."""
     generator = project.settings.generator.chosen
     limit = generator.answer_token_limit
     words = max((request.words or 0 for request in planned), default=0)

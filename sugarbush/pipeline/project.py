@@ -1,4 +1,4 @@
-"""A project: the folder that holds params.yaml, and everything that its settings name.
+"""A project: the folder that contains params.yaml, and everything that its settings name.
 
 Stages receive a `Project` and nothing else. It opens the ledger, the stores, the encoders and the
 generator of its settings, so that no stage builds one by hand.
@@ -40,7 +40,10 @@ def _print(line: str) -> None:
 
 
 class Project:
-    """The project in `base`. Raises ParamsError, SchemaError and InputError as it reads."""
+    """The project in `base`.
+
+    Raises ParamsError, SchemaError and InputError when it reads a file.
+    """
 
     def __init__(self, base: Path, *, settings: ProjectSettings | None = None) -> None:
         self.base = base
@@ -60,7 +63,8 @@ class Project:
 
     @cached_property
     def state(self) -> Path:
-        """The folder of what outlives a run: ledgers, key, finished draws, received answers."""
+        """The folder of everything that survives a run: ledgers, key, finished results, received
+        answers."""
         return state_root(self.base, example=self.settings.privacy.purpose is Purpose.EXAMPLE)
 
     @property
@@ -79,7 +83,7 @@ class Project:
         return self.private
 
     def donated(self) -> Donated | None:
-        """The donated examples with their codes, None where there are none."""
+        """The donated examples with their codes; None without any."""
         from sugarbush.pipeline.released import read_donated_codes
 
         return read_donated_codes(self.roots, self.schema)
@@ -123,7 +127,8 @@ class Project:
     def label_answers(self) -> Path:
         """The private folder of an endpoint's answers about private texts. It may be missing.
 
-        The temporary copy of a DVC experiment uses the checkout's: the answers are paid for.
+        The temporary copy of a DVC experiment uses the checkout's folder, because the answers are
+        already paid for.
         """
         return PrivateStore(Roots(checkout_root(self.base)).private).labels
 
@@ -154,7 +159,7 @@ class Project:
         return plan_for(self.settings.privacy, self.settings.chosen)
 
     def final_plan(self) -> BudgetPlan:
-        """The plan with the noise that is known once the metadata is released."""
+        """The plan with the noise that is known only after the metadata are released."""
         from sugarbush.pipeline.released import read_metadata
 
         plan = self.plan
@@ -197,7 +202,7 @@ class Project:
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
-        """The finished draws of a stage under a cache key."""
+        """The finished results of a stage under a cache key."""
         from sugarbush.privacy.results import digest_of, open_result_store
 
         privacy = self.settings.privacy
@@ -218,13 +223,13 @@ class Project:
         return Encoder(self.settings.embedding, cache=cache)
 
     def embedding_folder(self, *, private: bool) -> Path:
-        """Where embeddings of private or of public texts are cached."""
+        """The folder where embeddings of private or of public texts are cached."""
         if private:
             return self.private.folder("embeddings")
         return self.base / ".cache" / "embeddings"
 
     def generator_context(self, stage: str) -> GeneratorContext:
-        """What the generator may use; `stage` is named in the journal of paid calls."""
+        """What the generator may use; the journal of paid calls records `stage`."""
         from sugarbush.generators.interface import GeneratorContext
 
         return GeneratorContext(
@@ -238,7 +243,7 @@ class Project:
         )
 
     def writer(self, stage: str) -> Writer:
-        """The generator of the settings, and how many unusable answers are tolerated."""
+        """The generator of the settings, with the tolerated share of unusable answers."""
         from sugarbush.evolution.evolve import Writer
 
         section = self.settings.generator
@@ -248,7 +253,7 @@ class Project:
         )
 
     def labeller(self) -> Labeller | None:
-        """The endpoint that reads attributes with `source: llm`; None where no attribute needs it.
+        """The endpoint that reads attributes with `source: llm`; None if no attribute needs it.
 
         Raises ParamsError unless the endpoint is trusted.
         """
@@ -264,7 +269,7 @@ class Project:
         )
 
     def label(self) -> str:
-        """The attribute whose counts `augpe` starts from: the first one unless named."""
+        """The attribute with the counts that `augpe` starts from: the first one unless named."""
         named = self.settings.synthesize_metadata.label
         return self.schema.names[0] if named is None else self.schema.attribute(named).name
 

@@ -1,4 +1,4 @@
-"""What the release card says about a run, from its settings and its ledger entries."""
+"""The facts about a run on the release card, from its settings and its ledger entries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def release_facts(
     engine: str | None,
     plan: BudgetPlan,
 ) -> Release:
-    """The promise, from the entries of `ledger` that the released results name."""
+    """The guarantee, from the entries of `ledger` that the released results name."""
     privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
@@ -63,7 +63,7 @@ def release_facts(
 
 
 def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
-    """The other parties' packages whose method or encoder had the private texts."""
+    """The packages of other authors with a method or encoder that read the private texts."""
     used = [(METHODS, method.name) for method in settings.released]
     used.append((ENCODERS, settings.embedding.model))
     packages = (package_of(group, name) for group, name in used)

@@ -1,4 +1,4 @@
-"""Released folders: how they are written, read again, and what release.json says of them."""
+"""Released folders: how they are written and read, and what their release.json contains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FILE = "release.json"
-# Where version 0.1 put the texts and the model of `dpft`.
+# The folders that version 0.1 used for the texts and the model of `dpft`.
 _FOLDERS_OF_0_1 = {"generate": "generated", "finetune": "finetuned"}
 
 
@@ -75,7 +75,7 @@ def read_release(folder: Path) -> dict[str, Any]:
 
 
 def read_ledger_ids(folder: Path) -> tuple[str, ...]:
-    """The ledger entries that paid for what a folder holds."""
+    """The ids of the ledger entries that were charged for the content of a folder."""
     return tuple(read_release(folder)["ledger_ids"])
 
 
@@ -132,7 +132,7 @@ def metadata_in(
 
 
 def read_record_count(roots: Roots) -> float | None:
-    """The DP record count, where the metadata stage has released one."""
+    """The DP record count, if the metadata stage has released one."""
     path = roots.released / "metadata" / "table.json"
     return float(json.loads(path.read_text())["record_count"]) if path.exists() else None
 
@@ -144,7 +144,7 @@ def donated_frame(roots: Roots) -> pd.DataFrame:
 
 
 def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
-    """The donated examples with their codes, or None where there are none."""
+    """The donated examples with their codes; None without any."""
     frame = donated_frame(roots)
     if frame.empty:
         return None
@@ -153,9 +153,9 @@ def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
 
 
 def method_folder(roots: Roots, method: Method, stage: str) -> Path:
-    """Where a stage of a method keeps its results.
+    """The folder of the results of a method's stage.
 
-    Results without a DP guarantee lie in the private root. A folder that version 0.1 wrote is used
+    Results without a DP guarantee are in the private root. A folder that version 0.1 wrote is used
     while there is no newer one.
     """
     if method.stays_private:
@@ -236,7 +236,7 @@ def final_folder(roots: Roots, method: Method) -> Path:
 
 
 def first_folder(roots: Roots, method: Method) -> Path | None:
-    """The folder with a method's first candidates, None where it has no such stage."""
+    """The folder with a method's first candidates; None if it has no such stage."""
     if "initialise" not in method.stages:
         return None
     folder = method_folder(roots, method, "initialise")
@@ -244,7 +244,7 @@ def first_folder(roots: Roots, method: Method) -> Path | None:
 
 
 def first_candidates(roots: Roots, method: Method, schema: Schema) -> Released[Population] | None:
-    """A method's first candidates, and what paid for them."""
+    """A method's first candidates, and the ids of their ledger entries."""
     folder = first_folder(roots, method)
     if folder is None:
         return None
@@ -252,7 +252,7 @@ def first_candidates(roots: Roots, method: Method, schema: Schema) -> Released[P
 
 
 def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
-    """The final set as people read it, and every round as the report does."""
+    """The final set for readers, and every round for the report."""
     usage: dict[str, Any] = {}
     for finished in evolution.rounds:
         own = folder / f"round_{finished.number:03d}"
@@ -270,7 +270,7 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
 
 
 def readable(population: Population, schema: Schema) -> pd.DataFrame:
-    """One row a text: id, text, the values that it was asked to have, parent and round."""
+    """One row per text: id, text, the requested values, parent and round."""
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
     values = values_of(population.codes, schema)
     columns |= {name: own for name, own in values.items() if any(v is not None for v in own)}

@@ -41,7 +41,7 @@ FILE = "params.yaml"
 
 
 class EvolveSettings(Section):
-    """Evolution, by method. Other methods have a section of their own name where they need one."""
+    """Evolution, by method. Other methods have a section under their own name if they need one."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -66,19 +66,22 @@ class EvolveSettings(Section):
         for name in added:
             if name not in plugin_names(METHODS):
                 close = difflib.get_close_matches(name, cls.model_fields, n=1)
-                hint = f"; did you mean {close[0]}?" if close else ", and no installed method"
+                hint = f"; did you mean {close[0]}?" if close else ", and not an installed method"
                 raise ValueError(f"{name} is not a known setting{hint}")
         kinds = {name: method_class(name) for name in added}
         return fields | parse_sections(kinds, {name: fields[name] for name in added})
 
     def of(self, name: str) -> Any:
-        """The settings of a method that evolves candidates; defaults where it has no section."""
+        """The settings of a method that evolves candidates; defaults if it has no section."""
         own = getattr(self, name, None)
         return method_class(name)() if own is None else own
 
 
 class ProjectSettings(Section):
-    """All settings of a project, checked together. `ProjectSettings()` is the example's."""
+    """All settings of a project, checked together.
+
+    `ProjectSettings()` are the settings of the example.
+    """
 
     methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("maple",)
     """Methods to run: maple, augpe, public, dpft, crt, nonprivate."""
@@ -99,7 +102,7 @@ class ProjectSettings(Section):
     report: ReportSettings = ReportSettings()
 
     def method(self, name: str) -> Method:
-        """One method, configured. Raises ParamsError when nothing of that name is installed."""
+        """One method, configured. Raises ParamsError when no method of that name is installed."""
         return method_class(name).from_project(self)
 
     @property
@@ -109,12 +112,12 @@ class ProjectSettings(Section):
 
     @property
     def released(self) -> tuple[Method, ...]:
-        """The methods whose texts are released: all that have a DP guarantee."""
+        """The methods with released texts: all that have a DP guarantee."""
         return tuple(method for method in self.chosen if not method.stays_private)
 
     @property
     def measured(self) -> tuple[Method, ...]:
-        """The methods whose texts the metrics compare."""
+        """The methods with texts that the metrics compare."""
         return tuple(method for method in self.chosen if method.is_measured)
 
     @property
@@ -147,7 +150,8 @@ class ProjectSettings(Section):
 
     @model_validator(mode="after")
     def _whom_it_protects(self) -> ProjectSettings:
-        """Refuses what is not proved, or would not do what it seems to, for the unit."""
+        """Refuses settings that are not proved for the unit, or that would have no effect for
+        it."""
         person = self.privacy.unit is Unit.USER
         if person and self.prepare.user_column is None:
             raise ValueError(
@@ -163,7 +167,8 @@ class ProjectSettings(Section):
 
     @model_validator(mode="after")
     def _example_is_the_example(self) -> ProjectSettings:
-        """Its ledger lies in the checkout, to be thrown away with it: for no other corpus."""
+        """The ledger of the example is in the checkout and is deleted with it, so no other corpus
+        may use it."""
         example = self.privacy.purpose is Purpose.EXAMPLE
         if example and self.prepare.file != EXAMPLE_FILE:
             raise ValueError(
@@ -201,7 +206,7 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
 
 
 def default_fields() -> dict[str, Any]:
-    """Every setting with its default, as a complete params.yaml has it.
+    """Every setting with its default, as in a complete params.yaml.
 
     What is derived from other settings is null: `privacy.dataset` and `privacy.purpose`.
     """
@@ -216,7 +221,7 @@ def default_fields() -> dict[str, Any]:
 
 
 def _every_generator() -> dict[str, Any]:
-    """A section for each installed generator; `required` where a setting has no default."""
+    """A section for each installed generator; `required` marks a setting without a default."""
     classes = {name: generator_class(name) for name in plugin_names(GENERATORS)}
     return {
         name: {n: "required" for n, field in kind.model_fields.items() if field.is_required()}
@@ -241,17 +246,17 @@ def _output_settings(method: Method) -> dict[str, Any]:
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in a mapping, and the default of everything that it leaves out."""
+    """The settings in a mapping, with defaults for everything else."""
     whole = default_fields()
     deep_merge(whole, copy.deepcopy(dict(fields)))
     return whole
 
 
 def _derived(fields: dict[str, Any]) -> dict[str, Any]:
-    """The settings with what follows from the data file.
+    """The settings, completed with those that follow from the data file.
 
-    With a file of the user's own, the example's donated examples are not shown to the generator,
-    and its ledger is not charged.
+    With the user's own data file, the generator does not see the example's donated examples, and
+    the example's ledger is not charged.
     """
     fields = {name: _fields_of(section) for name, section in fields.items()}
     sections = [dict(_section(fields, name)) for name in ("prepare", "privacy", "crt", "evolve")]
@@ -282,26 +287,29 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of(section: Any) -> Any:
-    """A section as it stands in a file: what was given, and no defaults."""
+    """A section with the values of the file only, without defaults."""
     if isinstance(section, Section):
         return section.model_dump(by_alias=True, exclude_unset=True)
     return section
 
 
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """A section of the fields; an empty one where it is missing or, to be refused, no mapping."""
+    """A section of the fields.
+
+    A missing one becomes empty; one that is not a mapping stays, so that it is refused later.
+    """
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
 
 
 def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """The names under `methods`; none where it is no list, to be refused."""
+    """The names under `methods`; none if it is not a list, which is refused later."""
     names = fields.get("methods", ())
     return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """The methods whose prompt has metadata and examples, with metadata alone."""
+    """The methods that show metadata and examples in a prompt, changed to metadata alone."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -314,7 +322,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """The section `extract_metadata`, its endpoint with the limits of the generator's."""
+    """The section `extract_metadata`; its endpoint gets the limits of the generator's endpoint."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):
         return {}

@@ -2,7 +2,7 @@
 
 `Stage` says what a stage reads, which settings and code its output depends on, what it writes and
 whether it spends. Everything else follows from the declaration: dvc.yaml (`pipeline.dvc`), which
-stages are skipped, and the thin module `tasks/<name>.py` that DVC runs.
+stages are skipped, and the module `tasks/<name>.py` that DVC runs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SKIP_MARKER = "not_needed.txt"
 class Output:
     """A file or folder that a stage writes, relative to the project. `{method}` may occur in it.
 
-    `keyed` outputs hold digests under the installation's key: DVC does not copy them into its
-    cache. `persist` keeps the old one while the stage runs, so that DVC never restores one half of
-    an output whose other half is private. That includes the outputs of every method: without a DP
-    guarantee its results are private, and DVC sees a keyed digest.
+    `keyed` outputs contain digests under the installation's key: DVC does not copy them into its
+    cache. With `persist` the old output stays while the stage runs. So DVC never restores one half
+    of an output if the other half is private. This includes the outputs of every method: if a
+    method has no DP guarantee its results are private, and DVC sees a keyed digest.
     """
 
     path: str
@@ -44,8 +44,8 @@ class Stage:
 
     `inputs` are files and folders that DVC may see. `settings` are sections of the resolved
     settings, `plan` the parts of the budget plan, and `code` the modules that its output depends
-    on; a stage that spends names no code, only its `version`: a comment must not cost epsilon.
-    With `by_method` the stage runs once for each method.
+    on. A stage that spends budget has no code here, only its `version`: an edited comment must not
+    cost epsilon. With `by_method` the stage runs once for each method.
     """
 
     name: str
@@ -68,8 +68,8 @@ class Stage:
     def is_needed(self, settings: ProjectSettings, method: Method | None = None) -> bool:
         """Whether the chosen methods need the stage.
 
-        A stage `by_method` is needed where `method` takes part in it. `make_example` is needed for
-        the example's own data and `pretrain` where a method starts from one of its models.
+        A stage `by_method` is needed if `method` has that stage. `make_example` is needed for the
+        example's own data, and `pretrain` if a method starts from one of its models.
         """
         if self.by_method:
             return method is not None and self.name in method.stages
@@ -105,7 +105,7 @@ def run_stage(name: str) -> None:
     """
     from sugarbush.pipeline.parent_death import die_with_dvc
 
-    die_with_dvc()  # before the imports that take seconds
+    die_with_dvc()  # called before the imports, which take seconds
     from sugarbush.pipeline.entry_point import run_with_error_report
     from sugarbush.pipeline.graph import stage_named
     from sugarbush.pipeline.project import Project

@@ -2,7 +2,7 @@
 
 Epsilon is an upper bound: PLDs are discretised pessimistically (google/differential-privacy's
 dp_accounting, "connect the dots"). Only events under one privacy unit may be added up.
-dp_accounting imports much of scipy, so it is imported only where a distribution is computed.
+dp_accounting imports much of scipy, so it is imported only when a distribution is computed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from sugarbush.privacy.events import (
     PoissonGaussian,
 )
 
-# Distributions compose only at one interval. At 2e-5 the published settings of AugPE come out
-# within 1e-4 of the exact Gaussian value; thousands of DP-SGD steps need a coarser grid.
+# Distributions compose only if they have the same discretisation interval. With 2e-5, the published
+# settings of AugPE agree with the exact Gaussian value within 1e-4; thousands of DP-SGD steps need
+# a coarser grid.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
 _SLACKS = (0.003, 0.01, 0.03, 0.1)  # shares of delta that pay for DP-SGD's excess over Gaussian DP
@@ -37,8 +38,8 @@ _WIDE_NOISE = 5.0  # from here on the exact mu is within 0.2% of 1/stddev
 class Relation(StrEnum):
     """Which two datasets are neighbours: one has one unit more, or one unit is replaced.
 
-    Confidentiality needs the second. Its sensitivity is larger: a clipped sum moves by up to 2
-    clip norms.
+    Confidentiality needs the second relation. Its sensitivity is larger: a clipped sum moves by up
+    to 2 clip norms.
     """
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
@@ -48,11 +49,11 @@ class Relation(StrEnum):
 def epsilon(
     events: Iterable[Event], *, delta: float, relation: Relation = Relation.ADD_OR_REMOVE_ONE
 ) -> float:
-    """The smallest epsilon at which the composition of `events` is (epsilon, delta)-DP.
+    """The smallest epsilon for which the composition of `events` is (epsilon, delta)-DP.
 
-    Infinity if one event is not private; 0 without an event. REPLACE_ONE supports DP-SGD and
-    confidential training only. Confidential training is infinite under add/remove.
-    Raises InvariantError where `delta` is not between 0 and 1.
+    Infinity if one event is not private; 0 without events. REPLACE_ONE supports DP-SGD and
+    confidential training only. Confidential training is infinite under add/remove. Raises
+    InvariantError when `delta` is not between 0 and 1.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -176,7 +177,7 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 
 
 def gaussian_mu(events: Iterable[Event]) -> float:
-    """A mu at which the composition of `events` is mu-Gaussian DP; infinite where none is known.
+    """A mu for which the composition of `events` is mu-Gaussian DP; infinite if none is known.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(gaussian_mu([DiscreteGaussian(stddev=10.0)] * 4), 3)
@@ -212,7 +213,8 @@ def _one(event: Event) -> Event:
 
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
-    """The distribution of one DP-SGD step, which costs most of the time for any number of steps."""
+    """The distribution of one DP-SGD step; computing it takes most of the time for any number of
+    steps."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -239,7 +241,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
             from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
             # A unit of several records may move several counts. No single distribution is known to
-            # dominate that, so group privacy: docs/decisions/user-as-the-unit.md.
+            # dominate that, so group privacy is used: docs/decisions/user-as-the-unit.md.
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
             return _gaussian(mu, count, interval)
         case GaussianDp():

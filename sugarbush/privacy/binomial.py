@@ -19,14 +19,14 @@ class Share:
 
     @property
     def value(self) -> float:
-        """The share itself. Raises ZeroDivisionError without a case."""
+        """The share, `count` / `total`. Raises ZeroDivisionError when there are no cases."""
         return self.count / self.total
 
 
 def share(cases: Sequence[bool], *, confidence: float) -> Share:
     """How many of `cases` are true, with exact binomial bounds (Clopper and Pearson 1934).
 
-    Without a case the bounds are 0 and 1.
+    Without cases the bounds are 0 and 1.
     """
     count, total = sum(cases), len(cases)
     lower = float(betaincinv(count, total - count + 1, 1 - confidence)) if count else 0.0

@@ -1,17 +1,18 @@
 """How one budget is divided before the first mechanism runs.
 
 Planning uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
-Su 2022, Corollary 3.3), so a share is a share of mu^2. The epsilon that is printed comes from the
-mechanisms' own privacy loss distributions. Where it exceeds the target, because the discrete
-Gaussian is not exactly Gaussian, every mu is scaled down until it does not.
+Su 2022, Corollary 3.3), so a share is a share of mu^2. The reported epsilon comes from the
+mechanisms' own privacy loss distributions. It can exceed the target, because the discrete Gaussian
+is not exactly Gaussian; then every mu is scaled down until it does not.
 
-DP-SGD's steps depend on the DP record count, which is not known when the budget is planned, and a
-Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So it is planned by its share
-like any other. Later `with_subsampling` finds its noise: the epsilon of the whole plan, by PLD,
-meets the target, and no other noise changes.
+DP-SGD's steps depend on the DP record count, which is not known when the budget is planned. And a
+Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So the plan gives DP-SGD only
+its share. Later `with_subsampling` computes its noise: the epsilon of the whole plan, by PLD, meets
+the target, and no other noise changes.
 
-A unit of up to m records adds m to a histogram, so counts get m times the noise: here, and for AIM
-in its `MarginalMeasurer`. DP-SGD uses one record of a unit in a step, so its noise does not grow.
+A unit of up to m records adds m to a histogram, so counts get m times the noise: here for
+histograms, and in `MarginalMeasurer` for AIM. DP-SGD uses one record of a unit per step, so its
+noise does not grow.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, Poisso
 
 _SHARE_TOLERANCE = 1e-9
 _STEPS = 8
-_NOISE_TOLERANCE = 5e-4  # relative, of the noise multipliers of subsampled mechanisms
+_NOISE_TOLERANCE = 5e-4  # relative tolerance for the noise multipliers of subsampled mechanisms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,8 @@ class BudgetRequest:
     """A mechanism's request for a share of the budget.
 
     `count` is its number of discrete Gaussians. 0 means one mechanism that divides its own mu:
-    AIM, or DP-SGD, whose steps are not known yet. `record_l2_sensitivity` is the L2 sensitivity
-    of one Gaussian to one record.
+    AIM, or DP-SGD before its steps are known. `record_l2_sensitivity` is the L2 sensitivity of one
+    Gaussian to one record.
     """
 
     name: str
@@ -55,10 +56,10 @@ class Subsampling:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetAllocation:
-    """What a mechanism may spend: `mu` in all, and `stddev` for each of its `count` Gaussians.
+    """The budget of a mechanism: `mu` in total, and `stddev` for each of its `count` Gaussians.
 
-    `sensitivity` is the L2 sensitivity of one of them to one unit. `subsampled` is what DP-SGD
-    costs once its steps are known; its mu then only states its share.
+    `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `subsampled` is the cost of
+    DP-SGD once its steps are known; its mu is then only its share.
     """
 
     name: str
@@ -107,14 +108,15 @@ class BudgetPlan:
 def make_plan(
     parts: Sequence[BudgetRequest], *, epsilon: float, delta: float, records_per_unit: int = 1
 ) -> BudgetPlan:
-    """The plan that spends (epsilon, delta) per unit on `parts`, by their shares of mu^2.
+    """The plan that spends (epsilon, delta) per unit on `parts`, in proportion to their shares of
+    mu^2.
 
-    Raises ParamsError when the shares of a non-empty plan don't add up to 1.
+    Raises ParamsError when the shares of a non-empty plan do not add up to 1.
     """
     return _plan(tuple(parts), epsilon, delta, records_per_unit)
 
 
-@lru_cache(maxsize=64)  # the composition takes a part of a second
+@lru_cache(maxsize=64)  # the composition takes a fraction of a second
 def _plan(
     parts: tuple[BudgetRequest, ...], epsilon: float, delta: float, records_per_unit: int
 ) -> BudgetPlan:
@@ -128,8 +130,8 @@ def _plan(
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
-        # Epsilon grows at least in proportion to mu, so this is below the target. The excess is a
-        # fraction of a percent, so it is just below.
+        # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. The
+        # excess is a fraction of a percent, so it is only just below.
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
         plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
@@ -140,7 +142,7 @@ def _plan(
 
 @lru_cache(maxsize=256)
 def mu_of(*, epsilon: float, delta: float) -> float:
-    """The mu at which mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
+    """The mu for which mu-GDP is exactly (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
     from dp_accounting import get_sigma_gaussian
 
     return 1.0 / float(get_sigma_gaussian(epsilon, delta))
@@ -149,7 +151,8 @@ def mu_of(*, epsilon: float, delta: float) -> float:
 def with_subsampling(
     plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
-    """`plan` with the steps of its DP-SGD `parts`, and the noise that makes it spend `epsilon`.
+    """`plan` with the steps of its DP-SGD `parts`, and the noise with which the plan spends
+    `epsilon`.
 
     Several mechanisms divide the noise by their mu. Raises ParamsError when no noise meets epsilon.
     """

@@ -1,12 +1,12 @@
 """Private and released data are different types.
 
-`Private[T]` contains one element per privacy unit. It shows nothing of its content in `repr` and
-refuses pickling, comparison, iteration and `len` (the number of records is private too). Only the
-modules on the audit list open it: the per-file exceptions to ruff's SLF001 in pyproject.toml name
-each module that may read `._per_unit`.
+`Private[T]` contains one element per privacy unit. Its `repr` shows nothing of its content. It
+refuses pickling, comparison, iteration and `len`, because the number of records is private too.
+Only the modules on the audit list open it. The per-file exceptions to ruff's SLF001 in
+pyproject.toml are this list: these modules may read `._per_unit`.
 
-`Released[T]` is the result of a mechanism, or a public value. It carries the ids of the ledger
-entries that paid for it.
+`Released[T]` is the result of a mechanism, or a public value. It contains the ids of the ledger
+entries that were charged for it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ U = TypeVar("U")
 class Private(Generic[T_co]):
     """One element per privacy unit, which only modules on the audit list may read.
 
-    Where the unit is a user with up to m records, there is one element per record until
-    `joined_by` makes one element per user. `map_batch` is for functions whose output for an
-    element depends on that element alone. So one unit still changes at most its own elements.
+    If the unit is a user with up to m records, there is one element per record until `joined_by`
+    makes one element per user. `map_batch` is for functions with an output that depends, for each
+    element, on that element alone. So one unit still changes at most its own elements.
 
     >>> ages = Private([34, 51, 29])
     >>> ages, ages.map_batch(lambda rows: [age // 10 for age in rows])
@@ -40,9 +40,10 @@ class Private(Generic[T_co]):
         self._per_unit: Any = per_unit
 
     def map_batch(self, function: Callable[[Any], Sized]) -> Private[Any]:
-        """Apply a vectorised function. Element i of its result must depend on element i alone.
+        """Apply a vectorised function, for example embedding or nearest neighbours.
 
-        For embedding and nearest neighbours. The result must have one element per unit.
+        Element i of its result must depend on element i alone. The result must have one element per
+        unit.
         """
         mapped = function(self._per_unit)
         if len(mapped) != len(self._per_unit):
@@ -56,7 +57,10 @@ class Private(Generic[T_co]):
         return self.map_batch(lambda own: function(own, other._per_unit))
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:
-        """One element per owner: the tuples of theirs, joined in order. `owners` are hashable."""
+        """One element per owner: the tuples of the owner's elements, joined in order.
+
+        `owners` are hashable.
+        """
         joined: dict[Any, tuple[Any, ...]] = {}
         for owner, element in zip(owners._per_unit, self._per_unit, strict=True):
             joined[owner] = joined.get(owner, ()) + element
@@ -84,7 +88,7 @@ class Private(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Released(Generic[T_co]):
-    """A value that may be published, with the ledger entries that paid for it (none: public).
+    """A value that may be published, with the ids of its ledger entries (none for a public value).
 
     >>> Released([4, 9], ("entry-1",)).map(sum)
     Released(value=13, ledger_ids=('entry-1',))
@@ -94,12 +98,12 @@ class Released(Generic[T_co]):
     ledger_ids: tuple[str, ...] = ()
 
     def map(self, function: Callable[[T_co], U]) -> Released[U]:
-        """Post-processing, which costs nothing: the same ledger entries pay for it."""
+        """Post-processing, which costs nothing: the result has the same ledger entries."""
         return Released(function(self.value), self.ledger_ids)
 
 
 def merge_ids(*released: Released[Any]) -> tuple[str, ...]:
-    """The ledger entries behind several values, without repeats, in order."""
+    """The ledger entries of several values, without repeats, in order."""
     return tuple(dict.fromkeys(i for r in released for i in r.ledger_ids))
 
 

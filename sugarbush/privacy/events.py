@@ -11,7 +11,7 @@ from sugarbush.errors import InvariantError
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One mechanism that spent budget, `count` times with equal settings."""
+    """A mechanism that spent budget, run `count` times with equal settings."""
 
     kind: ClassVar[str]
 
@@ -70,7 +70,7 @@ class ConfidentialTraining(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class NonPrivate(Event):
-    """A result without DP. Its epsilon is infinity, which every total then shows."""
+    """A result without DP. Its epsilon is infinity, and so is every total that contains it."""
 
     kind: ClassVar[str] = "non_private"
 

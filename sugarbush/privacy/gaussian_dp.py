@@ -1,6 +1,6 @@
-"""The cost of one step in Gaussian DP, and a filter that limits adaptive steps.
+"""The cost of one step in Gaussian DP, and a privacy filter for adaptive steps.
 
-The two costs are exact: each is the smallest mu at which every mechanism of its kind is mu-GDP.
+The two costs are exact: each is the smallest mu for which every mechanism of its kind is mu-GDP.
 Proofs of both and of the filter: docs/decisions/aim-in-gaussian-dp.md.
 """
 
@@ -15,28 +15,28 @@ from scipy.special import erfinv, log_ndtr, ndtri_exp
 
 from sugarbush.errors import InvariantError
 
-_SMALL = 1e-3  # below it, Phi^-1 is computed around 1/2, where it is precise
+_SMALL = 1e-3  # below this, Phi^-1 is computed around 1/2, where it is precise
 _DIRECT_SUM_BELOW = 1.0  # below this sigma a few terms of the sum suffice
 _LARGEST_EPSILON = 1e4
-_MARGIN = 2e-13  # an inverse is rounded to the safe side by this
+_MARGIN = 2e-13  # margin by which an inverse is rounded to the safe side
 
 
 def bounded_range_mu(epsilon: float) -> float:
     """The mu of a mechanism of bounded range `epsilon` (the exponential mechanism, noisy max).
 
-    2 Phi^-1(1 / (1 + e^(-epsilon/2))): at most sqrt(2 pi)/4 = 0.6267 times epsilon for every
-    epsilon, and close to it where epsilon is small.
+    2 Phi^-1(1 / (1 + e^(-epsilon/2))). It is at most sqrt(2 pi)/4 = 0.6267 times epsilon, and close
+    to it for small epsilon.
     """
     _require_positive(epsilon=epsilon)
     if epsilon < _SMALL:
         return float(2 * math.sqrt(2) * erfinv(math.tanh(epsilon / 4)))
-    return float(-2 * ndtri_exp(-np.logaddexp(0, epsilon / 2)))  # by the tail that keeps precision
+    return float(-2 * ndtri_exp(-np.logaddexp(0, epsilon / 2)))  # the tail that keeps precision
 
 
 def bounded_range_epsilon(mu: float) -> float:
-    """The largest epsilon, to within 1e-12 of it, whose `bounded_range_mu` is at most `mu`.
+    """The largest epsilon for which `bounded_range_mu` is at most `mu`, to within 1e-12.
 
-    At most 10,000, where the choice is practically the maximum.
+    It is at most 10,000; with that epsilon the choice is practically the maximum.
     """
     _require_positive(mu=mu)
     if mu < _SMALL:
@@ -48,11 +48,12 @@ def bounded_range_epsilon(mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
-    """The mu of integer counts with N_Z(0, stddev^2) noise each, of L2 sensitivity `sensitivity`.
+    """The mu of integer counts with N_Z(0, stddev^2) noise on each, and L2 sensitivity
+    `sensitivity`.
 
-    At sensitivity 1: the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2), which is
-    1/stddev * (1 + 1/(24 stddev^2) + ...) and twice 1/stddev as stddev goes to 0. A larger
-    sensitivity multiplies it (group privacy).
+    At sensitivity 1 it is the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2). The latter is
+    1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev, and twice 1/stddev as stddev goes to 0.
+    A larger sensitivity multiplies it (group privacy).
     """
     _require_positive(stddev=stddev, sensitivity=sensitivity)
     return sensitivity * max(1 / stddev, _central_gap(stddev))
@@ -60,7 +61,7 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
 
 @lru_cache(maxsize=4096)
 def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
-    """The smallest stddev whose `discrete_gaussian_mu` is at most `mu`, to within 1e-12 of it."""
+    """The smallest stddev for which `discrete_gaussian_mu` is at most `mu`, to within 1e-12."""
     _require_positive(mu=mu, sensitivity=sensitivity)
     unit = mu / sensitivity
     found = brentq(
@@ -74,10 +75,11 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
 
 
 class GaussianDpFilter:
-    """A limit on adaptively chosen steps, each mu_i-GDP given the past: together they are mu-GDP.
+    """A limit on adaptively chosen steps.
 
-    Call `spend` before each step. It refuses a step that would raise the sum of mu_i^2 above mu^2.
-    Source: Smith & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
+    Each is mu_i-GDP given the past; together they are mu-GDP. Call `spend` before each step. It
+    refuses a step that would raise the sum of mu_i^2 above mu^2. Source: Smith & Thakurta 2022
+    (arXiv:2210.17520), Theorem 3.1.
     """
 
     def __init__(self, mu: float) -> None:
@@ -113,7 +115,8 @@ def _central_gap(stddev: float) -> float:
         ripple = 2 * math.exp(-2 * (math.pi * stddev) ** 2)
         normaliser = stddev * math.sqrt(2 * math.pi) * (1 + ripple)
         return float(2 * math.sqrt(2) * erfinv(1 / normaliser))
-    # (1 - p) / 2 is the mass above zero. Its first term may underflow, so it is a log apart.
+    # (1 - p) / 2 is the mass above zero. Its first term may underflow, so its logarithm is computed
+    # separately.
     first = -1 / (2 * stddev**2)
     rest = math.fsum(math.exp((1 - j * j) / (2 * stddev**2)) for j in range(1, 40))
     log_half = first + math.log(rest)

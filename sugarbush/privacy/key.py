@@ -1,4 +1,7 @@
-"""The installation's secret key. A module of its own: keyed digests need no accountant."""
+"""The installation's secret key.
+
+It is a separate module, so that keyed digests do not import the accountant.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def random_id() -> str:
 def state_key(state: Path) -> bytes:
     """The installation's secret key, created on first use and readable by its owner only.
 
-    Raises StorageError where the state folder cannot be used, LedgerError on a damaged key.
+    Raises StorageError when the state folder cannot be used, and LedgerError on a damaged key.
     """
     path = state / "key"
     try:

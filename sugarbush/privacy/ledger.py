@@ -4,7 +4,7 @@
     <state>/ledgers/<purpose>/<dataset>.jsonl     one entry a line, appended and never rewritten
     <state>/ledgers/<purpose>/<dataset>.head      the seal of the last entry
 
-It lies outside the checkout, because DVC deletes a stage's outputs, experiments run in copies and
+It is outside the checkout, because DVC deletes a stage's outputs, experiments run in copies, and
 clones are deleted. `charge` takes the lock, reads the file again, checks the cap, appends and waits
 for the disk; only then may a mechanism run. A crash in between wastes budget but never releases an
 uncharged result. Entries contain events, ids and keyed fingerprints: no text, no count, no record
@@ -56,7 +56,7 @@ _SEAL_FIELD = b',"seal":"'
 class Entry:
     """One charge. `run` is the digest of the stage's settings and inputs.
 
-    `user_column` names the column of the user, where the unit is a user.
+    `user_column` names the column of the user, if the unit is a user.
     """
 
     id: str
@@ -155,13 +155,14 @@ class Ledger:
         return self._chain().entries if self.fixed_entries is None else self.fixed_entries
 
     def snapshot(self) -> Ledger:
-        """This ledger as it is now, to read: it refuses charges and does not see later ones."""
+        """A read-only copy of this ledger as it is now: it refuses charges and does not see later
+        ones."""
         found = copy.copy(self)
         found.fixed_entries = self.entries()
         return found
 
     def total(self, *more: Event) -> float:
-        """Epsilon at the ledger's delta of everything charged so far, and of `more`."""
+        """Epsilon at the ledger's delta of all charges so far and of `more`."""
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
@@ -172,7 +173,7 @@ class Ledger:
         return adaptive_epsilon([entry.event for entry in entries], delta=delta)
 
     def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
-        """Raise what `charge` would raise for `events` together, and charge nothing."""
+        """Raise the error that `charge` would raise for `events` together; charge nothing."""
         with self._locked():
             self._refuse_missing_charges()
             self._admit(self.entries(), tuple(events), "this run", dataset_fingerprint)
@@ -245,7 +246,7 @@ class Ledger:
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
         entries = tuple(entries)
         self._refuse_other_units(entries)
-        # A larger delta makes epsilon smaller, so the smallest delta counts.
+        # A larger delta makes epsilon smaller, so the smallest delta is used.
         delta = min([self.delta, *(entry.delta for entry in entries)])
         return epsilon([*(entry.event for entry in entries), *more], delta=delta)
 
@@ -270,7 +271,7 @@ class Ledger:
             self._refuse_other_names(dataset_fingerprint)
         self._refuse_other_units(entries)
         if self.cap == math.inf or self._clearly_below_cap(entries, events):
-            return  # the total takes seconds to compute
+            return  # this saves the total, which takes seconds to compute
         after = self._total(entries, events)
         if after > self.cap:
             raise BudgetExceededError(
@@ -281,13 +282,13 @@ class Ledger:
             )
 
     def _clearly_below_cap(self, entries: tuple[Entry, ...], events: tuple[Event, ...]) -> bool:
-        """Whether Gaussian DP, an upper bound that is quick to compute, stays below the cap."""
+        """Whether the cap holds by Gaussian DP, an upper bound that is quick to compute."""
         delta = min([self.delta, *(entry.delta for entry in entries)])
         mu = gaussian_mu([*(entry.event for entry in entries), *events])
         return mu == 0 or (mu < math.inf and mu <= mu_of(epsilon=self.cap, delta=delta))
 
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
-        """One corpus has one name and one purpose, and so one budget."""
+        """A corpus has one name and one purpose, and so one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         for path in sorted(path for path in paths if path.stem not in self.different_from):
             for known in {e.dataset_fingerprint for e in _read(path, self._state).entries}:

@@ -14,7 +14,7 @@ from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.noise import discrete_gaussian
 from sugarbush.privacy.session import PrivacySession
 
-_BLOCK_ROWS = 512  # records scored at a time
+_BLOCK_ROWS = 512  # number of records that are scored at one time
 
 
 def noisy_histogram(
@@ -26,11 +26,11 @@ def noisy_histogram(
 ) -> Released[NDArray[np.int64]]:
     """How many records fall into each of `size` bins, with noise: `(size,)` int64, may be negative.
 
-    Guarantee: a record is in one bin, so adding or removing a unit of at most
-    `session.records_per_unit` records moves the histogram by at most that many in L2, whatever
-    duplicates and ties there are. Each count gets N_Z(0, stddev^2), which is
-    (records_per_unit/stddev)-GDP up to discreteness and is accounted for with it. The charge is on
-    disk before the noise is drawn.
+    Guarantee: a record is in one bin. So adding or removing a unit of at most
+    `session.records_per_unit` records changes the histogram by at most that many in L2, with any
+    duplicates and ties. Each count gets N_Z(0, stddev^2). This is (records_per_unit/stddev)-GDP
+    except for the discreteness, which the accounting includes. The charge is on disk before the
+    noise is drawn.
 
     `bins` has one integer in [0, size) per record, which must depend on that record alone.
     Raises BudgetExceededError before anything is counted.
@@ -60,8 +60,8 @@ def exact_histogram(
 ) -> Released[NDArray[np.int64]]:
     """The same counts without noise: `(size,)` int64.
 
-    Guarantee: none. It is charged as `NonPrivate`, epsilon infinity, which every finite cap
-    refuses, and every result that names the charge shows it.
+    Guarantee: none. It is charged as `NonPrivate` with epsilon infinity, which every finite cap
+    refuses. Every result that names the charge shows it.
     """
     charge = session.charge(NonPrivate())
     return as_released_array(_counts(bins, size), (charge,))
@@ -79,17 +79,16 @@ def noisy_sum(
     """The sum of all records' `scores`, with noise: `(size,)` int64, may be negative.
 
     Guarantee: a record adds integers of L2 norm at most `record_l2_sensitivity`, which is checked.
-    A unit of at most `session.records_per_unit` records moves the sum by that many times as much,
-    the sensitivity; each sum gets N_Z(0, stddev^2). Coordinate by coordinate that is Gaussian DP,
-    and the squares add up to (sensitivity / stddev)^2 (docs/decisions/kernel-scores.md).
-    The charge is on disk before the noise is drawn. It comes after the sum, which may take
-    minutes: a crash while summing spends no budget.
+    A unit of at most `session.records_per_unit` records changes the sum by at most that many times
+    as much: this is the sensitivity. Each sum gets N_Z(0, stddev^2). Each coordinate is Gaussian
+    DP, and the squares of their mu add up to (sensitivity / stddev)^2
+    (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn. The charge
+    follows the sum, which may take minutes: a crash while summing spends no budget.
 
     `scores` maps a block of `vectors` (n, d) to `(n, size)` int64; row i must depend on row i
     alone. `stddev` is in the unit of the scores.
-    Raises BudgetExceededError before anything is summed, InvariantError when a row is not an int64
-    row of its record, or is longer than
-    `record_l2_sensitivity`.
+    Raises BudgetExceededError before anything is summed, and InvariantError when a row is not int64
+    or is longer than `record_l2_sensitivity`.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
@@ -108,7 +107,7 @@ def exact_sum(
     record_l2_sensitivity: int,
     session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
-    """The same sum without noise. Guarantee: none, and charged as `exact_histogram` is."""
+    """Guarantee: none; it is charged as by `exact_histogram`."""
     session.check([NonPrivate()])
     sums = _summed(vectors, scores, size, record_l2_sensitivity)
     charge = session.charge(NonPrivate())
@@ -124,7 +123,7 @@ def _summed(
         rows = scores(block)
         if rows.dtype != np.int64 or rows.shape != (len(block), size):
             raise InvariantError("scores must be an int64 row of their own for every record")
-        # Each number first: squares of larger ones could wrap around.
+        # Single numbers are checked first, because squares of larger ones could overflow.
         lowest, highest = rows.min(initial=0), rows.max(initial=0)
         if lowest < -norm or highest > norm or (rows**2).sum(axis=1).max() > norm**2:
             raise InvariantError("a record's scores are longer than their bound")

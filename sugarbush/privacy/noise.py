@@ -1,15 +1,15 @@
 """The only source of privacy noise.
 
 Exact discrete Gaussian noise and report-noisy-max from OpenDP, seeded by the operating system.
-It takes no seed and stores none, since noise and secret sampling are part of the mechanism. Every
-measurement is compared with the cost that OpenDP's own privacy map states, so that a scale in the
-wrong unit raises.
+It takes no seed and stores none, because noise and secret sampling are part of the mechanism. Every
+measurement is compared with the cost that OpenDP's own privacy map states, so a scale in the wrong
+unit raises an error.
 
-DP-SGD's noise and its Poisson samples come from here too. Samples use bits of the operating
-system. Noise on tensors is floating point, from a new generator for each call, which the operating
-system seeds.
+DP-SGD's noise and its Poisson samples come from here too. Samples use random bits of the operating
+system. Noise on tensors is floating point, from a new generator for each call; the operating system
+provides its seed.
 
-Not protected against: timing, and readers of this process's memory.
+Not protected against: timing attacks, and attackers who read this process's memory.
 """
 
 import math
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Not opendp.prelude: it imports scikit-learn, which takes seconds.
+# opendp.prelude is not used: it imports scikit-learn, which takes seconds.
 from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_gaussian, make_noisy_max
 from opendp.measures import zero_concentrated_divergence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 enable_features("contrib")
 
-_RELATIVE_SLACK = 1e-9  # OpenDP rounds its map's result up, by a few ulp
-_BLOCK = 2**20  # numbers at a time, so that a large tensor needs little extra memory
+_RELATIVE_SLACK = 1e-9  # OpenDP rounds the result of its map up, by a few ulp
+_BLOCK = 2**20  # numbers drawn at one time, so that a large tensor needs little extra memory
 
 
 @lru_cache(maxsize=64)
@@ -60,9 +60,9 @@ def discrete_gaussian(
 ) -> NDArray[np.int64]:
     """Counts with exact discrete Gaussian noise added, `(m,)` int64.
 
-    `stddev` is sigma of N_Z(0, sigma^2) in counts and `sensitivity` the L2 sensitivity of
-    `counts` in counts: the cost is (sensitivity/stddev)^2 / 2 in rho-zCDP, which OpenDP's map
-    must confirm. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
+    `stddev` is sigma of N_Z(0, sigma^2) and `sensitivity` the L2 sensitivity of `counts`, both in
+    counts. The cost is (sensitivity/stddev)^2 / 2 in rho-zCDP, which OpenDP's map must confirm.
+    Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
     """
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")
@@ -76,12 +76,11 @@ def discrete_gaussian(
 def report_noisy_max(
     scores: NDArray[np.floating[Any]], *, epsilon: float, sensitivity: float
 ) -> int:
-    """Index that the exponential mechanism chooses; larger scores are more likely.
+    """The index that the exponential mechanism chooses; larger scores are more likely.
 
-    Gumbel noise of scale 2*sensitivity/epsilon, so the choice is epsilon-DP and, as a
-    bounded-range mechanism, (epsilon^2/8)-zCDP, which OpenDP's map must confirm.
-    One unit changes any score by at most `sensitivity`. Source: Cesar & Rogers 2021, Lemma 4;
-    Durfee & Rogers 2019.
+    It adds Gumbel noise of scale 2*sensitivity/epsilon. So the choice is epsilon-DP and, as a
+    bounded-range mechanism, (epsilon^2/8)-zCDP, which OpenDP's map must confirm. One unit changes
+    any score by at most `sensitivity`. Source: Cesar & Rogers 2021, Lemma 4; Durfee & Rogers 2019.
     """
     if not (math.isfinite(epsilon) and epsilon > 0 and sensitivity > 0):
         raise InvariantError("epsilon and sensitivity must be positive and finite")
@@ -91,10 +90,11 @@ def report_noisy_max(
 
 
 def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
-    """Indices of the sampled units of `size`, increasing; each is in with probability `rate`.
+    """Indices of the sampled units of `size`, increasing; each unit is included with probability
+    `rate`.
 
-    The probability is `rate` rounded down to a multiple of 2^-64, which only
-    improves the amplification that is accounted for. The sample is as secret as the noise.
+    The actual probability is `rate` rounded down to a multiple of 2^-64, so the true cost is never
+    above the accounted one. The sample is as secret as the noise.
     """
     if not (math.isfinite(rate) and 0 < rate <= 1):
         raise InvariantError(f"rate={rate!r} is not above 0 and at most 1")
@@ -117,9 +117,9 @@ def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
     """Add N(0, stddev^2) to every number of every tensor, in place.
 
     `stddev` is in the unit of the tensors: noise multiplier times sensitivity. Float32 or float64
-    arithmetic, so attacks on the last bits are out of scope (Mironov 2012), as the card says.
+    arithmetic. So attacks on the last bits are out of scope (Mironov 2012), as the card states.
     """
-    import torch  # here, because most stages need noise and no torch
+    import torch  # imported here, because most stages need noise but no torch
 
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")
@@ -133,7 +133,7 @@ def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
             on_device[tensor.device] = generator.manual_seed(secrets.randbits(63))
         for block in torch.split(tensor.detach().view(-1), _BLOCK):
             if tensor.device.type == "cpu":
-                # torch's generator for the CPU takes 32 bits of its seed; numpy's takes all.
+                # torch's generator for the CPU uses only 32 bits of its seed; numpy's uses all.
                 drawn = torch.from_numpy(
                     on_cpu.standard_normal(len(block), dtype=block.numpy().dtype)
                 )

@@ -1,4 +1,4 @@
-"""Results of finished mechanisms, stored so that none runs, and is charged, twice.
+"""Results of finished mechanisms, stored so that no mechanism runs and is charged twice.
 
     <state>/draws/<dataset>/<stage>-<digest>/generation-<n>/<name>/
                                                            /run     the random id of the generation
@@ -62,7 +62,8 @@ class ResultStore:
     def array(
         self, name: str, draw: Callable[[], Released[NDArray[Any]]]
     ) -> Released[NDArray[Any]]:
-        """The array `name`, restored, or drawn by `draw` and on disk when this returns."""
+        """The array `name`: restored if it is finished, else computed by `draw` and written to
+        disk."""
         if self.finished(name) is None:
             with self.writing(name) as folder:
                 drawn = draw()
@@ -79,8 +80,8 @@ def open_result_store(
 ) -> Iterator[ResultStore]:
     """The newest generation of a stage's results, or a new one when `forced`.
 
-    One process has it at a time. A second one waits, and then finds what the first has finished.
-    Raises PrivacyError after six hours of waiting, StorageError where the folder cannot be used.
+    One process uses it at a time. A second process waits, and then finds the results of the first.
+    Raises PrivacyError after six hours of waiting, and StorageError when the folder cannot be used.
     """
     folder = state / "draws" / dataset / f"{stage}-{digest}"
     lock = FileLock(folder / "lock", timeout=_LOCK_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""What a mechanism needs to charge its cost: the ledger, and on whose account."""
+"""What a mechanism needs to charge its cost: the ledger, the stage and the run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sugarbush.privacy.ledger import Ledger
 class PrivacySession:
     """One stage's access to the ledger during one run.
 
-    `run` is the digest of the stage's settings and inputs. `dataset_fingerprint` is empty where
-    no corpus has to be recognised. A unit has at most `records_per_unit` records.
+    `run` is the digest of the stage's settings and inputs. `dataset_fingerprint` is empty if no
+    corpus has to be recognised. A unit has at most `records_per_unit` records.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -35,14 +35,14 @@ class PrivacySession:
     records_per_unit: int = 1
 
     def check(self, events: Iterable[Event]) -> None:
-        """Raise what `charge` would raise for `events` together, and charge nothing."""
+        """Raise the error that `charge` would raise for `events` together; charge nothing."""
         self.ledger.check(events, dataset_fingerprint=self.dataset_fingerprint)
 
     def charge(self, event: Event) -> str:
         """The id of the new ledger entry for `event`, which is on disk when this returns.
 
-        Raises BudgetExceededError beyond the cap, and LedgerError where the ledger knows the
-        corpus under another name. Either way the ledger stays as it is.
+        Raises BudgetExceededError beyond the cap, and LedgerError when the ledger knows the corpus
+        under another name. In both cases the ledger stays unchanged.
         """
         return self.ledger.charge(
             event,

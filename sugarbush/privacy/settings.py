@@ -42,7 +42,7 @@ class Shares(Section):
 class PrivacySettings(Section):
     """What is protected, how strongly, and which ledger is charged.
 
-    A project derives `dataset` and `purpose` from the data file where they are null or left out.
+    A project derives `dataset` and `purpose` from the data file if they are null or missing.
 
     >>> PrivacySettings(epsilon=1, delta=1e-6, dataset="tickets").cap
     4.0
@@ -57,7 +57,7 @@ class PrivacySettings(Section):
     unit: Unit = Unit.RECORD
     """What is protected: one record, or a user with all their records (prepare.user_column)."""
     records_per_user: AtLeastOne = 1
-    """Records used per user, at most; the noise of counts grows with it."""
+    """Maximum of records used per user; the noise of counts grows with it."""
     epsilon: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Epsilon that one run may spend."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
@@ -101,6 +101,6 @@ class PrivacySettings(Section):
 
     @property
     def promise(self) -> list[str | int | float]:
-        """Settings that a cached result depends on, beside its noise: part of its cache key."""
+        """Settings that a cached result depends on, besides its noise: part of its cache key."""
         per_user = [self.records_per_user] if self.unit is Unit.USER else []
         return [self.unit.value, *per_user, self.delta]

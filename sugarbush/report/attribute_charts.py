@@ -21,7 +21,7 @@ _NORMAL_95 = 1.96
 class Series:
     """Shares of an attribute's values, `(values,)`, from one source.
 
-    `style` is its class in the style sheet; `error` is half a 95% interval, in shares.
+    `style` is its class in the style sheet; `error` is half a 95% interval, in the unit of shares.
     """
 
     name: str
@@ -70,7 +70,7 @@ def _sources(
     internal: InternalData | None,
     styles: Mapping[str, SeriesStyle],
 ) -> Iterator[tuple[str, SeriesStyle, NDArray[Any] | None, float | None]]:
-    """Name, style, counts and half a 95% interval of a count of each source."""
+    """The name, the style, the counts and half a 95% interval of a count, for each source."""
     if internal is not None:
         yield "real, held-out", ("series-real", 3), internal.heldout.get(name), None
         yield "real, train", ("series-train", 3), internal.train.get(name), None
@@ -88,7 +88,7 @@ def _sources(
 
 
 def _count_error(name: str, data: PublicData) -> float | None:
-    """Half a 95% interval of a DP count, None if its noise is not known."""
+    """Half a 95% interval of a DP count; None if its noise is unknown."""
     stddev = None if data.metadata is None else data.metadata.stddev.get(name)
     return None if stddev is None else _NORMAL_95 * stddev
 
@@ -117,6 +117,6 @@ def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Ser
 
 
 def _shortened(value: str, most: int) -> str:
-    """A value that fits beside a chart; the mark's title has all of it."""
+    """A value shortened to fit beside a chart; the mark's title shows all of it."""
     value = re.sub(r"\s+", " ", value)
     return value if len(value) <= most else value[: most - 1].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""The release card: what is promised, what was charged, what is assumed, and what is not covered.
+"""The release card: the guarantee, the charges, the assumptions, and what is not covered.
 
 It contains settings, released values and ledger entries. It never contains an exact count of
 private records, a fingerprint, or a path of the user.
@@ -99,7 +99,8 @@ def card_markdown(card: dict[str, Any]) -> str:
 
 
 def software_versions() -> dict[str, str]:
-    """Versions of Python and of the installed libraries that the promise or the texts depend on."""
+    """Versions of Python and of the installed libraries that the guarantee or the texts depend
+    on."""
     found = {"python": platform.python_version()}
     for name in _SOFTWARE:
         try:

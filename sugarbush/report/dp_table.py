@@ -22,7 +22,8 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
     """The distance of each pair of columns of `codes` (n, d) from independence, from 0 to 1.
 
     The total variation between the joint distribution and the product of the marginals. It is the
-    share of rows to change for independence. Few rows and many cells raise it.
+    share of rows that must change to make the columns independent. It increases if there are few
+    rows and many cells.
     """
     columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
     shares = [np.bincount(column) / len(codes) for column in columns]
@@ -31,7 +32,7 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
         size = len(shares[other])
         cells, counts = np.unique(columns[one] * size + columns[other], return_counts=True)
         product = shares[one][cells // size] * shares[other][cells % size]
-        # Cells without rows have the rest of the product.
+        # Cells without rows contribute the rest of the product's mass.
         apart = np.abs(counts / len(codes) - product).sum() + 1 - product.sum()
         found[names[one], names[other]] = float(apart / 2)
     return found

@@ -25,12 +25,12 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.tables.dp_table import DpTable
 
-Pair = tuple[str, str]  # of attributes, in the schema's order
+Pair = tuple[str, str]  # two attributes, in the schema's order
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What is promised, what is assumed, and how the release was made.
+    """The guarantee, its assumptions, and how the release was made.
 
     `entries` are the ledger entries of this release. `dataset_epsilon` is the total of all charges
     on the dataset so far, including this release, under `cap`. `donated` is the number of donated

@@ -87,7 +87,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
 
 
 def _generator(release: Release) -> str:
-    """What wrote the texts, in a few words."""
+    """The writer of the texts, in a few words."""
     facts = release.generator
     words = [facts.provider, facts.model] if facts is not None else []
     if release.starts_from is not None:
@@ -96,7 +96,7 @@ def _generator(release: Release) -> str:
 
 
 def _budget(release: Release) -> dict[str, Any]:
-    """The dataset's budget as percentages of its cap, for a bar."""
+    """The dataset's budget as percentages of its cap, for a bar chart."""
     spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
     if not (math.isfinite(spent) and math.isfinite(total)):
         return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}
@@ -176,7 +176,7 @@ def _costs(data: PublicData) -> dict[str, Any]:
 
 
 def _browser(data: PublicData) -> dict[str, Any]:
-    """The text browser; an id is unique within a method, a key on the page."""
+    """The entries of the text browser; an id is unique within a method, a key on the whole page."""
     attributes = data.release.schema.attributes
     rows: list[dict[str, Any]] = [
         {

@@ -14,13 +14,14 @@ from sugarbush.evaluation.interface import MetricValue
 from sugarbush.report import svg
 from sugarbush.report.model import EmbeddingMap, RoundData
 
-_SHADES = 6  # of one colour in the style sheet, from pale to full
+_SHADES = 6  # the shades of one colour in the style sheet, from pale to full
 
 
 def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Markup:
     """Noisy votes or scores of each round by rank, and the curve of noise alone.
 
-    A round on that curve has no information; above it at the left, the votes found good texts.
+    A round on that curve has no information; if its left part is above the curve, the votes found
+    good texts.
     """
     curves = [np.sort(np.asarray(r.votes.value, dtype=float))[::-1] for r in rounds]
     noise = _noise_alone(max(map(len, curves)), stddev=max(r.stddev for r in rounds))
@@ -104,12 +105,12 @@ def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = 
 
 
 def shade(place: int, count: int) -> int:
-    """The shade of the `place`-th of `count` things; the last one has the fullest."""
+    """The shade of the `place`-th of `count` items; the last item has the fullest shade."""
     return _SHADES if count < 2 else 1 + round((_SHADES - 1) * place / (count - 1))
 
 
 def used_shades(count: int) -> list[int]:
-    """The shades of `count` things, from pale to full."""
+    """The shades of `count` items, from pale to full."""
     return list(dict.fromkeys(shade(place, count) for place in range(count)))
 
 
@@ -126,7 +127,7 @@ def interval(value: MetricValue) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits after the point below 10, fewer above."""
+    """Three decimals below 10, fewer above."""
     if abs(value) < 10:
         return f"{value:.3f}"
     return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -166,7 +166,10 @@ def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list
 
 
 def _place(value: MetricValue) -> tuple[str, MetricLabel]:
-    """The title of a value's table, and its row there. A metric of others has its own name."""
+    """The title of a value's table, and its row there.
+
+    A metric from a plug-in has its own name as title.
+    """
     label, space = _LABELS.get(value.metric, MetricLabel(value.metric)), value.space
     if space in _SPACES:
         by_attribute = space == "attribute" and value.metric not in _LABELS

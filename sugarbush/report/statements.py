@@ -66,7 +66,7 @@ def heading(release: Release) -> str:
 
 
 def statement(release: Release) -> str:
-    """The promise in one sentence."""
+    """The guarantee in one sentence."""
     spent = release_epsilon(release)
     if math.isinf(spent):
         return "Nothing is promised: epsilon is infinite."
@@ -86,7 +86,7 @@ def statement(release: Release) -> str:
 
 
 def in_other_words(release: Release) -> str | None:
-    """What an observer can learn; None if nothing is promised or no private text was used.
+    """What an observer can learn; None if there is no guarantee or no private text was used.
 
     Bayes' rule: posterior odds are at most e^epsilon times the prior odds, except for delta.
     """
@@ -136,7 +136,7 @@ def describe(event: Event) -> str:
 
 
 def assumed_public(release: Release) -> list[str]:
-    """What the promise assumes to be public. None of it is protected."""
+    """What the guarantee assumes to be public. None of it is protected."""
     names = release.schema.names
     items = [
         "The schema: its subject and the names, descriptions and values of its attributes were "
@@ -172,7 +172,7 @@ def assumed_public(release: Release) -> list[str]:
 
 
 def not_covered(release: Release) -> list[str]:
-    """What the promise does not cover."""
+    """What the guarantee does not cover."""
     items = [
         "One person in several records: the promise is for each record. For k records of one "
         "person, epsilon becomes k*epsilon, and delta becomes k*exp((k-1)*epsilon) times as large."

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-WIDTH = 440  # of every chart
-_COLOURS = 6  # of series, in the style sheet
+WIDTH = 440  # the width of every chart
+_COLOURS = 6  # the number of series colours in the style sheet
 SeriesStyle = tuple[str, int]  # the class in the style sheet, and the number of the mark
 
 
@@ -93,7 +93,7 @@ def rectangle(x: float, y: float, width: float, height: float, class_: str) -> M
 
 
 def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) -> Markup:
-    """A mark whose shape identifies its series without colour."""
+    """A mark with a shape that identifies its series without colour."""
     match shape % 4:
         case 0:
             return element("circle", cx=x, cy=y, r=size, class_=class_)

@@ -24,7 +24,8 @@ MARKDOWN = TEMPLATES.overlay(autoescape=False, keep_trailing_newline=True)
 
 
 def plain(value: object) -> str:
-    """Text that Markdown and its HTML show as it is: a title or a value may contain anything."""
+    """Escaped text that Markdown and its HTML show unchanged: a title or a value may contain
+    anything."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     for character in "\\`*_|[]<>":
         text = text.replace(character, f"\\{character}")

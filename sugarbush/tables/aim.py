@@ -6,8 +6,9 @@
               generate: fit the model to every measurement so far
 
 Every private answer comes from the measurer, and its filter ends the loop. All code here is
-post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), Algorithms 1
-to 4; mu^2 replaces its rho, which docs/decisions/aim-in-gaussian-dp.md proves and compares.
+post-processing. Source: McKenna, Mullins, Sheldon, Miklau 2022 (arXiv:2201.12677), Algorithms 1 to
+4. mu^2 replaces the paper's rho: docs/decisions/aim-in-gaussian-dp.md has the proof and a
+comparison.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from sugarbush.tables.synthesis import (
     only,
 )
 
-# E|N(0, s^2)| = s sqrt(2/pi): what noise alone adds to an L1 distance, by cell.
+# E|N(0, s^2)| = s sqrt(2/pi): the L1 error per cell from noise alone.
 _MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
 
 
@@ -52,7 +53,7 @@ _MEASUREMENT: Final = 0.9
 _ANNEALING: Final = 4
 # Standard deviations by which a dependence must exceed the noise to count.
 _SURE: Final = 3.0
-# Values with a noisy count below this many sigmas are modelled as one.
+# Values with a noisy count below this many sigmas are merged into one.
 _RARE_SIGMAS: Final = 3.0
 
 
@@ -66,11 +67,11 @@ def aim(
     """A model of the measurer's table, from marginals of up to `degree` attributes.
 
     Spends the whole budget of the measurer's filter. Larger marginals of more than `max_cells`
-    cells (after rare values are merged) are left out. The model's size limit grows with the spent
-    budget, up to `max_model_mb`. Until enough dependences exceed the noise to form a tree, the
-    model contains only those. If no more are found, the rest of the budget goes evenly to them and
-    to the one-way marginals. So on little data the table is no worse than independent marginals
-    (docs/decisions/aim-search-and-model.md).
+    cells (after rare values are merged) are never selected. The model's size limit grows with the
+    spent budget, up to `max_model_mb`. Until the dependences above the noise form a tree, the model
+    contains only those dependences. If no more are found, the rest of the budget goes evenly to
+    them and to the one-way marginals. So on little data the table is no worse than independent
+    marginals (docs/decisions/aim-search-and-model.md).
     """
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=_SINGLES * whole)
@@ -114,7 +115,7 @@ def aim(
             return finish_evenly(
                 measurer, measurements, shown=shown, rare=rare, start=model, round=number + 1
             )
-    # The last marginal used much of the budget, so the model always contains it.
+    # The last marginal used much of the budget, so the model contains it in any case.
     kept = None if len(shown) >= edges else [*shown, measurements[-1].attributes]
     return finish(measurer.domain, measurements, rare=rare, start=model, shown=kept)
 

@@ -1,4 +1,4 @@
-"""A DP table and the measurements it was made from, as plain values for the report."""
+"""A DP table and the measurements behind it, as plain values for the report."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class DpTable:
-    """Synthetic metadata rows and everything that was released to make them.
+    """Synthetic metadata rows and everything that was released with them.
 
     `rows` is `(n_dp, d)` int64, codes in schema order, at least one row; `record_count` the DP
-    estimate of the number of records, which may be fractional or below 0. `merged` maps an
-    attribute whose rare values were merged to the modelled cell of each of its codes.
+    estimate of the number of records, which may be fractional or below 0. `merged` maps each
+    attribute with merged rare values to the modelled cell of each of its codes.
     """
 
     rows: Released[NDArray[np.int64]]

@@ -1,4 +1,4 @@
-"""Private-PGM: the graphical model that fits noisy marginals. Post-processing throughout.
+"""Private-PGM: the graphical model that fits noisy marginals. All of it is post-processing.
 
 A Markov random field with one log-potential per measured clique, on a junction tree. Calibration
 passes messages up the tree in logarithms, then probabilities down, so that no belief under- or
@@ -22,18 +22,19 @@ from sugarbush.tables.dp_table import Attributes
 
 Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
-_Blocks = dict[Attributes, Floats]  # one array a clique
+_Blocks = dict[Attributes, Floats]  # one array per clique
 
-_CONJUGATE_STEPS = 8  # at most, in a Levenberg-Marquardt step
-_TRUNCATION = 1e-2  # part of the first squared residual at which they stop
-_DIFFERENCE = 1e-5  # by which the largest potential moves in a forward difference
-# First damping of an estimation with a start, relative to mirror descent's first step: a larger one
-# hardly moves a model that is nearly right.
+_CONJUGATE_STEPS = 8  # the most conjugate-gradient steps within one Levenberg-Marquardt step
+_TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
+_DIFFERENCE = 1e-5  # the largest change of a potential in a forward difference
+# First damping of an estimation that starts from a model, relative to mirror descent's first step.
+# A larger one would hardly change a model that is nearly right.
 _STARTED_DAMPING = 4.0**-5
-# The largest move of a potential in one step. Beyond it the linear model is invalid, and a step may
-# end with all mass in one cell, where the gradient vanishes.
+# The largest change of a potential in one step. Beyond it the linear model is invalid, and a step
+# may end with all mass in one cell, where the gradient vanishes.
 _LARGEST_MOVE = 10.0
-_LEAST_PROGRESS = 1e-9  # a step that promises less, as part of the loss, ends an estimation
+# an estimation ends when a step promises less than this fraction of the loss
+_LEAST_PROGRESS = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +50,14 @@ class Observation:
 class JunctionTree:
     """Nodes in an order with parents before their children; a root's parent is None.
 
-    Every clique lies within a node, and the nodes of an attribute form a subtree.
+    Every clique is contained in a node, and the nodes of an attribute form a subtree.
     """
 
     nodes: tuple[Attributes, ...]
     parents: tuple[int | None, ...]
 
     def separator(self, node: int) -> Attributes:
-        """What a node shares with its parent."""
+        """The attributes that a node shares with its parent."""
         parent = self.parents[node]
         shared = () if parent is None else self.nodes[parent]
         return tuple(name for name in self.nodes[node] if name in shared)
@@ -265,7 +266,7 @@ class MarkovRandomField:
         return np.asarray(np.einsum(*operands, out, optimize="greedy"))
 
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
-        """`(rows, d)` codes in the domain's order, node by node down the junction tree.
+        """`(rows, d)` codes in the domain's order, sampled along the junction tree.
 
         Rows that agree on a separator get each code as often as expected, up to rounding, in
         random order.
@@ -296,11 +297,11 @@ def estimate(
     calibrations: int,
     start: MarkovRandomField | None = None,
 ) -> MarkovRandomField:
-    """The model whose marginals fit the observations, by least squares.
+    """The model with marginals that fit the observations, by least squares.
 
-    Lowers the sum of (marginal - count)^2 / (2 variance) until it is `enough` a count (noise alone
-    would leave 0.5), or for about `calibrations` evaluations of the model; `start` lends its
-    potentials.
+    Lowers the sum of (marginal - count)^2 / (2 variance) until it is `enough` per count (noise
+    alone would leave 0.5), or for about `calibrations` evaluations of the model. The potentials of
+    `start` are the initial ones.
     """
     model = MarkovRandomField(
         domain,
@@ -328,20 +329,19 @@ class _Point:
 class _LeastSquares:
     """Levenberg-Marquardt in the model's own metric.
 
-    Moving the potentials by D moves the marginals by about F D, with F their covariance (the Fisher
-    information). A step minimises the loss of that linear model plus damping/2 * <D, F D>. With
-    large damping it is mirror descent, D = -gradient/damping (Private-PGM, Algorithm 2), with small
-    damping Gauss-Newton; measured at epsilon 10, it reaches in 300 calibrations what mirror descent
-    reaches in 3,600. Conjugate gradients preconditioned by F need no more than F times a direction,
-    which is one calibration at potentials slightly moved (Nocedal & Wright 2006, Algorithms 5.3
-    and 7.1).
+    A change of the potentials by D changes the marginals by about F D, with F their covariance (the
+    Fisher information). A step minimises the loss of that linear model plus damping/2 * <D, F D>.
+    With large damping it is mirror descent, D = -gradient/damping (Private-PGM, Algorithm 2), with
+    small damping Gauss-Newton. At epsilon 10 it needs 300 calibrations for what takes mirror
+    descent 3,600. Conjugate gradients preconditioned by F only need F times a direction. That costs
+    one calibration at slightly changed potentials (Nocedal & Wright 2006, Algorithms 5.3 and 7.1).
     """
 
     def __init__(self, model: MarkovRandomField, observations: Sequence[Observation]) -> None:
         self.model = model
         self.precision: dict[Attributes, Floats] = {}
         weighted: dict[Attributes, Floats] = {}
-        for one in observations:  # those of one clique are merged by their precisions
+        for one in observations:  # observations of one clique are merged by their precisions
             names = model.ordered(one.attributes)
             axes = [one.attributes.index(name) for name in names]
             precision = 1 / np.transpose(one.variance, axes)
@@ -350,7 +350,7 @@ class _LeastSquares:
             weighted[names] = weighted.get(names, 0.0) + weight
         self.targets = {c: weighted[c] / p for c, p in self.precision.items()}
         self.holder = {c: model.cliques[_first_within(c, model.cliques)] for c in self.targets}
-        self.left = 0  # calibrations
+        self.left = 0  # number of calibrations that are left
 
     def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
         """Fit until the loss or the limit; `first_damping` is relative to mirror descent's."""
@@ -377,7 +377,7 @@ class _LeastSquares:
         self.model.calibrate(here.potentials)
 
     def _step(self, here: _Point, damping: float) -> tuple[_Blocks, float]:
-        """The step, and by how much the linear model says it lowers the loss."""
+        """The step, and the decrease of the loss that the linear model predicts."""
         step = moved = {clique: np.zeros_like(v) for clique, v in here.gradient.items()}
         residual = {clique: -slope for clique, slope in here.gradient.items()}
         direction = residual
@@ -398,7 +398,7 @@ class _LeastSquares:
         return step, promised
 
     def _response(self, here: _Point, direction: _Blocks) -> _Blocks:
-        """F times a direction: how the marginals move, by a forward difference."""
+        """F times a direction: the change of the marginals, by a forward difference."""
         largest = _largest(direction)
         if largest == 0:
             return {clique: np.zeros_like(block) for clique, block in direction.items()}
@@ -424,7 +424,7 @@ class _LeastSquares:
         return _Point(potentials=potentials, marginals=marginals, loss=loss, gradient=gradient)
 
     def _curvature(self, moves: _Blocks) -> _Blocks:
-        """How the gradient changes as the marginals do."""
+        """The change of the gradient for a change of the marginals."""
         change = {clique: np.zeros_like(block) for clique, block in moves.items()}
         for clique, precision in self.precision.items():
             holder = self.holder[clique]
@@ -458,7 +458,7 @@ def _maximal(cliques: Iterable[Attributes]) -> tuple[Attributes, ...]:
 
 
 def _subtree_attributes(tree: JunctionTree) -> tuple[frozenset[str], ...]:
-    """What each node and its descendants add to the node's separator."""
+    """The attributes that each node and its descendants add to the node's separator."""
     added = [set(n) - set(tree.separator(i)) for i, n in enumerate(tree.nodes)]
     for node, parent in reversed(list(enumerate(tree.parents))):
         if parent is not None:
@@ -496,10 +496,10 @@ def _flat(
 
 
 def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
-    """One column of `table` a row, drawn by the distribution in row `group` of it.
+    """One column of `table` per row, drawn from the distribution in row `group` of `table`.
 
-    The rows of a group take the quantiles (i + u_i) / size in random order, so that a column is
-    drawn as often as expected, give or take one.
+    The rows of a group take the quantiles (i + u_i) / size in random order, so each column is drawn
+    as often as expected, up to one.
     """
     groups, columns = table.shape
     sizes = np.bincount(group, minlength=groups)

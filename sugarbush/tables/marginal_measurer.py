@@ -1,8 +1,8 @@
 """The only code that reads the private table: it answers engines with noise.
 
-An engine requests noisy marginals (`measure`), and the marginal with the largest error of its model
-(`select`). One Gaussian-DP filter pays for every answer before the noise is drawn. So all answers
-together are mu-GDP, however an engine chooses its requests, and what it does with them is
+An engine requests noisy marginals (`measure`), or the marginal where its model has the largest
+error (`select`). Every answer is charged to one Gaussian-DP filter before the noise is drawn. So
+all answers together are mu-GDP, for any choice of requests. What an engine does with them is
 post-processing.
 
 Sensitivities, with units of at most m records, added or removed whole:
@@ -33,8 +33,9 @@ from sugarbush.privacy.gaussian_dp import (
 from sugarbush.privacy.noise import discrete_gaussian, report_noisy_max
 from sugarbush.tables.dp_table import Attributes, Measurement
 
-# Scores are multiples of 1/_GRID^2, computed in integers and clipped to what float64 holds exactly
-# (8.6e9 records), so that rounding adds nothing to their sensitivity; clipping adds nothing either.
+# Scores are multiples of 1/_GRID^2. They are computed in integers and clipped to the range that
+# float64 represents exactly (8.6e9 records), so rounding adds nothing to their sensitivity;
+# clipping adds nothing either.
 _GRID = 1024
 _LARGEST_EXACT = 2**53
 _LARGEST_DISTANCE = 2**62
@@ -97,9 +98,9 @@ class MarginalMeasurer:
         return self._filter.remaining
 
     def merge(self, attribute: str, cells: Sequence[int]) -> None:
-        """From now on count `cells[code]` in place of `code`. `cells` must be public or released.
+        """From now on count `cells[code]` instead of `code`. `cells` must be public or released.
 
-        Each record is recoded by itself, so no sensitivity changes.
+        Each record is recoded on its own, so no sensitivity changes.
         """
         mapping = np.asarray(cells, dtype=np.int64)
         size = int(mapping.max()) + 1
@@ -130,7 +131,7 @@ class MarginalMeasurer:
     ) -> Measurement:
         """The marginal of `attributes` with exact discrete Gaussian noise around each count.
 
-        Guarantee: at most `mu`-GDP, which the filter pays first.
+        Guarantee: at most `mu`-GDP, which the filter is charged first.
         """
         sensitivity = marginal_sensitivity(self.records_per_unit)
         stddev = self.noise_of(mu)
@@ -149,9 +150,9 @@ class MarginalMeasurer:
         )
 
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
-        """The index of a candidate with a score near the largest, and the mu that it cost.
+        """The index of a candidate with a score near the largest, and the mu spent.
 
-        Guarantee: the exponential mechanism, at most `mu`-GDP, which the filter pays first.
+        Guarantee: the exponential mechanism, at most `mu`-GDP, which the filter is charged first.
         """
         sensitivity = score_sensitivity(self.records_per_unit)
         epsilon = bounded_range_epsilon(mu)
@@ -161,7 +162,8 @@ class MarginalMeasurer:
         return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
 
     def _score(self, candidate: Candidate) -> float:
-        """In integers, so that rounding cannot exceed the proven sensitivity."""
+        """The score of a candidate, computed in integers, so that rounding cannot exceed the proven
+        sensitivity."""
         weight = round(candidate.weight * _GRID)
         if not 0 < weight <= _GRID:
             raise InvariantError("a weight must be over 0 and at most 1")
@@ -182,7 +184,7 @@ class MarginalMeasurer:
 
 
 def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """One array per column. Errors do not show its values."""
+    """One array per column. Its errors do not show values of the table."""
     table = np.asarray(per_unit)
     if table.size == 0:
         table = np.zeros((0, len(domain)), dtype=np.int64)
@@ -200,11 +202,11 @@ def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]
 
 
 def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
-    """A contiguous copy in the smallest type: a million rows of fifteen columns fit in 15 MB."""
+    """A contiguous copy in the smallest type: a million rows of fifteen columns fit into 15 MB."""
     return np.ascontiguousarray(column, dtype=np.min_scalar_type(size - 1))
 
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Multiples of 1/_GRID; huge estimates are clipped, so that a distance fits in an integer."""
+    """Multiples of 1/_GRID; huge estimates are clipped, so that a distance fits into an integer."""
     largest = _LARGEST_DISTANCE // max(estimate.size, 1)
     return np.rint(np.clip(estimate * _GRID, -largest, largest)).astype(np.int64)

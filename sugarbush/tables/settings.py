@@ -38,6 +38,6 @@ class SynthesizeMetadataSettings(Section):
     max_model_mb: Positive = 4.0
     """Size of the graphical model, at most; more is slower and not more accurate."""
     label: str | None = None
-    """Attribute whose DP counts augpe starts from; null: the first one."""
+    """Attribute that gives augpe its DP counts; null: the first one."""
     seed: int = 1
     """Seed of the rows that are sampled from the fitted model."""

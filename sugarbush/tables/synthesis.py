@@ -20,17 +20,18 @@ from sugarbush.tables.graphical_model import (
 )
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
-# Part of the remaining budget that a step may spend, so that rounding never exceeds it.
+# The part of the remaining budget that a step may spend, so that rounding never exceeds it.
 _ALL = 1 - 1e-12
-# The largest synthetic table, however large the noise on the number of records is.
+# The largest synthetic table, for any noise on the number of records.
 MAX_ROWS = 5_000_000
 
 
 # Evaluations of the model that an estimation may take: after a round, and at the end.
 ROUND: Final = 40
 FINAL: Final = 400
-# Loss per count at which an estimation stops: half of the loss from noise alone. Measured, going on
-# to the optimum (about 0.2) changed total variation by less than 7% either way.
+# Loss per count at which an estimation stops: half of the loss from noise alone. In our
+# measurements, continuing to the optimum (about 0.2) changed total variation by less than 7% in
+# either direction.
 ENOUGH: Final = 0.25
 
 
@@ -68,14 +69,14 @@ class RareValues:
 
 
 def all_of(mu_squared: float) -> float:
-    """The mu that spends `mu_squared`, to within a part in 10^12."""
+    """The mu that spends `mu_squared`, with a relative error below 10^-12."""
     return math.sqrt(mu_squared * _ALL)
 
 
 def measure_singles(
     measurer: MarginalMeasurer, *, mu_squared: float, round: int = 0
 ) -> list[Measurement]:
-    """Every one-way marginal, whatever its size, at an equal part of `mu_squared` each."""
+    """Every one-way marginal, of any size, each with an equal part of `mu_squared`."""
     mu = all_of(mu_squared / len(measurer.domain))
     return [measurer.measure((name,), mu=mu, round=round) for name in measurer.domain]
 
@@ -149,8 +150,10 @@ def finish(
     start: MarkovRandomField | None = None,
     shown: Sequence[Attributes] | None = None,
 ) -> Synthesis:
-    """The engine's result, with the model fitted to the end. It uses the larger marginals in
-    `shown`; None: all."""
+    """The engine's result, with the model fitted to convergence.
+
+    It uses the larger marginals in `shown`; None: all.
+    """
     believed = measurements if shown is None else only(measurements, shown)
     return Synthesis(
         model=fit(domain, believed, rare=rare, start=start, calibrations=FINAL),
@@ -224,7 +227,7 @@ def finish_singles(
 
 
 def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
-    """As many rows as the DP count says (at least 1, at most MAX_ROWS), in the schema's codes."""
+    """As many rows as the DP count (at least 1, at most MAX_ROWS), in the schema's codes."""
     count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
     rows = synthesis.model.sample(count, rng)
     for place, name in enumerate(synthesis.model.domain):

@@ -1,4 +1,4 @@
-"""Where a model runs."""
+"""The device that a model runs on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sugarbush.errors import ParamsError
 
 
 def open_device(name: str) -> torch.device:
-    """The device of a setting; `auto` is the first GPU where there is one."""
+    """The device of a setting; `auto` is the first GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -16,5 +16,5 @@ def open_device(name: str) -> torch.device:
     except RuntimeError:
         raise ParamsError(f"params.yaml: device: {name!r} is not a device of PyTorch's") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ParamsError(f"params.yaml: device: {name}, and PyTorch sees no GPU here")
+        raise ParamsError(f"params.yaml: device: {name}, but PyTorch sees no GPU here")
     return device

@@ -1,4 +1,4 @@
-"""Fine-tuning of one model on one set of private texts, planned by itself."""
+"""Fine-tuning of one model on one set of private texts, with a budget plan of its own."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def fine_tune(
 ) -> Released[float]:
     """Train, write the model into `output`, and return the epsilon that was spent.
 
-    Guarantee: that of `training.dpsgd.train.train`; the noise is the least with which all steps
+    Guarantee: that of `training.dpsgd.train.train`. The noise is the smallest for which all steps
     together spend at most `epsilon` at the ledger's delta.
     """
     schedule = make_schedule(

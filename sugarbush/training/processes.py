@@ -1,7 +1,7 @@
 """One stage in several processes, one GPU each, started by torchrun.
 
-A stage that is asked for several becomes torchrun, whose processes run the same stage: DVC and
-whoever kills the stage deal with one process id. On a CPU they talk by gloo.
+A stage with several processes becomes torchrun, which starts the stage in each of them. So DVC sees
+one process id, and a kill of it ends all. On a CPU the processes communicate by gloo.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def broadcast_from_first(value: T | None) -> T | None:
 
 def _become_torchrun(number: int, restart: Sequence[str]) -> None:
     threads = max(1, (os.cpu_count() or 1) // number)
-    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # torchrun warns where it is not set
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # torchrun warns if it is not set
     sys.stdout.flush()
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
     command = (*torchrun, "--nproc-per-node", str(number), *restart)

@@ -1,4 +1,4 @@
-"""The installed package alone: a wheel in an environment of its own, and a project made by it."""
+"""The installed package alone: a wheel in a new environment, and a project that it makes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Installed:
     folder: Path
 
     def run(self, *command: str, cwd: Path | None = None, code: int = 0) -> str:
-        """Run in the environment, without anything of the checkout; returns what it printed."""
+        """Run a command in the environment, without the checkout; returns its output."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -82,8 +82,8 @@ class Installed:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """Build the wheel from the tracked and new files, and install it without its dependencies.
 
-    They come from the tests' environment, whose path is added behind the new environment's own.
-    Needs no network.
+    The dependencies come from the tests' environment; its path is added after that of the new
+    environment. Needs no network.
     """
     folder = tmp_path_factory.mktemp("installed")
     source, wheels = folder / "source", folder / "wheels"

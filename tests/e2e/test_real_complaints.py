@@ -31,7 +31,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A folder with the settings, and only paths to the real texts, after every stage."""
+    """A folder after every stage; it has the settings and only paths to the real texts."""
     folder = tmp_path_factory.mktemp("complaints")
     frame = pd.read_parquet(COMPLAINTS)
     frame = frame[frame["full_metadata"]].sort_values("id")
@@ -64,7 +64,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture
 def finished(project: Checkout) -> Path:
-    """The folder. Tests only read it."""
+    """The folder is shared: Tests only read it."""
     return project.path
 
 
@@ -85,7 +85,7 @@ def test_maple_starts_nearer_to_complaints_than_public_text_does(finished: Path)
 
 
 def test_every_method_is_measured_on_as_many_texts(finished: Path) -> None:
-    """MAUVE and most of the others depend on the number of texts."""
+    """MAUVE and most other metrics depend on the number of texts."""
     figures = pd.read_csv(finished / "reports/internal/figures.csv")
     final = figures[(figures.metric == "texts") & (figures["round"] == -1)]
     assert set(final.method) == {"real", "maple", "public"}
@@ -102,8 +102,8 @@ def test_no_private_text_and_no_exact_count_is_released(finished: Path) -> None:
         for path in (finished / root).rglob("*")
         if path.suffix in {".json", ".jsonl", ".md", ".html", ".csv"}
     )
-    # Forms and letter templates recur in complaints, so a beginning of 80 characters is no
-    # evidence; a middle of 200 is.
+    # Complaints share forms and letter templates, so an equal beginning of 80 characters proves
+    # nothing; an equal middle of 200 does.
     middles = {text[300:500] for text in texts if len(text) > 600}
     public = " ".join(pd.read_parquet(finished / "public.parquet")["text"])
     middles = {middle for middle in middles if middle not in public}

@@ -1,4 +1,4 @@
-"""A headless Chromium over its DevTools protocol: enough to load a page, use it and look at it."""
+"""A headless Chromium over its DevTools protocol: loads a page, uses it and reads its state."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _ANSWER_TIMEOUT_S = 600
 
 
 def chromium() -> str | None:
-    """The browser's path, or None where there is none."""
+    """The browser's path, or None if there is none."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 
 
 class Page:
-    """One tab. `problems` holds every console error, exception and refused request so far."""
+    """One tab. `problems` contains every console error, exception and refused request so far."""
 
     def __init__(self, connection: ClientConnection, session: str) -> None:
         self._connection, self._session = connection, session
@@ -105,7 +105,7 @@ class Page:
 
 @contextmanager
 def open_page(profile: Path) -> Iterator[Page]:
-    """A tab of a fresh browser whose profile is the empty folder `profile`."""
+    """A tab of a new browser with the empty folder `profile`."""
     executable = chromium()
     assert executable is not None
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Looks for a string in everything that a folder holds, packed or not."""
+"""Searches everything in a folder for a string, also in compressed files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 
 def files_with(needle: str, places: Iterable[Path]) -> list[str]:
-    """The files in `places` (folders or files) that hold `needle` in their name or content."""
+    """The files in `places` (folders or files) with `needle` in their name or content."""
     files = [f for place in places for f in ([place] if place.is_file() else place.rglob("*"))]
     return sorted(
         str(file)
@@ -23,7 +23,7 @@ def files_with(needle: str, places: Iterable[Path]) -> list[str]:
 
 
 def unpacked(file: Path) -> str:
-    """The text of a file: tables and databases as rows, packed values opened."""
+    """The text of a file: tables and databases as rows, compressed values unpacked."""
     content = file.read_bytes()
     text = content.decode("utf-8", "replace")
     if content.startswith(b"PAR1"):
@@ -34,7 +34,7 @@ def unpacked(file: Path) -> str:
 
 
 def _rows(file: Path) -> Iterator[str]:
-    """Every value of every table; of a copy, with what waits in the write-ahead log."""
+    """Every value of every table, read from a copy together with its write-ahead log."""
     with tempfile.TemporaryDirectory() as folder:
         for part in file.parent.glob(f"{file.name}*"):
             (Path(folder) / part.name).write_bytes(part.read_bytes())

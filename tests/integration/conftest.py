@@ -1,4 +1,4 @@
-"""One server of Prefect's for all tests of a worker."""
+"""One server of Prefect for all tests of a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from prefect.testing.utilities import prefect_test_harness
 
 @pytest.fixture(scope="session")
 def prefect_database() -> Iterator[Path]:
-    """A running server; its database. Tests that use it are in the xdist group `flow`."""
+    """Starts a server and yields the path of its database.
+
+    Tests that use it are in the xdist group `flow`.
+    """
     with prefect_test_harness(server_startup_timeout=900):
         url = get_current_settings().server.database.connection_url
         assert url is not None

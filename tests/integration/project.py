@@ -1,4 +1,4 @@
-"""A checkout of its own for a test: the tree as it is now, in git, with a tiny public corpus."""
+"""A separate checkout for a test: the current tree, in git, with a tiny public corpus."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEMA = {
         },
     ],
 }
-# Small enough that a whole pipeline is a matter of the stages' imports.
+# So small that a whole pipeline takes little more than the stages' imports.
 SMALL: dict[str, Any] = {
     "privacy__dataset": "letters",
     "privacy__purpose": "release",
@@ -63,7 +63,7 @@ SMALL_EVOLUTION = {"candidates": 16, "rounds": 1, "variations": 2, "expansion": 
 
 
 def letters(count: int) -> list[dict[str, str]]:
-    """Invented letters, no two alike."""
+    """Invented letters, all different."""
     return [
         {
             "id": f"letter-{i}",
@@ -81,7 +81,7 @@ def as_lines(records: list[dict[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class Checkout:
-    """A checkout at `path` whose state lies in `state`, outside it."""
+    """A checkout at `path` with its state in `state`, outside of it."""
 
     path: Path
     state: Path
@@ -111,7 +111,7 @@ class Checkout:
         variables: dict[str, str] | None = None,
         **named: str,
     ) -> subprocess.CompletedProcess[str]:
-        """Run in the checkout; fails when the exit code is another than `code` (None: any)."""
+        """Run a command in the checkout; fails unless the exit code is `code` (None: any)."""
         finished = subprocess.run(
             command, cwd=self.path, env=self.environment | (variables or {}) | named, text=True,
             capture_output=True, check=False,
@@ -121,7 +121,7 @@ class Checkout:
         return finished
 
     def dvc(self, *arguments: str, code: int | None = 0) -> str:
-        """Run DVC; everything it printed."""
+        """Run DVC; returns its output."""
         finished = self.run(sys.executable, "-m", "dvc", *arguments, code=code)
         return finished.stdout + finished.stderr
 
@@ -138,7 +138,7 @@ class Checkout:
         return self.run("git", *arguments).stdout
 
     def change(self, section: str | None = None, /, **changes: Any) -> None:
-        """Change settings of a section in params.yaml, or of the whole file."""
+        """Change settings of a section in params.yaml, or of the top level."""
         path = self.path / "params.yaml"
         fields = yaml.safe_load(path.read_text())
         (fields if section is None else fields[section]).update(changes)

@@ -1,4 +1,4 @@
-"""The `sugarbush` command in a checkout of its own."""
+"""The `sugarbush` command in a separate checkout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.pipelines import opened
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
-)  # DVC's own
+)  # a warning inside DVC
 CANARY = "canary-7731"
 Command = Callable[..., Result]
 
@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture
 def project(made: Checkout) -> Checkout:
-    """A checkout in which nothing ran. Tests put back what they change."""
+    """A checkout in which no stage has run. Tests undo their changes."""
     assert not (made.path / "data" / "private").exists()
     return made
 

@@ -1,4 +1,4 @@
-"""CRT as the only method: nothing is released, and confidentiality has rows of its own."""
+"""CRT as the only method: nothing is released, and confidentiality is reported in separate rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def project(finished: FinishedPipelines) -> Checkout:
 
 
 def method_of(project: Project, **changes: Any) -> CRT:
-    """CRT with changed settings of section `crt`."""
+    """The method CRT with changed settings of section `crt`."""
     method = project.settings.method("crt")
     assert isinstance(method, CRT)
     training = method.training.model_copy(update=changes)
@@ -131,7 +131,8 @@ def test_a_conservative_policy_that_nothing_measures_is_refused(project: Checkou
 @pytest.mark.parametrize(
     ("texts", "delta_2", "message"),
     [
-        (["Room 7", "It is late."], 0.01, "not below delta"),  # of 300 labels, none missed
+        # delta_2 for 300 labels without a miss
+        (["Room 7", "It is late."], 0.01, "not below delta"),
         (["It is late.", "We left."], 0.0, "nothing would be protected"),
     ],
 )

@@ -1,7 +1,7 @@
-"""The pipeline as a Prefect flow, on a real server of Prefect's, with every private record marked.
+"""The pipeline as a Prefect flow, on a real Prefect server, with a mark in every private record.
 
-The marks are found nowhere outside the private root. The endpoint that writes gets released text
-only; the endpoint that labels gets the private texts, and is trusted.
+The marks must not be found outside the private root. The endpoint that writes texts gets released
+text only; the endpoint that labels is trusted and gets the private texts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ WORDS = (
 
 
 def written(number: int, body: Body) -> Reply:
-    """Forty words by chance: no two answers alike."""
+    """Forty random words, so no two answers are alike."""
     rng = public_rng(number, json.dumps(body, sort_keys=True))
     return completion(" ".join(rng.choice(WORDS.split(), size=40)).capitalize() + ".")
 
@@ -64,7 +64,7 @@ def labelled(number: int, body: Body) -> Reply:
 
 @dataclass(frozen=True)
 class Finished:
-    """What the flow wrote, what both endpoints got, and what it printed."""
+    """The files of the flow, the requests to both endpoints, and the output."""
 
     project: Checkout
     writer: FaultServer
@@ -76,7 +76,7 @@ class Finished:
 
     @property
     def released(self) -> list[Path]:
-        """Everything but the private root, the internal reports and the user's own file."""
+        """Everything except the private root, the internal reports and the user's own file."""
         base = self.project.path
         own = {base / "letters.jsonl", base / "data", base / "reports", base / ".git"}
         data = {base / "data" / name for name in ("released", "public", "stamps")}
@@ -95,7 +95,7 @@ def finished_flow(
         project = marked_project(folder, writer, reader)
         address = get_current_settings().api.url
         assert address is not None
-        run = project.run(  # as a user starts it
+        run = project.run(  # in the way a user starts it
             sys.executable, "-m", "flows.pipeline",
             OPENAI_API_KEY=KEY, PREFECT_API_URL=address,
         )  # fmt: skip
@@ -106,7 +106,7 @@ def finished_flow(
 
 @pytest.fixture
 def own(finished_flow: Finished, tmp_path: Path) -> Iterator[Checkout]:
-    """A copy of the finished project, to be changed, as the current folder."""
+    """A copy of the finished project that a test may change, as the current folder."""
     project = copied(finished_flow.project, tmp_path)
     with inside(project):
         yield project
@@ -147,7 +147,7 @@ def marked_project(folder: Path, writer: FaultServer, reader: FaultServer) -> Ch
     for i, record in enumerate(private):
         record["id"] = f"{MARK}id{i}"
         record["text"] = record["text"].replace("Dear shop", f"Dear {MARK}{i}")
-        record[f"{MARK}column"] = f"{MARK}value{i}"  # not in the schema
+        record[f"{MARK}column"] = f"{MARK}value{i}"  # a value that is not in the schema
         if i % 10 == 0:
             record["product"] = f"{MARK}product{i}"
     for i, record in enumerate(donated):
@@ -164,7 +164,7 @@ def last_run() -> tuple[set[str], dict[str, Any]]:
         newest = max(client.read_flow_runs(), key=lambda run: run.created)
         names = {t.name for t in client.read_task_runs() if t.flow_run_id == newest.id}
         found = [a for a in client.read_artifacts() if a.flow_run_id == newest.id]
-    return names, {a.key: a.data for a in found if a.key}  # without a key: a state
+    return names, {a.key: a.data for a in found if a.key}  # an artifact without a key is a state
 
 
 def shown_stages(artifacts: dict[str, Any]) -> dict[str, str]:
@@ -202,9 +202,9 @@ def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(
     with pytest.raises(StageFailedError) as failure:
         flow_module.pipeline()
     shown = capfd.readouterr()
-    assert "max_characters" in shown.err  # the operator's terminal
+    assert "max_characters" in shown.err  # the operator's terminal shows it
     names, artifacts = last_run()
-    assert "evolve@maple" in names  # it never started: prepare failed
+    assert "evolve@maple" in names  # but it never started, because prepare failed
     assert not artifacts
     for secret in ("max_characters", "row 121", MARK):
         assert secret not in prefect_states() + str(failure.value)
@@ -262,7 +262,7 @@ def test_the_weekly_deployment_names_the_flow() -> None:
 
 
 def test_the_endpoint_for_labels_gets_every_private_text(finished_flow: Finished) -> None:
-    """The searches below would mean nothing if the marks were lost on the way."""
+    """The searches below would prove nothing if the marks had been lost before."""
     sent = finished_flow.reader.raw.decode()
     assert all(f"{MARK}{i}," in sent for i in range(RECORDS))
     private = finished_flow.project.path / "data" / "private"
@@ -272,7 +272,7 @@ def test_the_endpoint_for_labels_gets_every_private_text(finished_flow: Finished
 
 def test_no_request_to_the_writing_endpoint_contains_a_mark(finished_flow: Finished) -> None:
     assert MARK.encode() not in finished_flow.writer.raw
-    assert KEY.encode() in finished_flow.writer.raw  # whole requests are recorded
+    assert KEY.encode() in finished_flow.writer.raw  # the record contains complete requests
 
 
 def test_no_file_outside_the_private_root_contains_a_mark(finished_flow: Finished) -> None:

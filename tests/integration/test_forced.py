@@ -1,4 +1,5 @@
-"""DVC hands no stage its `-f`: each way to force a run, and each way not to, with DVC itself."""
+"""DVC does not pass its `-f` to stages: every way to force a run, and every way not to, with DVC
+itself."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ Path("out.txt").write_text("the same")
 
 
 class Asked:
-    """A checkout with one stage that writes down whether it was forced."""
+    """A checkout with one stage that records whether it was forced."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.answers = path, path.parent / "answers"
@@ -52,7 +53,7 @@ class Asked:
             self.run(*command.split())
 
     def run(self, *command: str) -> None:
-        """Run in the checkout, `dvc` by this Python."""
+        """Run a command in the checkout, with `dvc` of this Python."""
         if command[0] == "dvc":
             command = (sys.executable, "-m", *command)
         python = str(Path(sys.executable).parent)
@@ -64,7 +65,8 @@ class Asked:
         subprocess.run(command, cwd=self.path, env=environment, check=True, capture_output=True)
 
     def answers_to(self, *command: str) -> list[str]:
-        """What the stage said in each of its runs under this command; none where it did not run."""
+        """The record of the stage for each of its runs under this command; empty if it did not
+        run."""
         self.answers.write_text("")
         self.run(*command)
         return self.answers.read_text().splitlines()

@@ -1,4 +1,5 @@
-"""The upper bound without noise: measured beside the others, apart from all that is released."""
+"""The upper limit without noise: measured with the other methods, but separate from everything
+released."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def test_every_use_of_the_data_is_noted_as_not_private_and_no_budget_is_spent(
 
 
 def test_its_texts_are_nowhere_outside_the_private_root(project: Checkout) -> None:
-    """DVC gets a keyed digest in their place."""
+    """DVC gets a keyed digest instead."""
     assert (project.path / RESULTS / "synthetic.jsonl").exists()
     for stage in ("initial", "evolve"):
         released = project.path / "data/released" / stage / "nonprivate"

@@ -1,4 +1,4 @@
-"""A flow that is killed with -9 leaves neither DVC nor a stage behind."""
+"""When a flow is killed with -9, DVC and its stage end too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ subprocess.run(command, check=False)
 
 
 def wait_until(found: Callable[[], object]) -> None:
-    """Poll until `found()` is true. The limit of the test ends it otherwise."""
+    """Poll until `found()` is true. Otherwise the time limit of the test ends it."""
     while not found():
         time.sleep(0.05)
 
@@ -75,7 +75,7 @@ def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path, shell: str) 
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Neither gone nor waiting to be buried."""
+    """Whether the process still runs; a zombie does not count."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 

@@ -1,4 +1,4 @@
-"""A corpus of persons with several letters each, through every stage that spends."""
+"""A corpus of users with several letters each, through every stage that spends budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finished pipeline: its card, its artifacts, and what another run on the same data costs."""
+"""A finished pipeline: its card, its artifacts, and the cost of another run on the same data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def project(finished: FinishedPipelines) -> Checkout:
 
 @pytest.fixture
 def own(project: Checkout, tmp_path: Path) -> Checkout:
-    """A copy, to be changed."""
+    """A copy that a test may change."""
     return copied(project, tmp_path)
 
 
@@ -70,7 +70,7 @@ def test_the_loaders_name_the_stage_that_has_not_run(project: Checkout) -> None:
 def test_the_notebook_opens_every_stage_without_private_files_and_keeps_no_output(
     own: Checkout,
 ) -> None:
-    """A fresh Python runs its cells in order."""
+    """A new Python process runs its cells in order."""
     cells = json.loads((ROOT / "docs/inspect.ipynb").read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
@@ -80,8 +80,8 @@ def test_the_notebook_opens_every_stage_without_private_files_and_keeps_no_outpu
 
 
 def test_no_public_report_depends_on_the_private_texts(project: Checkout, own: Checkout) -> None:
-    """Other private and held-out texts, codes and figures: the internal page shows them, and the
-    public files are the same to the byte."""
+    """With other private and held-out texts, codes and figures, the internal page changes, but the
+    public files stay equal byte for byte."""
     before, other = Roots(project.path), Roots(own.path)
     for path in (other.private / "prepared").glob("*.parquet"):
         rows = pd.read_parquet(path)

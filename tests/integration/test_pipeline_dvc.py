@@ -1,4 +1,5 @@
-"""The pipeline under DVC: what runs again, what is charged again, what DVC's files contain."""
+"""The pipeline under DVC: which stages run again, what is charged again, and the content of DVC's
+files."""
 
 from __future__ import annotations
 
@@ -18,20 +19,20 @@ ALWAYS = {"make_example", "fingerprint"}  # the first one reads params.yaml
 
 @pytest.fixture
 def finished_by_dvc(finished: FinishedPipelines) -> Checkout:
-    """A small corpus with ids of its own and two methods, after `dvc repro`. Tests only read it."""
+    """A small corpus with an id column and two methods, after `dvc repro`. Tests only read it."""
     return finished("dvc")
 
 
 @pytest.fixture
 def project(finished_by_dvc: Checkout, tmp_path: Path) -> Checkout:
-    """A copy, to be changed."""
+    """A copy that a test may change."""
     return copied(finished_by_dvc, tmp_path)
 
 
 def test_two_methods_together_run_their_own_stages_and_share_one_budget(
     finished_by_dvc: Checkout,
 ) -> None:
-    """A stage that a method does not need leaves a marker."""
+    """A stage that a method does not need writes a marker."""
     project = finished_by_dvc
     charged = [entry.stage for entry in project.charges()]
     assert sorted(charged) == ["evolve@maple", "finetune", "synthesize_metadata"]
@@ -68,7 +69,8 @@ def test_the_seed_of_evaluate_reruns_evaluate_and_report_and_its_old_value_both_
 
 
 def test_dvc_keeps_nothing_of_the_private_texts(finished_by_dvc: Checkout) -> None:
-    """No line of them in its files and cache, and no hash or size that could test a guess."""
+    """No line of the texts is in DVC's files and cache, and no hash or size that could test a
+    guess."""
     project = finished_by_dvc
     private = project.path / "letters.jsonl"
     lines = [row["text"].encode() for row in letters(146)[6:]]
@@ -101,7 +103,8 @@ def test_a_forced_stage_draws_and_charges_again(project: Checkout) -> None:
 
 
 def test_a_stage_spends_again_on_what_it_reads_and_on_nothing_else(project: Checkout) -> None:
-    """Records keep their ids and parts: first held-out ones change, then the others' texts."""
+    """Records keep their ids and parts: first the texts of held-out records change, then those of
+    the others."""
     path, rows = project.path / "letters.jsonl", letters(146)[6:]
     before = project.charges()
     prepared = project.path / "data/private/prepared"

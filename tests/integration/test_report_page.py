@@ -162,7 +162,7 @@ def test_the_page_prints(page: Page) -> None:
 
 
 def test_no_table_is_wider_than_the_paper(page: Page) -> None:
-    """A4 within Chromium's margins is 717 pixels wide; what lies beyond them is not printed."""
+    """On A4, Chromium's margins leave a width of 717 pixels; content beyond is not printed."""
     page.view(width=717)
     page.call("Emulation.setEmulatedMedia", media="print")
     edges = page.evaluate(

@@ -1,4 +1,4 @@
-"""A sweep that is killed and started again: what is finished stays, what is drawn is kept."""
+"""A sweep that is killed and restarted: finished points stay, and drawn results are kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sugarbush.privacy.unit import Unit
 from tests.integration.project import Checkout, make_project
 
 pytestmark = [
-    pytest.mark.xdist_group("flow"),  # one server of Prefect's
+    pytest.mark.xdist_group("flow"),  # they share one Prefect server
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),
 ]
@@ -65,7 +65,7 @@ def variables(project: Checkout) -> dict[str, str]:
 
 
 def killed_after(project: Checkout, charges: int) -> None:
-    """Run the sweep, and kill all of it at once when the ledger holds so many charges."""
+    """Run the sweep, and kill all its processes when the ledger has `charges` entries."""
     with subprocess.Popen(
         COMMAND, cwd=project.path, env=variables(project), start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -81,8 +81,8 @@ def killed_after(project: Checkout, charges: int) -> None:
 
 @pytest.mark.usefixtures("prefect_database")
 def test_a_killed_sweep_resumes(project: Checkout) -> None:
-    """Each arm charges its table and its votes, once."""
-    killed_after(project, 3)  # the second arm's table is charged: the first arm is finished
+    """Each arm charges its table and its votes once."""
+    killed_after(project, 3)  # the second arm has charged its table, so the first arm is finished
     before = ledger(project, "benchmark").entries()
     sweep = project.path / "data/private/sweeps/sweep/letters"
     first = sweep / "full-epsilon-1-seed-1/reports/internal/figures.csv"
@@ -90,7 +90,7 @@ def test_a_killed_sweep_resumes(project: Checkout) -> None:
     project.run(*COMMAND, **variables(project))
     after = ledger(project, "benchmark").entries()
     assert after[: len(before)] == before
-    # What was charged and died before its result was on disk is charged again.
+    # A charge without a result on disk, because of the kill, is charged again.
     assert [e.stage for e in after[len(before) :]][-1] == "evolve@maple"
     assert len(after) - len(before) <= 2
     assert first.stat().st_mtime_ns == finished
@@ -101,7 +101,7 @@ def test_a_killed_sweep_resumes(project: Checkout) -> None:
     assert (table["texts"] == 8).all()
     drawn = table[table["arm"] != "real"]
     assert (drawn["mauve_low"] <= drawn["mauve"]).all()
-    assert (drawn["calls"] == 16).all()  # 8 first candidates, a variation each
+    assert (drawn["calls"] == 16).all()  # 8 first candidates, and one variation of each
     assert "weak, ε 1" in (reports / "index.html").read_text(encoding="utf-8")
     assert {"product", "wish"} <= set(pd.read_csv(reports / "figures.csv")["metric"])
 

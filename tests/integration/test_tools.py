@@ -17,7 +17,7 @@ COMMANDS = {
     "format": ["ruff", "format", "--check", "."],
     "imports": ["lint-imports"],
 }
-# What mypy must refuse, marked.
+# Lines that mypy must refuse, each with a mark.
 PROGRAM = """
 from pathlib import Path
 
@@ -72,7 +72,7 @@ def test_the_tree_is_in_order(name: str) -> None:
 def test_types_are_right_and_keep_private_text_from_an_endpoint_that_is_not_trusted(
     tmp_path: Path,
 ) -> None:
-    """One run of mypy over the library and a program whose marked lines it must refuse."""
+    """One run of mypy over the library and a program; mypy must refuse the marked lines."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     finished = run_tool("mypy", "sugarbush", str(program))

@@ -1,6 +1,6 @@
-"""An encoder that costs nothing to load: hashed words and letter triples, as a plug-in.
+"""An encoder that loads at once: hashed words and letter triples, as a plug-in.
 
-Stages that embed run in processes of their own, and the bundled model takes ten seconds to import.
+Stages that embed run in separate processes, and importing for the bundled model takes ten seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One record more moves the sum by at most the clip norm, whoever else is there."""
+"""One more record changes the sum by at most the clip norm, for any other records."""
 
 from functools import cache
 
@@ -51,7 +51,8 @@ def test_one_record_moves_the_sum_by_at_most_the_clip_norm(others, one, clip_nor
 
 
 def test_a_mean_over_the_tokens_of_the_batch_would_move_it_by_more():
-    """The broken loss that the property is there to catch: it weighs records by one another."""
+    """A broken loss that the property must detect: the weight of a record depends on the other
+    records."""
 
     def token_mean(model, batch):
         counts = batch.labels[:, 1:].ne(-100).sum(1)

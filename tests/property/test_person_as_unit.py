@@ -1,4 +1,4 @@
-"""One person more or less: their rows go and come together, and nobody else's move."""
+"""One user more or less: only that user's rows are added or removed, and no other row changes."""
 
 import numpy as np
 from hypothesis import assume, given, settings
@@ -27,7 +27,7 @@ def parts_of(records: list[Record], at_most: int) -> Prepared:
     try:
         bound = ContributionBounder(records=at_most, key=KEY)
         return split(records, SETTINGS, public=(), source="f", bound=bound)
-    except InputError:  # too few are left
+    except InputError:  # too few records remain
         assume(False)
         raise
 
@@ -62,7 +62,7 @@ def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_part(
 def test_a_person_moves_a_histogram_of_records_by_at_most_the_bound_in_l2(
     users: list[str], at_most: int, who: int, seed: int
 ) -> None:
-    """Whatever bins the records hold: also all of a person's the same one."""
+    """For any bins of the records, also if all of a user's records are in one bin."""
     bins = np.random.default_rng(seed).integers(0, 3, len(users))
     records = records_of(users)
 

@@ -1,4 +1,5 @@
-"""One record more or less moves the sums of scores by RESOLUTION at most, whatever the vectors."""
+"""One record more or less changes the sums of scores by at most RESOLUTION in L2, for any
+vectors."""
 
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def sums_behind(
     records: NDArray[np.float32], candidates: NDArray[np.float32], width: float
 ) -> NDArray[np.int64]:
-    """What the mechanism would have summed, with the noise taken out and nothing charged."""
+    """The sums of the mechanism, without its noise and without a charge."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda sums, **_: sums):
@@ -81,8 +82,8 @@ def test_a_narrow_kernel_is_a_vote_for_the_nearest() -> None:
 
 
 def test_a_norm_is_rounded_up_so_that_no_score_is_rounded_over_the_bound() -> None:
-    """A near candidate and one at which almost nothing is left: by the norm rounded down, 4096 and
-    1 for it."""
+    """The record has a near candidate and a far one; with a norm that is rounded down, the scores
+    would be 4096 and 1."""
     candidates = np.eye(2, dtype=np.float32)
     for angle in np.linspace(0.70, 0.72, 200):
         record = np.array([[np.cos(angle), np.sin(angle)]], dtype=np.float32)
@@ -95,7 +96,7 @@ def test_a_norm_is_rounded_up_so_that_no_score_is_rounded_over_the_bound() -> No
 def test_a_vector_that_is_not_of_unit_length_is_refused_and_costs_nothing(
     tmp_path: Path, number: float, user_column: str
 ) -> None:
-    """Longer vectors' products would not be exact, and so would depend on the records beside."""
+    """Products of longer vectors would not be exact, and so would depend on the other records."""
     records, candidates = unit(corpus(1, 600, 3)), unit(corpus(2, 5, 3))
     (records if user_column == "record" else candidates)[-1, 0] = number
     ledger = a_ledger(tmp_path)
@@ -127,11 +128,12 @@ def test_scores_need_candidates_of_the_same_length() -> None:
     ("rows", "message"),
     [
         (lambda n: np.full((n, 2), 3), "longer than their bound"),
-        (lambda n: np.full((n, 2), 2**32), "longer than their bound"),  # of square 0 in 64 bits
+        # the square overflows to 0 in 64 bits
+        (lambda n: np.full((n, 2), 2**32), "longer than their bound"),
         (lambda n: np.full((n, 2), -(2**63)), "longer than their bound"),
         (lambda n: np.full((n, 2), 2**16, dtype=np.int32), "int64 row"),
         (lambda n: np.full((n, 2), np.nan), "int64 row"),
-        (lambda n: np.full((1, 2), 2), "int64 row"),  # summed before it was looked at
+        (lambda n: np.full((1, 2), 2), "int64 row"),  # broadcasting would add it without an error
         (lambda n: np.full((n, 3), 1), "int64 row"),
     ],
 )

@@ -1,4 +1,5 @@
-"""A text that names a special token is plain text: it ends where it ends, and comes back whole."""
+"""A text with the name of a special token is plain text: it ends at its real end, and decodes
+unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from sugarbush.training.dpsgd.data import control_codes, examples_of, plain_exam
 
 LONG = 400
 NAMES = ("<|endoftext|>", "<s>", "</s>", "<|user|>", "<|im_end|>", "<pad>", "<unk>", "[SEP]")
-# Texts with the names of special tokens in them, whole, halved and one inside the other.
+# Texts with the names of special tokens: complete, cut in half, and one inside the other.
 PIECES = st.sampled_from(
     [*NAMES, "<|endof", "text|>", "|", "<", "product: loan\n", " a", "é", "\n"]
 )
@@ -41,7 +42,7 @@ def _as_gpt2() -> Any:
 
 
 def _as_a_chat_model() -> Any:
-    """Bytes, with a dozen special tokens, and one that stands before each text."""
+    """A byte tokenizer with a dozen special tokens, one of which is added before each text."""
     bpe = Tokenizer(
         tokenizer_models.BPE(
             {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []
@@ -62,7 +63,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 
 def _inner(tokens: np.ndarray, tokenizer: Any) -> list[int]:
-    """Without the tokens that stand around a text."""
+    """The tokens without those added around a text."""
     ids = tokens.tolist()
     start = ids[0] == tokenizer.eos_token_id
     assert ids[-1] == tokenizer.eos_token_id

@@ -1,4 +1,4 @@
-"""One record more or less moves one bin of the noiseless votes by one, whatever the vectors."""
+"""One record more or less changes one bin of the noiseless votes by one, for any vectors."""
 
 import numpy as np
 import pytest

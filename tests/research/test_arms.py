@@ -1,4 +1,4 @@
-"""Arms at equal budget, what is measured of them, and means over runs."""
+"""Methods at equal budget, their metrics, and means over runs."""
 
 from __future__ import annotations
 

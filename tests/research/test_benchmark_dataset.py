@@ -1,4 +1,4 @@
-"""Runs on a set in memory: equal settings, snapshots by round, and a state of their own."""
+"""Runs on a set in memory: equal settings, snapshots by round, and a separate state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of measured curves: every point is on it, whatever its arm is called."""
+"""The page of measured curves: every point is on it, for any name of its arm."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The page that is kept in git is what its figures make, and holds nothing else."""
+"""The page in git is exactly what its figures produce."""
 
 from __future__ import annotations
 

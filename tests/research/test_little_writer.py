@@ -1,4 +1,5 @@
-"""The recipe of a small writer, in little: its lists are prompts, and the provider writes by it."""
+"""A small version of the recipe of `little_writer`: its lists are prompts, and the provider uses
+the model."""
 
 from __future__ import annotations
 

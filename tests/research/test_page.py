@@ -1,4 +1,4 @@
-"""Several grids on one page, sets of one name kept apart."""
+"""Several grids on one page, with sets of equal names kept separate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep file says: its points, each a whole params.yaml."""
+"""The points of a sweep file, each a complete params.yaml."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ def test_the_sweeps_of_the_benchmark_sets_are_valid(name: str) -> None:
     sweep = load_sweep(ROOT / f"research/settings/{name}.yaml")
     files = {name: load_fields(ROOT / own.file) for name, own in sweep.sets.items()}
     found = list(points(sweep, base=settings(), files=files))
-    # Arms of one sweep are measured on as many texts, so every one of them writes so many.
+    # All arms of one sweep are measured on equally many texts, so each of them must write that
+    # many.
     assert len({point.params.evaluate.texts for point in found}) == 1
     for point in found:
         (method,) = point.params.methods

@@ -1,4 +1,4 @@
-"""Which points of a sweep run alone, and what is told of those that failed."""
+"""The points of a sweep that run alone, and the message about those that failed."""
 
 from __future__ import annotations
 

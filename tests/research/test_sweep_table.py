@@ -1,4 +1,4 @@
-"""What a sweep's table takes from its points."""
+"""The values that a sweep's table takes from its points."""
 
 from __future__ import annotations
 

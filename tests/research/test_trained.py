@@ -1,4 +1,4 @@
-"""Trained metrics over whole runs: what is counted, and as what it stands on a page."""
+"""Trained metrics over complete runs: the values, and their names on a page."""
 
 from __future__ import annotations
 

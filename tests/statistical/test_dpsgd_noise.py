@@ -1,4 +1,7 @@
-"""Tensor noise and Poisson samples: what they say, and no seed. Each test states its sizes."""
+"""Tensor noise and Poisson samples: their distribution, and that no seed controls them.
+
+Each test states its sizes.
+"""
 
 import math
 
@@ -27,7 +30,7 @@ def z_of_variance(noise: np.ndarray, stddev: float) -> float:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tensor_noise_has_the_requested_scale(dtype: torch.dtype) -> None:
-    """n = 200,000; |z| < 5: false alarm 6e-7. A scale off by 3% is at |z| > 18."""
+    """n = 200,000; |z| < 5: false alarm 6e-7. A scale that is wrong by 3% is at |z| > 18."""
     noise = drawn(0.7, dtype=dtype)
     assert abs(z_of_variance(noise, 0.7)) < 5
     assert abs(noise.mean()) < 5 * 0.7 / math.sqrt(N)
@@ -40,7 +43,7 @@ def test_tensor_noise_is_gaussian_across_blocks_and_tensors() -> None:
     tensor = torch.zeros(1_300_000)
     add_gaussian([tensor], stddev=1.0)
     assert kstest(tensor.numpy(), "norm").pvalue > 1e-6
-    assert len(torch.unique(tensor.double() * 1e7)) > 1_200_000  # no block repeats another
+    assert len(torch.unique(tensor.double() * 1e7)) > 1_200_000  # no block repeats another one
 
 
 def test_no_seed_reaches_tensor_noise() -> None:
@@ -78,7 +81,8 @@ def test_a_tensor_that_would_not_get_its_noise_is_refused(tensor: torch.Tensor) 
 
 @pytest.mark.parametrize("rate", [0.003, 0.2, 0.9])
 def test_each_unit_is_sampled_at_the_given_rate(rate: float) -> None:
-    """n = 1,200,000 over two blocks; |z| < 5: false alarm 6e-7; one off by 20% is at |z| = 12."""
+    """n = 1,200,000 over two blocks; |z| < 5: false alarm 6e-7; a rate that is wrong by 20% is at
+    |z| = 12."""
     size = 1_200_000
     sample = poisson_sample(size, rate=rate)
     assert bool((np.diff(sample) > 0).all())
@@ -86,7 +90,7 @@ def test_each_unit_is_sampled_at_the_given_rate(rate: float) -> None:
     assert sample[-1] < size
     stddev = math.sqrt(size * rate * (1 - rate))
     assert abs(len(sample) - size * rate) < 5 * stddev
-    assert 0.2 * size * rate > 10 * stddev  # so that a wrong rate is found all but surely
+    assert 0.2 * size * rate > 10 * stddev  # so that a wrong rate is found almost surely
     halves = np.bincount(sample // (size // 2), minlength=2)
     assert abs(halves[0] - halves[1]) < 5 * stddev
 
@@ -103,10 +107,11 @@ def test_units_are_sampled_independently() -> None:
 
 
 def test_a_person_is_drawn_at_the_rate_however_many_records_they_have() -> None:
-    """400 persons of 1 and 400 of 5 records, 500 steps at 0.05: each |z| < 5, false alarm 2e-6.
+    """400 users with 1 and 400 with 5 records, 500 steps at 0.05: each |z| < 5, false alarm 2e-6.
 
-    Sampling records would draw the latter in 1 - 0.95^5 = 23% of the steps: at |z| > 300. Of a
-    person's five each is the one in a fifth of their steps; always the first would be at |z| > 180.
+    If records were sampled, users with 5 records would be in 1 - 0.95^5 = 23% of the steps: |z| >
+    300. In a fifth of a user's steps, the sample contains each of the five records; if it were
+    always the first one, |z| > 180.
     """
     owners = [*range(400), *(400 + i // 5 for i in range(2000))]
     records = Private([(place,) for place in range(2400)])
@@ -136,7 +141,7 @@ def test_an_invalid_rate_is_refused(rate: float) -> None:
 
 
 def test_no_seed_reaches_the_sample() -> None:
-    """Two samples of 1,000 units at one half agree with probability 2^-1000."""
+    """Two samples of 1,000 units at rate one half are equal with probability 2^-1000."""
     samples = []
     for _ in range(2):
         torch.manual_seed(1)

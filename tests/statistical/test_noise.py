@@ -1,4 +1,5 @@
-"""Is the noise what it says? n = 40,000 draws a test; each test states its false-alarm rate."""
+"""Does the noise have the stated distribution? n = 40,000 draws per test; each test states its
+false-alarm rate."""
 
 import math
 
@@ -13,21 +14,22 @@ N = 40_000
 
 
 def discrete_gaussian_variance(stddev: float) -> float:
-    """Of N_Z(0, stddev^2), by its definition (Canonne, Kamath, Steinke 2020, Definition 1)."""
+    """The probabilities of N_Z(0, stddev^2), by its definition (Canonne, Kamath, Steinke 2020,
+    Definition 1)."""
     k = np.arange(-1000, 1001)
     weights = np.exp(-(k**2) / (2 * stddev**2))
     return float((k**2 * weights).sum() / weights.sum())
 
 
 def z_of_variance(draws: NDArray[np.int64], variance: float) -> float:
-    """How many standard errors the mean square is from `variance`."""
+    """The distance of the mean square from `variance`, in standard errors."""
     squares = draws.astype(float) ** 2
     return (squares.mean() - variance) / (squares.std() / math.sqrt(len(draws)))
 
 
 @pytest.mark.parametrize("stddev", [0.6, 2.0, 15.4])
 def test_the_noise_has_the_requested_scale(stddev: float) -> None:
-    """|z| < 5: false alarm 6e-7 a test. A scale off by 5% is at |z| > 9."""
+    """|z| < 5: false alarm 6e-7 per test. A scale that is wrong by 5% is at |z| > 9."""
     draws = discrete_gaussian(np.full(N, 1000), stddev=stddev) - 1000
     assert abs(z_of_variance(draws, discrete_gaussian_variance(stddev))) < 5
     assert abs(draws.mean()) < 5 * stddev / math.sqrt(N)
@@ -49,7 +51,7 @@ def test_the_noise_follows_the_discrete_gaussian_law() -> None:
 
 
 def test_two_processes_worth_of_noise_never_repeat() -> None:
-    """No seed reaches the noise: equal calls differ (false alarm under 1e-100)."""
+    """No seed controls the noise: equal calls differ (false alarm under 1e-100)."""
     zeros = np.zeros(200, dtype=np.int64)
     np.random.seed(7)
     first = discrete_gaussian(zeros, stddev=10.0)

@@ -1,11 +1,12 @@
-"""Short lists for an audit: who draws noise, builds released values, opens private files.
+"""Short lists for an audit: the modules that draw noise, build released values, or open private
+files.
 
-`test_side_doors` checks that the lists are complete. Whoever adds a line gives the reason.
+`test_side_doors` checks that the lists are complete. If you add a line, add the reason.
 """
 
 from __future__ import annotations
 
-# Modules that import a function of sugarbush.privacy.noise, and which.
+# Modules that import functions of sugarbush.privacy.noise, with the functions.
 IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
     "sugarbush.privacy.mechanisms": ("discrete_gaussian",),  # histograms and sums of scores
     "sugarbush.tables.marginal_measurer": ("discrete_gaussian", "report_noisy_max"),  # AIM
@@ -16,7 +17,7 @@ IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
 
 # Modules that build `Released(...)`, and why the value may be released.
 BUILDS_RELEASED: dict[str, str] = {
-    # a mechanism drew it, and the ledger entry is in hand
+    # a mechanism drew it, and its ledger entry is known
     "sugarbush.privacy.data_types": "the class itself: map and as_released_array keep the entries",
     "sugarbush.tables.engines": "rows and record count of AIM, under its charge",
     "sugarbush.training.dpsgd.train": "a model by DP-SGD, under its charge",
@@ -35,7 +36,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.generators.openai.generator": "answers to released requests",
     "sugarbush.generators.huggingface.generator": "answers to released requests",
     "sugarbush.api": "results of this process, with the entries that paid for them",
-    # restored from a released folder, whose release.json names the entries
+    # restored from a released folder with the entries in its release.json
     "sugarbush.pipeline.released": "any released folder",
     "sugarbush.pipeline.dp_table": "the DP table and label counts",
     "sugarbush.pipeline.stages.report": "a method's rounds and texts",
@@ -68,7 +69,7 @@ OPENS_REAL_TEXTS: dict[str, str] = {
     "sugarbush.pipeline.in_memory": "metrics of the API, which says that they are not DP",
 }
 
-# Modules that ask for the path of private records or codes.
+# Modules that use the path of private records or codes.
 NAMES_PRIVATE_FILES: dict[str, str] = {
     "sugarbush.data.private_store": "reads and writes them",
     "sugarbush.pipeline.stages.fingerprint": "asks whether they exist",

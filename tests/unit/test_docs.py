@@ -1,7 +1,7 @@
 """The Python examples of the documentation run.
 
 A block without a title runs as written, in the order of its page. A block with a title is a file of
-a package: it is written, the package is registered, and its tests run in another process. A block
+a package. It is written, the package is registered, and its tests run in another process. A block
 after `<!-- not run: ... -->` is only parsed.
 """
 

@@ -1,7 +1,7 @@
 """Methods, generators, encoders and metrics of another package, found by their entry points.
 
-`tests/fixtures/toy_package` has one of each. It is installed into a folder of its own: copied, with
-the metadata that an installer writes, so that no test needs an installer or a network.
+`tests/fixtures/toy_package` has one of each. It is installed into a separate folder: copied, with
+the metadata that an installer writes, so that tests need no installer and no network.
 """
 
 from __future__ import annotations
@@ -144,14 +144,17 @@ def test_a_metric_of_another_package_is_among_the_installed_ones(install: Instal
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"methods": ["toi"]}, "'toi' is no installed method. Known: augpe, crt, dpft, maple,"),
-        ({"generator__provider": "toi"}, "generator.provider: 'toi' is no installed generator."),
+        ({"methods": ["toi"]}, "'toi' is not an installed method. Known: augpe, crt, dpft, maple,"),
+        ({"generator__provider": "toi"}, "generator.provider: 'toi' is not an installed generator"),
         (
             {"evolve__toy": {"text": 1}},
             "evolve.toy.text is not a known setting; did you mean texts?",
         ),
-        ({"evolve__quux": {}}, "evolve: quux is not a known setting, and no installed method"),
-        ({"generator__quux": {}}, "generator.quux: is no setting, and 'quux' is no installed"),
+        ({"evolve__quux": {}}, "evolve: quux is not a known setting, and not an installed method"),
+        (
+            {"generator__quux": {}},
+            "generator.quux: is not a setting, and 'quux' is not an installed",
+        ),
     ],
 )
 def test_an_unknown_plug_in_is_named_with_its_setting(
@@ -178,7 +181,7 @@ def test_two_packages_that_register_one_name_are_named(install: Install) -> None
 def test_pip_installs_the_toy_package_with_its_entry_points(tmp_path: Path) -> None:
     if not (find_spec("pip") and find_spec("setuptools")):
         pytest.skip("needs pip and setuptools")
-    shutil.copytree(TOY, tmp_path / "source")  # a build writes into it
+    shutil.copytree(TOY, tmp_path / "source")  # a copy, because a build writes into it
     subprocess.run(
         [
             sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",

@@ -1,4 +1,5 @@
-"""The public names of `sugarbush`: complete, documented with an example that runs, and cheap."""
+"""The public names of `sugarbush`: complete, documented with an example that runs, and quick to
+import."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import pytest
 import sugarbush as sb
 from tests.settings import ROOT
 
-# Names without an example of their own, and why.
+# Names without an example of their own, with the reason.
 WITHOUT_EXAMPLE = {
     "Artifacts": "reads the folder of a finished run; docs/inspect.ipynb shows it",
     "BudgetExceededError": "an error",
@@ -35,7 +36,7 @@ WITHOUT_EXAMPLE = {
     "SugarbushError": "an error",
     "train_dpsgd": "needs a language model; docs/how-to/python-api.md shows it",
 }
-# What only some calls need, so that no name may load it.
+# Packages that only some calls need, so that no name may load them.
 HEAVY = {"torch", "transformers", "sentence_transformers", "openai", "dvc", "prefect", "sklearn"}
 (_GUARDED,) = (
     node for node in ast.parse(Path(str(sb.__file__)).read_text()).body if isinstance(node, ast.If)

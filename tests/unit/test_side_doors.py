@@ -1,6 +1,6 @@
-"""No module reaches private data, or calls a value released, by a side door.
+"""No module reaches private data, or declares a value released, in an indirect way.
 
-These tests read the source. The lists in `audited` are what a reviewer has to read.
+These tests read the source code. The lists in `audited` are what a reviewer has to read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STORE, PATHS = "sugarbush.data.private_store", "sugarbush.paths"
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """The source of everything that runs in a project, by module name."""
+    """The source of all modules that run in a project, by module name."""
     files = [p for folder in ("sugarbush", "tasks", "flows") for p in (ROOT / folder).rglob("*.py")]
     return {_name(path): ast.parse(path.read_text()) for path in sorted(files)}
 
@@ -29,7 +29,7 @@ def _name(path: Path) -> str:
 
 
 def modules_with(found: type[ast.AST], test: object) -> set[str]:
-    """The modules that hold a node of a type for which `test` is true."""
+    """The modules that contain a node for which `test` is true."""
     assert callable(test)
     return {
         name
@@ -88,7 +88,7 @@ def test_nobody_spells_the_private_root() -> None:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Every text that stands alone as a statement: docstrings, also those of fields."""
+    """Every string that is a statement of its own: docstrings, also those of fields."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value

@@ -1,4 +1,4 @@
-"""The invented shop: a corpus of service desk texts with known attributes and spans.
+"""The invented shop: a corpus of customer service texts with known attributes and spans.
 
 attributes.yaml                 how often each combination of attribute values occurs
 vocabulary.yaml, sentences.yaml what a text is made of

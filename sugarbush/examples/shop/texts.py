@@ -1,4 +1,4 @@
-"""The texts of the invented shop: a service desk with a jargon of its own.
+"""The texts of the invented shop: a service desk with its own jargon.
 
 The desk asks for the docket (its word for an order number), quotes the waybill, names an action
 in its jargon and ends with a priority code and a survey. Calls and chats are dialogues; emails and
@@ -75,7 +75,7 @@ def _log(case: Case, rng: SeededRandom, slots: dict[str, Slot]) -> list[str]:
 
 
 def _lookup_rule(case: Case, rng: SeededRandom) -> str:
-    """The desk quotes a waybill where something was shipped, and only sometimes elsewhere."""
+    """The desk quotes a waybill if something was shipped, and only sometimes otherwise."""
     return "look" if case.issue not in _WITHOUT_WAYBILL or rng.chance(0.3) else "look_home"
 
 

@@ -42,7 +42,7 @@ class TextContext:
         return first_of_kind(self.targets, kind)
 
     def write(self, rule: str) -> str:
-        """One text of a rule."""
+        """One text from a rule."""
         return _GRAMMAR.write(rule, self.rng, self.slots)
 
     def say(self, phrases: Phrases, role: Role) -> str:
@@ -64,7 +64,8 @@ class TextContext:
         return target.brief.replace("{number}", self.say_number(target) if target.bounds else "")
 
     def say_number(self, target: Target) -> str:
-        """A whole number in the target's bin, or the next above its lower end if it has none."""
+        """A whole number in the target's bin; if it has none, the one just above the bin's lower
+        end."""
         if target.bounds is None:
             raise InvariantError(f"attribute '{target.name}' has no numeric bin")
         low, high = math.ceil(target.bounds[0]), math.ceil(target.bounds[1]) - 1
@@ -74,7 +75,10 @@ class TextContext:
 def new_context(
     subject: str, targets: tuple[Target, ...], rng: SeededRandom, *, product: str | None = None
 ) -> TextContext:
-    """A context with the target values. The rest is drawn uniformly from the known values."""
+    """A context with the target values.
+
+    The other values are drawn uniformly from the known ones.
+    """
 
     def phrases(kind: AttributeKind) -> Phrases:
         target = first_of_kind(targets, kind)

@@ -12,7 +12,7 @@ from sugarbush.examples.simulator.utterances import Importance, Role, Utterance,
 _CUSTOMER, _AGENT, _REPLY = "Customer: ", "Agent: ", "Reply: "
 OWN_SPEAKERS = frozenset({_CUSTOMER, _AGENT, _REPLY})
 
-# Kinds that some turn mentions anyway.
+# Kinds that some turn always mentions.
 _MENTIONED = {
     AttributeKind.PRODUCT,
     AttributeKind.ISSUE,
@@ -73,7 +73,7 @@ def ticket(context: TextContext) -> list[Utterance]:
 
 
 def plain_text(context: TextContext) -> list[Utterance]:
-    """A text on a subject that is not a shop's: the target values, and little else."""
+    """A text on a subject other than a shop: the target values and little else."""
     said = [_detail(context, "matter")]
     for target in context.targets:
         said.append((context.say_target(target, Role.CUSTOMER), Importance.REQUIRED))
@@ -83,7 +83,8 @@ def plain_text(context: TextContext) -> list[Utterance]:
 def more_detail(
     context: TextContext, *, is_shop: bool
 ) -> Callable[[Sequence[Utterance]], tuple[int, str] | None]:
-    """What `utterances.fit` adds: a detail by the speaker of some turn, none of them twice."""
+    """Sentences for `utterances.fit` to add: a detail by the speaker of some turn, each at most
+    once."""
 
     def add(utterances: Sequence[Utterance]) -> tuple[int, str] | None:
         said = {utterance.text for utterance in utterances}
@@ -151,7 +152,10 @@ def _resolution(context: TextContext, role: Role) -> _Sentence:
 
 
 def _other_targets(context: TextContext, role: Role) -> list[_Sentence]:
-    """The remaining target values. The shop states priorities, the customer all others."""
+    """The remaining target values.
+
+    The shop states priorities, and the customer states all others.
+    """
     return [
         (context.say_target(target, role), Importance.REQUIRED)
         for target in context.targets

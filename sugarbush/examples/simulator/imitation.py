@@ -1,6 +1,7 @@
-"""A text after examples: the structure of one example, sentences of the others, new identities.
+"""A text that imitates examples: the structure of one example, sentences of the others, new
+identities.
 
-The turns, openings and jargon come from the examples in the request alone.
+The turns, openings and jargon come only from the examples in the request.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from sugarbush.examples.simulator.targets import Target
 from sugarbush.examples.simulator.utterances import Importance, Utterance, parse, role_of
 
 _CONTENT = (AttributeKind.PRODUCT, AttributeKind.ISSUE)
-# Two sentences may replace one another if their places, as shares of their texts, are this near.
+# Two sentences may replace one another if their relative positions in their texts differ by at most
+# this.
 _NEAR = 0.15
 _MIXING_RATE = 0.55
 _REWORDING_RATE = 0.15
@@ -32,7 +34,7 @@ class PlacedUtterance:
     after: int
 
     def is_like(self, other: PlacedUtterance) -> bool:
-        """Whether one may replace the other: the same speaker, place and shape.
+        """Whether one may replace the other: both have the same speaker, position and form.
 
         The first two and the last two utterances of a text match only their counterparts.
         """
@@ -54,7 +56,7 @@ class SourceSentences:
         self._context = context
 
     def replace(self, placed: PlacedUtterance, used: Sequence[Utterance]) -> Utterance | None:
-        """`placed` with a sentence from a like place, or None if none fits.
+        """`placed` with a sentence from a similar position, or None if none fits.
 
         A sentence that shows fewer of the targets than `placed` does not fit.
         """
@@ -84,8 +86,8 @@ class SourceSentences:
     ) -> list[Utterance]:
         """Instead of an utterance that conflicts with `target`, one that shows it.
 
-        It comes from a source, or else from the simulator's own words. There is none if an earlier
-        utterance shows the target.
+        It comes from a source, or else from the simulator's own sentences. Returns none if an
+        earlier utterance shows the target.
         """
         text = self._choose(
             lambda source: (
@@ -150,14 +152,15 @@ def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
 
 @lru_cache(maxsize=8192)
 def place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
-    """The utterances of a text, each with its place."""
+    """The utterances of a text, each with its position."""
     utterances = parse(text)
     last = len(utterances) - 1
     return tuple(PlacedUtterance(said, i, last - i) for i, said in enumerate(utterances))
 
 
 def _weight(text: str, targets: Sequence[Target]) -> float:
-    """The weight of an example as the structure: by the targets that it shows, and its form."""
+    """The weight of an example as the structure, from the targets that it shows and from its
+    form."""
     weight = 1.0
     for target in targets:
         if target.kind is AttributeKind.CHANNEL and target.known is not None:
@@ -169,7 +172,7 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """The first and the last utterance and those with a code are steps, the rest are details."""
+    """The first and the last utterance and those with a code are steps; the others are details."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)

@@ -19,8 +19,8 @@ from sugarbush.examples.simulator.knowledge import (
 from sugarbush.examples.simulator.targets import Target
 from sugarbush.examples.simulator.utterances import Importance, Role, Utterance, insert, role_of
 
-# A text may show these by signs that the simulator does not know (a code, a depot). It adds them in
-# brackets, which changes the text little.
+# A text may show these in a form that the simulator does not know (a code, a depot). It adds them
+# in brackets, which changes the text little.
 _IN_BRACKETS = {
     AttributeKind.PRIORITY,
     AttributeKind.REGION,
@@ -61,8 +61,8 @@ def replace_products(
 ) -> list[Utterance]:
     """`utterances` with every other known product replaced by `product`.
 
-    The brand is replaced too: "the Volt 3 toaster" becomes a kettle by the name in some example, or
-    "the kettle".
+    The brand is replaced too. "the Volt 3 toaster" becomes a kettle with a name from some example,
+    or "the kettle".
     """
     pattern, shown = finder(AttributeKind.PRODUCT)
     names = _names_of(product, tuple(examples))
@@ -142,9 +142,9 @@ def _is_a_call(target: Target, utterances: Sequence[Utterance]) -> bool:
 
 
 def _place_for(target: Target, utterances: Sequence[Utterance]) -> int:
-    """After which utterance a target is inserted.
+    """The index of the utterance after which a target is inserted.
 
-    What the shop decides comes late, from the agent. The rest comes early, from the customer.
+    Decisions of the shop come late, from the agent. Everything else comes early, from the customer.
     """
     late = target.kind in {AttributeKind.RESOLUTION, AttributeKind.PRIORITY}
     wanted = Role.AGENT if late else Role.CUSTOMER

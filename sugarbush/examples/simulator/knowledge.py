@@ -1,6 +1,6 @@
 """What the simulator knows of shops in general: attribute values, and sentences that say them.
 
-It is public knowledge in data/*.yaml. Any other value is quoted as it is.
+It is public knowledge in data/*.yaml. Any other value is quoted unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DATA = Path(__file__).parent / "data"
 
 
 class AttributeKind(StrEnum):
-    """What an attribute is about."""
+    """The kinds of attributes."""
 
     PRODUCT = "product"
     ISSUE = "issue"
@@ -71,7 +71,7 @@ PRODUCTS = {
 }
 
 _attributes = load_yaml(_DATA / "attributes.yaml")
-# An attribute is of the first kind that has a word of the attribute's name.
+# An attribute belongs to the first kind that lists a word of the attribute's name.
 NAME_WORDS = {AttributeKind(kind): words(text) for kind, text in _attributes["name_words"].items()}
 VALUE_SYNONYMS: dict[str, str] = _attributes["value_synonyms"]
 # Templates for values that are not known: `{attribute}` is the attribute's name.
@@ -85,7 +85,7 @@ SPOKEN_CHANNELS = frozenset({"phone", "chat", "social media", "store"})
 
 @cache
 def finder(kind: AttributeKind) -> tuple[re.Pattern[str], dict[str, str]]:
-    """A pattern that finds any known value of `kind`, and the value that each finding shows."""
+    """A pattern that finds any known value of `kind`, and the value that each match shows."""
     if kind is AttributeKind.PRODUCT:
         shown = {name.lower(): value for value, p in PRODUCTS.items() for name in p.names}
         shown |= {name.removeprefix("pair of "): value for name, value in shown.items()}
@@ -106,7 +106,7 @@ def shown_values(kind: AttributeKind, text: str) -> tuple[str, ...]:
 
 @cache
 def product_mentions() -> re.Pattern[str]:
-    """Finds known products after an article or the like.
+    """Finds known products after an article or a similar word.
 
     Group `noun` is the product; group `mention` includes the brand before it.
     """

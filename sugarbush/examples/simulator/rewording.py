@@ -29,7 +29,7 @@ _FEW_DIGITS = 4
 
 
 def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
-    """`text` with a share `rate` of the words that have synonyms replaced by a synonym."""
+    """`text`, in which a share `rate` of the words with synonyms is replaced by a synonym."""
 
     def other(found: re.Match[str]) -> str:
         if not rng.chance(rate):
@@ -44,14 +44,14 @@ def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
 
 
 def add_opening(text: str, rng: SeededRandom) -> str:
-    """`text` after an opening that changes nothing."""
+    """`text` after an opening that does not change its meaning."""
     first = re.match(r"\w+", text)
     is_word = first is not None and first.group().lower() in _LOWER_CASE
     return rng.choice(_OPENINGS) + (text[0].lower() + text[1:] if is_word else text)
 
 
 class IdentityReplacer:
-    """Replaces names, numbers and streets of a text, each by the same new one throughout."""
+    """Replaces names, numbers and streets of a text; equal ones get the same replacement."""
 
     def __init__(self, rng: SeededRandom) -> None:
         self._rng = rng
@@ -85,11 +85,11 @@ class IdentityReplacer:
     def _code(self, found: re.Match[str]) -> str:
         old = found.group()
         if found.string[found.start() - 1 : found.start()].isalpha() and len(old) < _FEW_DIGITS:
-            return old  # P4, A380
+            return old  # a short code such as P4 or A380 stays
         if _DATE.match(old) or sum(c.isdigit() for c in old) < _FEW_DIGITS:
             return self._number(old)
         if old not in self._codes:
-            # A telephone number keeps its prefix, by which one knows it.
+            # A telephone number keeps its prefix, which identifies it as one.
             kept = 7 if old.startswith(("0", "+", "555")) else 0
             self._codes[old] = old[:kept] + "".join(map(self._symbol, old[kept:]))
         return self._codes[old]
@@ -100,7 +100,7 @@ class IdentityReplacer:
         return chr(ord("A") + self._rng.below(26)) if symbol.isupper() else symbol
 
     def _number(self, old: str) -> str:
-        """A small number, or one near it with no more digits."""
+        """A small number unchanged, or a nearby number with no more digits."""
         if not old.isdigit() or not self._rng.chance(0.5):
             return old
         number = int(old)

@@ -34,9 +34,9 @@ _TENURE = re.compile(
 class Target:
     """One attribute value that a text should show.
 
-    `known` is the value's name in the simulator's own lists, or None. `bounds` are the ends of a
-    numeric bin; each text gets a number inside. `target_for` returns one object per value, so the
-    caches below work by identity.
+    `known` is the value's name in the simulator's lists, or None. `bounds` are the ends of a
+    numeric bin; each text gets a number inside. `target_for` returns the same object for equal
+    values, so the caches below work by identity.
     """
 
     name: str
@@ -71,11 +71,11 @@ class Target:
         return f"{value} {name}" if self.kind is AttributeKind.PRIORITY else f"{name} {value}"
 
     def is_shown(self, text: str) -> bool:
-        """Whether `text` shows the value. It shows a neutral mood if it shows no other."""
+        """Whether `text` shows the value. A text without any mood shows a neutral mood."""
         return _is_shown(self, text)
 
     def conflicts(self, text: str) -> bool:
-        """Whether `text` shows another known value of the same kind, and not this one."""
+        """Whether `text` shows another known value of the same kind but not this one."""
         if self.kind not in KNOWN_VALUES or self.is_shown(text):
             return False
         return any(value != self.known for value in shown_values(self.kind, text))
@@ -124,7 +124,7 @@ def first_of_kind(targets: Iterable[Target], kind: AttributeKind) -> Target | No
 
 
 def product_words(target: Target | None, default: str) -> ProductWords:
-    """The words for the target product, or for the known product `default` without a target."""
+    """The words for the target product; without a target, for the known product `default`."""
     if target is not None and target.known is None:
         return ProductWords(names=(_in_words(target.value),), **UNKNOWN_PRODUCT)
     return PRODUCTS[(target and target.known) or default]
@@ -172,7 +172,7 @@ def _key(name: str) -> str:
 
 
 def _bounds(value: str) -> tuple[float, float] | None:
-    """The ends of a bin by its label. An open end becomes half or double the other."""
+    """The ends of a bin by its label. An open end is set to half or double the other end."""
     found = _BIN.match(value)
     if not found:
         return None

@@ -25,7 +25,7 @@ _AGENT_WORDS = words(
 
 
 class Role(StrEnum):
-    """Who says an utterance. A note is by the shop, about a customer."""
+    """Who says an utterance. A note is written by the shop about a customer."""
 
     CUSTOMER = "customer"
     AGENT = "agent"
@@ -33,7 +33,10 @@ class Role(StrEnum):
 
 
 class Importance(IntEnum):
-    """How much a text needs an utterance. A text that is too long loses the least important."""
+    """How much a text needs an utterance.
+
+    A text that is too long loses the least important ones.
+    """
 
     DETAIL = 0
     STEP = 1
@@ -51,7 +54,7 @@ class Utterance:
 
 
 def parse(text: str) -> list[Utterance]:
-    """The utterances of any text. `render` restores the text, blank lines aside."""
+    """The utterances of any text. `render` restores the text, except for blank lines."""
     utterances = []
     lines = [piece for line in text.splitlines() for piece in _INLINE.split(line.strip()) if piece]
     for turn, line in enumerate(lines):
@@ -63,7 +66,7 @@ def parse(text: str) -> list[Utterance]:
 
 
 def render(utterances: Sequence[Utterance]) -> str:
-    """The text, one turn a line. Neighbouring turns of one speaker become one turn."""
+    """The text, with one turn per line. Neighbouring turns of one speaker become one turn."""
     lines = []
     for _, turn in groupby(utterances, key=lambda said: said.speaker.strip() or said.turn):
         sentences = list(turn)
@@ -77,10 +80,10 @@ def count_words(utterances: Sequence[Utterance]) -> int:
 
 
 def role_of(speaker: str, utterances: Sequence[Utterance]) -> Role:
-    """Whether `speaker` is an agent or a customer, or nobody speaks.
+    """Whether `speaker` is an agent, a customer or nobody.
 
-    An agent is known by name, and anybody else is then a customer. If no speaker is an agent by
-    name, the first to speak is the agent.
+    A known name marks an agent, and then anybody else is a customer. If no name marks an agent, the
+    first speaker is the agent.
     """
     if not speaker.strip():
         return Role.NOTE
@@ -105,9 +108,9 @@ def fit(
 ) -> list[Utterance]:
     """`utterances` shortened or extended to about `length` words, within a tenth or four words.
 
-    The least important goes first; of equals, the one that brings the length nearest. REQUIRED
-    ones stay, and so does the last one. `more` returns a sentence and after which utterance it
-    goes, or None if it has none left.
+    The least important utterance is removed first; among equals, the one that makes the length
+    nearest. REQUIRED utterances and the last one stay. `more` returns a sentence and the utterance
+    after which it goes, or None when it has no more.
     """
     fitted = list(utterances)
     slack = max(4, length // 10)

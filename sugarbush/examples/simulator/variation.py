@@ -1,4 +1,4 @@
-"""A text near a parent: some sentences in other words, and new identities."""
+"""A text near a parent: some sentences reworded, and new identities."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sugarbush.examples.simulator.rewording import IdentityReplacer, add_opening
 from sugarbush.examples.simulator.utterances import Utterance, parse, role_of
 
 _REWRITABLE = [kind for kind in KNOWN_VALUES if kind is not AttributeKind.CHANNEL]
-# The simulator's own sentences fit into its own texts. In another text they would change the
-# style, so they are rare there.
+# The simulator's own sentences fit into its own texts. In another text they would change the style,
+# so they are rarely used there.
 _OWN_WORDS_RATE, _OWN_WORDS_RATE_ELSEWHERE = 0.35, 0.06
 _OTHER_VALUE_RATE = 0.35
 _SOURCE_RATE = 0.5

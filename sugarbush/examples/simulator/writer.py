@@ -1,4 +1,4 @@
-"""The generator that needs no model: a writer by rules that follows attributes and examples."""
+"""The generator that needs no model: it writes by rules, from attributes and examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sugarbush.generators.answer_checks import check
 from sugarbush.generators.interface import Answer, Request, VariationRequest
 from sugarbush.privacy.data_types import Released
 
-# Words of a subject that say what its texts look like.
+# Words of a subject that show the form of its texts.
 _DIALOGUE_WORDS = words("dialog conversation chat call transcript")
 _TICKET_WORDS = words("ticket complaint mail letter note review report form message")
 _SHOP_WORDS = (
@@ -45,11 +45,11 @@ class Simulator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer per request, in order. None fails, and none costs tokens."""
+        """One answer per request, in order. Answers never fail and never cost tokens."""
         return requests.map(lambda asked: tuple(Answer(text=self.write(r)) for r in asked))
 
     def write(self, request: Request) -> str:
-        """The text for one request, written again a few times if it copies the request's texts.
+        """The text for one request; written again a few times if it copies the request's texts.
 
         It may share sentences with an example. It never equals an example or the parent, not even
         up to case and blanks.
@@ -122,7 +122,8 @@ def _shown(request: Request) -> tuple[str, ...]:
 
 
 def _usable(texts: Sequence[str]) -> tuple[str, ...]:
-    """The texts that are not empty, without control characters: marks are control characters."""
+    """The texts that are not empty, without control characters, because marks are control
+    characters."""
     clean = (re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", " ", text) for text in texts)
     return tuple(text for text in clean if text.strip())
 

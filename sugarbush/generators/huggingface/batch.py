@@ -45,7 +45,7 @@ class Row:
 def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> list[Completion]:
     """The model's completion of each prompt.
 
-    Raises GeneratorError naming the setting where the device lacks memory for the batch.
+    Raises GeneratorError naming the setting when the device has too little memory for the batch.
     """
     ids, mask = pad_left([row.ids for row in rows], pad_id=local.pad_id)
     limits = torch.tensor([len(row.uniforms) for row in rows])
@@ -61,7 +61,7 @@ def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> 
                 ids.to(local.device),
                 attention_mask=mask.to(local.device),
                 max_new_tokens=int(limits.max()),
-                do_sample=False,  # the sampler leaves one token
+                do_sample=False,  # the sampler below leaves only one token
                 logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList([ends]),
             )
@@ -75,10 +75,10 @@ def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> 
 
 
 def pack(lengths: Sequence[int], limits: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
-    """Places in batches, longest prompts first, to keep padding small.
+    """Indices in batches, longest prompts first, to keep padding small.
 
-    A batch of n needs n times its longest prompt plus its largest limit, at most `batch_tokens`. A
-    prompt that needs more is a batch of its own.
+    A batch of n rows needs n times (longest prompt + largest limit) tokens, at most `batch_tokens`.
+    A prompt that needs more is a batch of its own.
     """
     batches: list[list[int]] = []
     room, longest, limit = 0, 0, 0
@@ -131,7 +131,10 @@ def _invert(weights: Tensor, uniforms: Tensor) -> Tensor:
 
 
 class _Sampler(LogitsProcessor):
-    """Leaves each row one token, drawn with the row's own uniform for this step."""
+    """Samples one token per row with the row's own uniform.
+
+    All other scores become minus infinity.
+    """
 
     def __init__(self, width: int, uniforms: Tensor, params: HuggingFace) -> None:
         self._width, self._uniforms, self._params = width, uniforms, params
@@ -149,7 +152,7 @@ class _Sampler(LogitsProcessor):
 
 
 class _Ends(StoppingCriteria):
-    """A row ends at its own limit and, where a tokenizer is given, at the separator."""
+    """A row ends at its own limit and, if a tokenizer is given, at the separator."""
 
     def __init__(self, width: int, limits: Tensor, tokenizer: Any | None) -> None:
         self._width, self._limits, self._tokenizer = width, limits, tokenizer

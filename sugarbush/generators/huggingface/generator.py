@@ -1,16 +1,16 @@
 """Texts from a causal language model on this machine, through transformers.
 
-A model with a chat template gets `prompts.render`, any other continues `prompts.continuation`.
-Prompts are packed by length into batches of at most `batch_tokens` tokens. An answer that fails the
-checks is requested once more with another seed, and then dropped.
+A model with a chat template gets `prompts.render`; any other model continues
+`prompts.continuation`. Prompts are packed by length into batches of at most `batch_tokens` tokens.
+An answer that fails the checks is requested once more with another seed, and then dropped.
 
-The answers of a batch are cached when it is complete, by prompt and weights: a killed process loses
-one batch. Batches are packed as if the cache were empty, so a resumed run computes a missing answer
-in the batch that it had before.
+The answers of a batch are cached by prompt and weights when the batch is complete, so a killed
+process loses one batch. Batches are packed as if the cache were empty. So a resumed run computes a
+missing answer in the same batch as before.
 
 Equal requests, settings and seeds give equal texts on one machine. Each text has its own random
 numbers and does not depend on the rest of its batch, except for rounding: a batch of another shape
-adds in another order. That rarely changes a text in float32, and sometimes does in bfloat16
+adds in a different order. That rarely changes a text in float32, and sometimes does in bfloat16
 (docs/decisions/local-models.md).
 
 Guarantee: accepts only `Released` requests.
@@ -37,13 +37,13 @@ from sugarbush.randomness import public_rng
 
 PROVIDER = "huggingface"
 
-# A model without a chat format does not count words: it gets tokens for the requested words of
-# English and some more, and its text is cut after its last whole sentence.
+# A model without a chat format does not count words. So its limit is the tokens of as many English
+# words plus a margin, and its text is cut after its last whole sentence.
 _TOKENS_PER_WORD = 1.5
 _LEAST_TOKENS = 16
 _LEAST_KEPT_SHARE = 0.5
 _SENTENCE_END = re.compile(r"[.!?…]['\"’”)\]]*(?=\s|$)|[。！？]|\n")
-# A small model may write two signs of the separator only.
+# A small model may write only two signs of the separator.
 _NEXT_TEXT = re.compile(rf"{SEPARATOR}|^##\s*$", re.MULTILINE)
 
 
@@ -66,7 +66,7 @@ class HuggingFaceGenerator:
         self._params, self._seed, self._state, self._say = params, seed, state, say
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
-        """Load the model and check that each of `planned` fits its context.
+        """Load the model and check that each of `planned` fits into its context.
 
         Raises ParamsError naming a setting, or GeneratorError for a prompt.
         """
@@ -77,11 +77,11 @@ class HuggingFaceGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer a request, in order; an answer without a text says why.
+        """One answer per request, in order; an answer without a text has the reason.
 
-        `what` names the batch beside the progress bar. Only a prompt that is too long fails.
-        Raises PrivacyError for requests that are not released, ParamsError when the model cannot be
-        used, GeneratorError when every prompt or a batch is too large for it, StorageError. Written
+        `what` names the batch beside the progress bar. Only prompts that are too long fail. Raises
+        PrivacyError for requests that are not released, ParamsError when the model cannot be used,
+        GeneratorError when every prompt or a batch is too large for it, and StorageError. Written
         answers stay in the cache.
         """
         wanted = released_requests(requests)
@@ -137,7 +137,10 @@ class HuggingFaceGenerator:
         return _Prompt(request=request, ids=ids, limit=limit, left_out=left_out)
 
     def _key(self, local: LocalModel, prompt: _Prompt, attempt: int) -> str:
-        """The cache key: the weights themselves, because a name may get other weights."""
+        """The cache key.
+
+        It contains the weights themselves, because the weights under a name may change.
+        """
         return call_key(
             provider=PROVIDER,
             model=local.fingerprint,
@@ -161,7 +164,10 @@ class HuggingFaceGenerator:
         cache: AnswerCache,
         what: str,
     ) -> dict[str, Completion]:
-        """Answers by key to the `prompts` that are not in `had`. Caches each batch at once."""
+        """Answers by key to those `prompts` that are not in `had`.
+
+        Caches each batch when it is complete.
+        """
         written: dict[str, Completion] = {}
         if not prompts.keys() - had.keys():
             return written
@@ -191,7 +197,7 @@ class HuggingFaceGenerator:
 
 
 def _read(local: LocalModel, completion: Completion) -> Completion:
-    """A completion's answer: of a model without a chat format, the first text of its list."""
+    """The answer in a completion; for a model without a chat format, the first text of its list."""
     if local.chats:
         return completion
     ended = completion.finish_reason == "stop"
@@ -200,9 +206,9 @@ def _read(local: LocalModel, completion: Completion) -> Completion:
 
 
 def _first_of_list(text: str, *, ended: bool) -> tuple[str, bool]:
-    """The text up to the separator, or up to its last whole sentence where it was cut off.
+    """The text up to the separator; without a separator, up to its last whole sentence.
 
-    And whether it is complete: a text of which less than half is left counts as cut off.
+    Also whether it is complete: a text that loses more than half counts as cut off.
     """
     first, *others = _NEXT_TEXT.split(text, maxsplit=1)
     if ended or others:

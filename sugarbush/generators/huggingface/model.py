@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from sugarbush.errors import ParamsError
 from sugarbush.generators.huggingface.settings import HuggingFace
 
-# What transformers raises for a folder that is incomplete, damaged or of another kind.
+# The errors of transformers for a folder that is incomplete, damaged or of another kind.
 _CANNOT_LOAD = (
     OSError,
     ValueError,
@@ -33,7 +33,7 @@ _CANNOT_LOAD = (
     UnpicklingError,
     SafetensorError,
 )
-# Values of each tensor in a model's fingerprint.
+# Values of each tensor that enter a model's fingerprint.
 _VALUES = 1024
 
 
@@ -57,14 +57,17 @@ class LocalModel:
         return bool(self.tokenizer.chat_template)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids. A chat's template writes its special tokens, else the tokenizer adds them."""
+        """Token ids.
+
+        The template of a chat writes its special tokens; otherwise the tokenizer adds them.
+        """
         ids: list[int] = self.tokenizer(
             text, add_special_tokens=not self.chats, split_special_tokens=not self.chats
         )["input_ids"]
         return ids
 
     def chat(self, content: str) -> str:
-        """The chat in the model's own format, up to where its answer begins.
+        """The chat in the model's own format, up to the start of its answer.
 
         Reasoning models read `enable_thinking`; other templates ignore it.
         """
@@ -76,7 +79,7 @@ class LocalModel:
 
 
 def load_model(params: HuggingFace) -> LocalModel:
-    """The model of the settings, loaded once a process.
+    """The model of the settings, loaded once per process.
 
     Raises ParamsError naming the setting that cannot be used.
     """
@@ -103,7 +106,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
             "a folder with config.json, weights and tokenizer of a causal language model, or the "
             "name of one that is in the local cache or can be fetched."
         ) from None
-    # From a folder without a tokenizer, transformers makes one without words.
+    # For a folder without a tokenizer, transformers makes a tokenizer without words.
     known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
     if not known or max(known) >= model.get_input_embeddings().num_embeddings:
         raise ParamsError(
@@ -131,7 +134,7 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
 
 
 def _try_template(local: LocalModel, name: str) -> None:
-    """Raises ParamsError where a chat of one message cannot be written."""
+    """Raises ParamsError when a chat of one message cannot be written."""
     try:
         local.chat("Known words.")
     except (TemplateError, ValueError, TypeError) as error:
@@ -143,7 +146,7 @@ def _try_template(local: LocalModel, name: str) -> None:
 
 
 def device_of(name: str) -> torch.device:
-    """The device of the setting; `auto` is a GPU where there is one. Raises ParamsError."""
+    """The device of the setting; `auto` is a GPU if there is one. Raises ParamsError."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -174,7 +177,8 @@ def _context_of(model: Any, tokenizer: Any) -> int:
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """The tokens that end an answer; chat models often have more than their tokenizer names."""
+    """The tokens that end an answer; chat models often have more of them than their tokenizer
+    lists."""
     configured = model.generation_config.eos_token_id
     listed = configured if isinstance(configured, list) else [configured]
     return tuple(dict.fromkeys(i for i in (*listed, tokenizer.eos_token_id) if i is not None))

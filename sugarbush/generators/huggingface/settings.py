@@ -32,7 +32,7 @@ class HuggingFace(GeneratorSettings):
     model: str
     """A model's name at the hub, or its folder."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
-    """auto (a GPU where there is one), cpu, cuda, cuda:1."""
+    """auto (a GPU if there is one), cpu, cuda, cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Type of the weights; auto: bfloat16 on a GPU, float32 on a CPU."""
     temperature: Annotated[float, Field(gt=0)] = 1.0

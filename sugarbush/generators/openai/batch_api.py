@@ -2,10 +2,11 @@
 
     <state>/batches/<name>.json     one submitted batch: its id, and the keys of its calls
 
-This file is written before the batch is created and removed after its last answer is in the cache.
-A process may die at any point: the next run finds the file and resumes. It polls a batch with an
-id. It searches the endpoint for a batch without one by its name, which the batch's metadata
-contain, and submits the calls again only where there is no such batch.
+This file is written before the batch is created, and removed when its last answer is in the cache.
+If the process is killed, the next run finds the file and resumes. If the file has the id of a
+batch, the next run polls that batch. If the file has no id, the next run searches the endpoint for
+the batch by its name, which is in the batch's metadata. It submits the calls again only if there is
+no such batch.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ FOLDER = "batches"
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
 _NAME_FIELD = "sugarbush"
-# Below OpenAI's limits on one batch.
+# Lower than OpenAI's limits on one batch.
 _MOST_CALLS = 50_000
 _MOST_BYTES = 150_000_000
-# A call that fails with 429 or 5xx inside a batch gets one more submission.
+# A call that fails with 429 or 5xx inside a batch is submitted once more.
 _SUBMISSIONS = 2
 _WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
@@ -57,7 +58,10 @@ Receive = Callable[[Call, Completion], None]
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """A batch that is, or is about to be, submitted. `id` is the endpoint's, None before."""
+    """A batch that is submitted or will be submitted next.
+
+    `id` comes from the endpoint and is None before.
+    """
 
     name: str
     base_url: str
@@ -68,7 +72,7 @@ class _Job:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchApi:
-    """Submits, polls and collects batches. `folder` is the one of `<name>.json`.
+    """Submits, polls and collects batches. `folder` is the folder of `<name>.json`.
 
     `is_cached` says whether the cache has an answer; `receive` stores one.
     """
@@ -141,8 +145,8 @@ class BatchApi:
             file = await self.client.files.create(
                 file=(f"{job.name}.jsonl", content), purpose="batch"
             )
-            # Without a retry: a lost response would leave two batches, both billed. The next run
-            # finds by its name the one that may exist.
+            # No retry: if a response is lost, a retry would create a second batch, and both are
+            # billed. If the batch was created, the next run finds it by its name.
             batch = await self.client.batches.create(
                 input_file_id=file.id,
                 endpoint=_ENDPOINT,
@@ -160,7 +164,7 @@ class BatchApi:
         return await self._finish(job, batch, mine)
 
     async def _resume(self, job: _Job, mine: dict[str, Call]) -> set[str]:
-        """As `_submit`, for a batch of an earlier run; no key where it was never created."""
+        """As `_submit`, for a batch of an earlier run; returns no key if it was never created."""
         if job.id is not None:
             batch = await self._retried(self.client.batches.retrieve, job.id)
         elif (found := await self._find(job.name)) is not None:
@@ -173,7 +177,10 @@ class BatchApi:
         return await self._finish(job, batch, mine)
 
     async def _finish(self, job: _Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
-        """Wait for a batch and receive its answers. Returns the keys answered or refused."""
+        """Wait for a batch and receive its answers.
+
+        Returns the keys that were answered or refused.
+        """
         while batch.status not in _ENDED:
             await asyncio.sleep(self.params.batch_poll_s)
             batch = await self._retried(self.client.batches.retrieve, batch.id)
@@ -213,13 +220,13 @@ class BatchApi:
                     continue
                 completion = read_completion(ChatCompletion.construct(**response["body"]))
             except (*FAULTS, ValueError, KeyError, TypeError, AttributeError):
-                continue  # another run's call, or no completion: it stays missing
+                continue  # a call of another run, or not a completion: the key stays missing
             self.receive(call, completion)
             del missing[call.key]
         return refused
 
     async def _find(self, name: str) -> Batch | None:
-        """The endpoint's batch with this name, None where there is none."""
+        """The endpoint's batch with this name; None if there is none."""
         try:
             async for batch in self.client.batches.list(limit=100):
                 if (batch.metadata or {}).get(_NAME_FIELD) == name:
@@ -251,8 +258,8 @@ def _load(path: Path) -> _Job:
         return _Job(**{**fields, "keys": tuple(fields["keys"])})
     except (OSError, ValueError, KeyError, TypeError):
         raise StorageError(
-            f"{path}: is no record of a submitted batch. Its answers can still be fetched from the "
-            "endpoint by hand; remove the file to continue without them."
+            f"{path}: is not a record of a submitted batch. Its answers can still be fetched from "
+            "the endpoint by hand; remove the file to continue without them."
         ) from None
 
 
@@ -267,7 +274,7 @@ def _line(call: Call, params: EndpointSettings) -> bytes:
 
 
 def _reasons(batch: Batch) -> str:
-    """Why a batch was refused, in the endpoint's own words."""
+    """Why a batch was refused, in the words of the endpoint."""
     listed = batch.errors.data if batch.errors is not None and batch.errors.data else []
     if not listed:
         return "see the endpoint's own page of batches"

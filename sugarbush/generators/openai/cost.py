@@ -27,15 +27,15 @@ from sugarbush.paths import make_owner_only
 
 FOLDER = "usage"
 
-# A chat format's tokens around each message and at the end of a prompt: at most so many.
+# Upper bound on the tokens that a chat format adds around each message and at the end of a prompt.
 _TEMPLATE_TOKENS = 16
-# English prose in byte-level vocabularies; for planning, never for a cap.
+# For English prose in byte-level vocabularies; used for planning, never for a cap.
 _BYTES_PER_TOKEN = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paid:
-    """One paid call. `cost` is None where the model has no price."""
+    """One paid call. `cost` is None if the model has no price."""
 
     time: str
     stage: str
@@ -48,7 +48,7 @@ class Paid:
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """Totals of paid calls. `unpriced` calls have tokens and no cost."""
+    """Totals of paid calls. `unpriced` calls have tokens but no cost."""
 
     stage: str = ""
     what: str = ""
@@ -95,7 +95,7 @@ def read_journal(path: Path) -> tuple[Paid, ...]:
 
 
 def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
-    """Totals by stage and batch of requests (a round), in order of first payment."""
+    """Totals by stage and batch of requests (a round), in order of the first payment."""
     totals: dict[tuple[str, str], Spending] = {}
     for call in paid:
         place = (call.stage, call.what)
@@ -104,10 +104,10 @@ def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
 
 
 class Meter:
-    """Admits calls under the caps of one account and records what was paid.
+    """Allows calls under the caps of one account and records their costs.
 
-    Guarantee: `max_cost` is never exceeded, because a call is admitted at the most it can cost and
-    settled at its actual cost, and `alone` excludes other processes. Not included: what an endpoint
+    Guarantee: `max_cost` is never exceeded: a call reserves the most that it can cost and is then
+    charged its actual cost, and `alone` excludes other processes. Not included: what an endpoint
     bills for an answer that never arrived.
     """
 
@@ -130,7 +130,7 @@ class Meter:
 
     @contextmanager
     def alone(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Excludes other runs on this account: they share caps, rate limits and answers.
+        """Excludes other runs on this account, because they share caps, rate limits and answers.
 
         A process that dies releases the lock. Batches without a cap need no lock.
         """
@@ -157,7 +157,7 @@ class Meter:
             self.spent = self.spent.plus(paid)
 
     def admit(self, worst_cost: float) -> None:
-        """Reserve one call. Raises CapReachedError where it could exceed a cap."""
+        """Reserve one call. Raises CapReachedError when it could exceed a cap."""
         self.refresh()
         calls, cost = self.spent.calls + self.in_flight, self.spent.cost + self._reserved_cost
         params = self._params
@@ -182,7 +182,7 @@ class Meter:
     def settle(self, worst_cost: float, completion: Completion, *, what: str) -> None:
         """Record the cost of a reserved call that was answered.
 
-        Where the endpoint counts no tokens (no prompt has 0), that is the most it can cost.
+        If the endpoint counts no tokens (no prompt has 0), this is the most that the call can cost.
         """
         self.release(worst_cost)
         tokens = completion.prompt_tokens, completion.completion_tokens
@@ -200,7 +200,7 @@ class Meter:
         self.refresh()
 
     def shown(self) -> str:
-        """What was paid so far and the caps, for people."""
+        """The cost so far and the caps, for the operator."""
         spent, params = self.spent, self._params
         paid = f"cost {spent.cost:.4f}"
         if params.price is None:
@@ -223,7 +223,7 @@ class Meter:
 
 
 class _Journal:
-    """A file of paid calls, read from where the last reading ended."""
+    """A file of paid calls, read from the end of the last reading."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -258,7 +258,7 @@ class _Journal:
 
 
 def _ends_a_line(descriptor: int) -> bool:
-    """Whether the file is empty or ends with a line end; a kill may leave half a line."""
+    """Whether the file is empty or ends with a line end; a kill may leave an incomplete line."""
     size = os.fstat(descriptor).st_size
     return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 

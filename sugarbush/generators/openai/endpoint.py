@@ -35,7 +35,7 @@ from sugarbush.generators.openai.failures import (
 )
 from sugarbush.generators.openai.settings import EndpointSettings
 
-# Bursts of so many seconds stay below an endpoint's limit per minute.
+# A burst of this many seconds stays below an endpoint's limit per minute.
 _BURST_S = 2.0
 
 
@@ -45,9 +45,9 @@ class _ClosingError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call. `key` is its answer's cache key, `worst_cost` the most that it can cost.
+    """One call. `key` is the cache key of its answer, `worst_cost` the most that it can cost.
 
-    `response_format` is the form of the answer, None for plain text.
+    `response_format` is the format of the answer, None for plain text.
     """
 
     key: str
@@ -77,8 +77,8 @@ def read_key(params: EndpointSettings) -> str:
 async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpenAI]:
     """The official client, without its own retries.
 
-    A proxy of the environment can read what is sent to an http address, and the settings do not
-    declare it trusted: private text is sent without it.
+    A proxy from the environment could read what is sent to an http address, and the settings do not
+    declare the proxy trusted. So private text is sent without it.
     """
     proxy_reads = params.base_url.startswith("http:") and params.reads_private_text
     http_client = openai.DefaultAsyncHttpxClient(
@@ -95,7 +95,7 @@ async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpe
 
 
 def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
-    """The fields of one call. One choice a call: some servers ignore n > 1."""
+    """The fields of one call. One choice per call, because some servers ignore n > 1."""
     body: dict[str, Any] = {
         "model": params.model,
         "messages": [{"role": "user", "content": call.prompt}],
@@ -110,7 +110,7 @@ def call_body(params: EndpointSettings, call: Call) -> dict[str, Any]:
 
 
 def read_completion(answer: object) -> Completion:
-    """The completion in a response. Raises MalformedError when it is none.
+    """The completion in a response. Raises MalformedError when it is not a completion.
 
     The SDK does not validate its types, so every field may be missing.
     """
@@ -122,7 +122,7 @@ def read_completion(answer: object) -> Completion:
         raise MalformedError("no message")
     text, usage = getattr(message, "content", None), getattr(answer, "usage", None)
     if text is not None and not isinstance(text, str):
-        raise MalformedError("content is no text")
+        raise MalformedError("content is not a text")
     finish_reason = getattr(choices[0], "finish_reason", None)
     return Completion(
         text=text,
@@ -135,7 +135,7 @@ def read_completion(answer: object) -> Completion:
 
 @dataclass
 class _Clock:
-    """Seconds that one call has spent on attempts, without the wait for the rate limits."""
+    """The seconds that one call has spent on attempts, without the wait for the rate limits."""
 
     attempts_s: float = 0.0
 
@@ -154,14 +154,17 @@ class Endpoint:
         self._closing = False
 
     def close(self) -> None:
-        """Let attempts in flight end, and end every wait for a further one."""
+        """Let running attempts end, and end every wait for another attempt."""
         if not self._closing:
             self._closing = True
             for patience in self._patience:
                 patience.reschedule(0)
 
     async def complete(self, call: Call) -> Completion:
-        """The endpoint's answer. Raises CallError for this call alone, StopError for all."""
+        """The endpoint's answer.
+
+        Raises CallError if only this call failed, and StopError if all later calls would fail.
+        """
         clock = _Clock()
         attempts = retrying(stop=lambda state: self._give_up(state, clock), sleep=self._sleep)
         body = call_body(self._params, call)
@@ -212,7 +215,7 @@ class Endpoint:
 
     @asynccontextmanager
     async def _waiting(self) -> AsyncIterator[None]:
-        """A wait between attempts. Raises _ClosingError as soon as the run ends."""
+        """The wait between two attempts. Raises _ClosingError as soon as the run ends."""
         if self._closing:
             raise _ClosingError
         try:
@@ -230,6 +233,6 @@ def _count(value: object) -> int:
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """A leaky bucket for `per_minute` in a minute, with a capacity of at least `largest`."""
+    """A leaky bucket for `per_minute` units a minute, with a capacity of at least `largest`."""
     capacity = max(per_minute * _BURST_S / 60, largest)
     return AsyncLimiter(capacity, capacity * 60 / per_minute)

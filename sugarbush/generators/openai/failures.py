@@ -1,11 +1,11 @@
-"""What follows a failed attempt: a retry, no answer, or the end of the run; and its message.
+"""What follows a failed attempt (a retry, no answer, or the end of the run), and its message.
 
 Retried: lost connections, timeouts, 408, 409, 429, 5xx, and a response that is no completion. The
-wait is Retry-After where the endpoint sends it, else exponential backoff with full jitter. Any
+wait is the endpoint's Retry-After if it sends one, else exponential backoff with full jitter. Any
 other 4xx is not retried, since the same request would fail again. 401, 402, 404 and an exhausted
 quota end the run, since every later call would fail too.
 
-No message contains a key. None repeats the words of an endpoint that receives private text.
+No message contains a key. If an endpoint receives private text, no message repeats its words.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=60)
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _QUOTED_CHARACTERS = 300
-# Servers' words for a prompt and answer that do not fit the model.
+# The words that servers use when prompt and answer do not fit the model.
 _TOO_LONG = re.compile(
     r"context|too long|too many (?:input )?tokens|(?:sequence|input|prompt|maximum|max) length"
     r"|max_new_tokens|tokens? limit",
@@ -36,7 +36,7 @@ _TOO_LONG = re.compile(
 
 
 class CallError(GeneratorError):
-    """One call failed; others may not."""
+    """One call failed; other calls may succeed."""
 
 
 class StopError(GeneratorError):
@@ -44,11 +44,11 @@ class StopError(GeneratorError):
 
 
 class MalformedError(Exception):
-    """An answer with status 200 that is no chat completion."""
+    """A response with status 200 that is not a chat completion."""
 
 
-# Every way an attempt can fail; anything else is a fault of ours. The SDK raises the last two for
-# invalid JSON and for JSON that is nested too deeply.
+# Every expected failure of an attempt; any other exception is a bug in Sugarbush. The SDK raises
+# the last two for invalid JSON and for JSON that is nested too deeply.
 FAULTS = (openai.APIError, TimeoutError, MalformedError, ValueError, RecursionError)
 
 
@@ -75,7 +75,7 @@ def verdict_on(error: BaseException) -> Verdict:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Seconds that an endpoint asks to wait, None without a usable header.
+    """The seconds that an endpoint asks to wait; None without a usable header.
 
     `retry-after-ms` in milliseconds, or `retry-after` in seconds or as a date (RFC 9110, 10.2.3).
     """
@@ -118,7 +118,7 @@ def call_error(error: Exception, params: EndpointSettings) -> CallError | StopEr
 
 
 def explain(error: BaseException, params: EndpointSettings) -> str:
-    """What is wrong and what to change. Quotes no header and no key."""
+    """What is wrong and what to change. It quotes no header and no key."""
     where = f"{params.base_url} ({params.setting}.base_url)"
     match error:
         case openai.APIStatusError():
@@ -141,7 +141,7 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
 
 
 def _reason(error: BaseException | None) -> str:
-    """The local error's words, shortened."""
+    """The message of a local error, shortened."""
     words = " ".join(str(error or "").split())
     return words[:_QUOTED_CHARACTERS] or type(error).__name__
 
@@ -161,7 +161,7 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
                 f"refused the key. Check that environment variable {params.key_variable} contains "
                 "a key for this endpoint and model."
             )
-            said = ""  # the endpoint's words quote the key
+            said = ""  # the endpoint's message quotes the key
         case 404 if "model" in words.lower() or error.code == "model_not_found":
             problem = f"does not know the model '{params.model}' ({params.setting}.model)."
         case 404:
@@ -193,14 +193,15 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
 
 
 def _words(error: openai.APIStatusError) -> str:
-    """The endpoint's own words. It may quote what it was sent."""
+    """The endpoint's own message. It may quote the request."""
     body = error.body
     words = body.get("message", body.get("detail")) if isinstance(body, dict) else None
     return words if isinstance(words, str) else ""
 
 
 def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) -> str:
-    """The endpoint's words, shortened and without the key; none where it reads private text."""
+    """The endpoint's message, shortened and without the key; empty if the endpoint reads private
+    text."""
     if params.reads_private_text or not words:
         return ""
     sent = error.request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -210,7 +211,7 @@ def _said(error: openai.APIStatusError, words: str, params: EndpointSettings) ->
 
 
 def asked_wait_s(error: BaseException | None) -> float | None:
-    """Seconds that an endpoint asks to wait after `error`, None where it does not ask."""
+    """The seconds that an endpoint asks to wait after `error`; None if it does not ask."""
     if not isinstance(error, openai.APIStatusError):
         return None
     return retry_after_s(error.response.headers, now=datetime.now(UTC))

@@ -1,8 +1,8 @@
-"""Texts from any OpenAI-compatible endpoint, each paid for once.
+"""Texts from any OpenAI-compatible endpoint; each is paid for only once.
 
-One call a text. An answer is written to the cache when it arrives: whatever ends a run (a kill, a
-cap, a refused key), the next run asks only for missing answers. An answer that fails the checks is
-requested once more with another seed, and then dropped.
+One call per text. An answer is written to the cache when it arrives. Whatever ends a run (a kill, a
+cap, a refused key), the next run requests only the missing answers. An answer that fails the checks
+is requested once more with another seed, and then dropped.
 
 Guarantee: accepts only `Released` requests, so private text cannot reach the endpoint.
 """
@@ -39,7 +39,7 @@ from sugarbush.randomness import seed_of
 
 PROVIDER = "openai"
 
-# After so many failures in a row, each with its retries, the run stops.
+# After this many failures in a row, each with its retries, the run stops.
 _FAILURES_IN_A_ROW = 20
 _SEED_LIMIT = 2**31  # several servers refuse a larger seed
 
@@ -50,7 +50,7 @@ _CUT = (
 
 
 class OpenAiGenerator:
-    """An open endpoint. `usages` lists each batch of requests with what it used, in order."""
+    """An open endpoint. `usages` lists the tokens and cost of each batch of requests, in order."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class OpenAiGenerator:
         self._meter = Meter(state, account=account, stage=stage, params=params)
 
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
-        """Check that the endpoint answers and that each of `planned` fits its context.
+        """Check that the endpoint answers and that each of `planned` fits into its context.
 
-        Costs one call, as long as the longest of `planned` where the context is unknown.
+        Costs one call; if the context is unknown, that call is as long as the longest of `planned`.
         Raises ParamsError or GeneratorError saying what to change.
         """
         prompts = map(self._rendered, released_requests(planned))
@@ -81,7 +81,7 @@ class OpenAiGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer a request, in order; an answer without a text says why.
+        """One answer per request, in order; an answer without a text has the reason.
 
         `what` names the batch in the journal of paid calls and beside the progress bar.
         Raises PrivacyError for requests that are not released, GeneratorError when the endpoint
@@ -110,18 +110,20 @@ class OpenAiGenerator:
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
-        """Answers by key, from the cache or the endpoint, and the keys of the endpoint's ones."""
+        """Answers by key, from the cache or the endpoint, and the keys of those from the
+        endpoint."""
         had = cache.find(c.key for c in calls)
         if len(had) == len({c.key for c in calls}):
             return had, set()
         with self._meter.alone(self._say):
-            had |= cache.find(c.key for c in calls if c.key not in had)  # of the run we waited for
+            # answers of the run that held the lock
+            had |= cache.find(c.key for c in calls if c.key not in had)
             missing = {c.key: c for c in calls if c.key not in had}
             fresh = self._asked_for(list(missing.values()), cache, what) if missing else {}
         return had | fresh, set(fresh)
 
     def _asked_for(self, calls: list[Call], cache: AnswerCache, what: str) -> dict[str, Completion]:
-        """Answers by key; failed calls have none. Each is cached before anything else is done."""
+        """Answers by key; failed calls have none. Each answer is cached first."""
         received: dict[str, Completion] = {}
         with progress(len(calls), what=what) as advance:
 
@@ -193,7 +195,7 @@ class OpenAiGenerator:
 
 
 class _Workers:
-    """Concurrent calls, until all are made, a cap is reached or no call can succeed.
+    """Concurrent calls, until all are made, a cap is reached, or no further call can succeed.
 
     Calls in flight at the end are awaited: they will be billed.
     """
@@ -221,7 +223,7 @@ class _Workers:
                 self._meter.admit(call.worst_cost)
             except CapReachedError as error:
                 self._waiting.appendleft(call)
-                # Calls in flight may settle for less than they reserved.
+                # A running call may cost less than it reserved.
                 if not self._meter.in_flight:
                     self._stop(error)
                 return
@@ -239,7 +241,7 @@ class _Workers:
             self._meter.release(call.worst_cost)
             if self._end is None:
                 self._failed(str(error))
-        except Exception as error:  # our own fault too: await the calls in flight first
+        except Exception as error:  # also for a bug in Sugarbush: await the running calls first
             self._meter.release(call.worst_cost)
             self._stop(error)
 

@@ -1,8 +1,8 @@
-"""Before budget or money is spent: the endpoint answers, and its context is large enough.
+"""Checks before budget or money is spent: the endpoint answers, and its context is large enough.
 
-Asks for the list of models (free), then makes one call with the settings of the run: a short one,
-or as long as the run's longest where the endpoint does not state its context. A refused call is not
-billed.
+Requests the list of models (free), then makes one call with the settings of the run. The call is
+short, or as long as the run's longest if the endpoint does not state its context. A refused call is
+not billed.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from sugarbush.generators.openai.endpoint import Call, call_body, open_client, r
 from sugarbush.generators.openai.failures import FAULTS, StopError, explain, retrying
 from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
-# Enough for a model that thinks first, too few to matter.
+# Enough for the answer of a reasoning model, and few enough to cost next to nothing.
 _TOKENS = 16
 # A server that has just failed may close the connection of the next call.
 _ATTEMPTS = 3
 _QUESTION = "Answer with the word ready."
-# Each word is one token in the vocabularies in use, of about as many bytes as prompts count.
+# Each word is one token in common vocabularies, and has about as many bytes as the estimate of a
+# prompt assumes per token.
 _FILLER = "it is on "
 _FILLER_TOKENS = 3
 _NO_SUCH_PATH = {404, 405, 501}
-# Names of a model's context length in servers' lists of models.
+# Field names for a model's context length in the model lists of servers.
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Offer:
-    """The endpoint's list of models, empty where it has none."""
+    """The endpoint's list of models; empty if it has none."""
 
     names: tuple[str, ...] = ()
     context_tokens: int | None = None
@@ -46,8 +47,9 @@ class _Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """The endpoint's answer. `whole`: it counted the whole question; None: it counts no tokens.
+    """The endpoint's answer.
 
+    `whole` is true if the endpoint counted the whole question, and None if it counts no tokens.
     Some servers cut a prompt that is longer than their context, without an error.
     """
 
@@ -75,7 +77,7 @@ def longest_question(tokens: int) -> str:
 
 
 async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
-    """The answer to a short question, or to one of about `tokens` where the context is unknown.
+    """The answer to a short question; if the context is unknown, to one of about `tokens` tokens.
 
     Raises GeneratorError or ParamsError saying what to change.
     """
@@ -117,7 +119,7 @@ async def _ask(
 
 
 async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-    """Raises ParamsError where the endpoint has no Batch API; other failures show later."""
+    """Raises ParamsError when the endpoint has no Batch API; other failures show later."""
     try:
         await client.batches.list(limit=1)
     except openai.APIStatusError as error:
@@ -131,7 +133,7 @@ async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSetting
 
 
 async def _offer(client: openai.AsyncOpenAI, params: EndpointSettings) -> _Offer:
-    """The list of models, empty where the server has no usable one."""
+    """The list of models; empty if the server has no usable one."""
     try:
         page = await client.models.list()
         models = [m for m in page.data or [] if isinstance(getattr(m, "id", None), str)]

@@ -48,9 +48,10 @@ class EndpointSettings(Section):
     """An OpenAI-compatible endpoint: hosted, vLLM, llama.cpp, Ollama."""
 
     setting: ClassVar[str]
-    """The section's name in messages."""
+    """The name of the section in messages."""
     reads_private_text: ClassVar[bool] = False
-    """Whether private text is sent. Then no message repeats the endpoint's words."""
+    """Whether the endpoint receives private text. If so, no message repeats the endpoint's
+    words."""
 
     base_url: str = "http://localhost:8000/v1"
     """Address of the API: the part before /chat/completions."""
@@ -69,11 +70,11 @@ class EndpointSettings(Section):
     token_limit: Annotated[Literal["max_tokens", "max_completion_tokens"], NOT_IN_OUTPUT] = (
         "max_tokens"
     )
-    """The field that carries max_tokens; newer OpenAI models need max_completion_tokens."""
+    """The field of max_tokens in a call; newer OpenAI models need max_completion_tokens."""
     send_seed: Annotated[bool, NOT_IN_OUTPUT] = True
-    """Whether calls carry a seed; false where the endpoint refuses it."""
+    """Whether calls contain a seed; false if the endpoint refuses it."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
-    """For reasoning models; null: not sent."""
+    """Effort of reasoning models; null: not sent."""
     concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
     """Calls at the same time."""
     requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
@@ -85,9 +86,9 @@ class EndpointSettings(Section):
     deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
     """Seconds for a call with its retries, without the wait for the rate limits."""
     max_retries: Annotated[int, Field(ge=0), NOT_IN_OUTPUT] = 8
-    """Further attempts of a failed call."""
+    """Retries of a failed call."""
     batch_poll_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 30
-    """Seconds between looks at a submitted batch."""
+    """Seconds between two polls of a submitted batch."""
     context_tokens: Annotated[int, Field(ge=64)] = 8192
     """The model's context, prompt and answer together; prompts are shortened to fit."""
     max_calls: Annotated[Annotated[int, Field(ge=1)] | None, NOT_IN_OUTPUT] = None
@@ -99,12 +100,12 @@ class EndpointSettings(Section):
 
     @property
     def price(self) -> Price | None:
-        """Price of the model's tokens, None where `prices` has none."""
+        """Price of the model's tokens; None if `prices` has none."""
         return self.prices.get(self.model)
 
     @property
     def key_fields(self) -> dict[str, Any]:
-        """What decides an answer besides the question. Part of cache keys."""
+        """Everything besides the question that affects an answer. Part of cache keys."""
         return {
             "base_url": self.base_url,
             "model": self.model,
@@ -168,7 +169,7 @@ class OpenAI(EndpointSettings, GeneratorSettings):
         return GeneratorFacts(provider=self.name, model=self.model, endpoint=self.base_url)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Check key, address, model and context, with one paid call at most."""
+        """Check key, address, model and context, with at most one paid call."""
         self.open(context).check(planned)
 
     @property

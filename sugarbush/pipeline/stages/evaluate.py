@@ -1,4 +1,4 @@
-"""How good the synthetic texts are beside held-out real ones, by round.
+"""How good the synthetic texts of each round are, compared with held-out real ones.
 
 Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/,
          data/released/generated/, data/private/arms/nonprivate/, data/public/donated/; the pool's
@@ -52,7 +52,7 @@ def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Popu
 
 
 def run(project: Project) -> None:
-    """Measure every method that is compared, and a real sample as the upper bound."""
+    """Measure every compared method, and a real sample as the upper limit."""
     methods = project.settings.measured
     if not methods:
         write_figures(project, [], {})
@@ -113,9 +113,10 @@ def run(project: Project) -> None:
 
 
 def equal_count(project: Project) -> int:
-    """How many texts of each method and round are measured: as many as the smallest final set has.
+    """The number of texts of each method and round that are measured: the size of the smallest
+    final set.
 
-    Most metrics depend on it. A method without texts has no figures and limits no other.
+    Most metrics depend on it. A method without texts has no figures and does not limit the others.
     """
     settings, names = project.settings, project.schema.names
     finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)
@@ -127,10 +128,11 @@ def equal_count(project: Project) -> int:
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
 ) -> tuple[MetricValue, ...]:
-    """Real train texts measured as if they were synthetic: as near as chance draws `count`.
+    """Real train texts measured as if they were synthetic: the values that `count` random ones
+    reach.
 
-    `codes` (n, a) are those that the train texts came with; what is trained learns from them, and
-    from no more texts than an arm has.
+    `codes` (n, a) are the original codes of the train texts. The models of trained metrics learn
+    from them, with no more texts than a method has.
     """
     texts, given = (
         sample.limited(count, rng=public_rng(params.seed, REAL))
@@ -143,15 +145,16 @@ def real_figures(
 
 
 def clusters_for(texts: int, heldout: int) -> int:
-    """How many clusters MAUVE has for arms of `texts` texts: a tenth of the smaller side.
+    """The number of clusters of MAUVE for methods with `texts` texts: a tenth of the smaller side.
 
-    With a tenth of the larger one a cluster holds few texts of the other, or none, by chance.
+    With a tenth of the larger side, a cluster would by chance contain few texts of the smaller
+    side, or none.
     """
     return max(2, min(texts, heldout) // 10)
 
 
 def _chosen(count: int, most: int, seed: int, *names: str | int) -> NDArray[np.int64]:
-    """Places of at most `most` texts, drawn without replacement, in order."""
+    """Indices of at most `most` texts, drawn without replacement, in order."""
     if count <= most:
         return np.arange(count)
     drawn = public_rng(seed, "sample", *names).choice(count, size=most, replace=False)

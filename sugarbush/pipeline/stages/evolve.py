@@ -20,9 +20,9 @@ NAME = "evolve"
 
 
 def run(project: Project, method: Method) -> None:
-    """Evolve, restoring every round that was finished before, and release the result."""
+    """Evolve and release the result; every round that was finished before is restored."""
     if method.stages[0] == NAME and method.asks_generator:
-        preflight(project)  # no earlier stage of the method has checked it
+        preflight(project)  # called here if no earlier stage of the method has checked it
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     first = first_candidates(project.roots, method, project.schema)
     final = method.evolve(inputs, first, forced=was_forced())

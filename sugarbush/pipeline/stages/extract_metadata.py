@@ -1,4 +1,4 @@
-"""One categorical row a text, by the schema.
+"""One row of categorical values per text, by the schema.
 
 Reads    data/private/prepared/      train.parquet, heldout.parquet
          the schema, the donated file

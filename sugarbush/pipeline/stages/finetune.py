@@ -4,12 +4,12 @@ Reads    data/private/{prepared,metadata}/train.parquet, data/released/metadata/
          count), data/public/pretrained/
 Writes   data/released/finetune/<method>/  model and tokenizer, model_card.json, release.json
          data/private/                     checkpoints, until the run has ended; the count of its
-                                           draws lies with the finished draws, outside the project
+                                           draws is with the finished results, outside the project
          reports/internal/<name>.json      figures that are not DP
 Spends   its share: Poisson-subsampled Gaussian steps, the repeatable ones included, at sensitivity
          clip_norm, add/remove one unit
 
-A run that was killed continues from its last checkpoint, on the charge that it began with.
+A run that was killed continues from its last checkpoint, under its first charge.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ NAME = "finetune"
 
 
 def run(project: Project, method: Method) -> None:
-    """Train, or restore a model that was trained before, and release it."""
+    """Release a trained model: train it, or restore one that was trained before."""
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     trained = method.finetune(inputs, forced=was_forced())
-    if trained is None:  # another process than the first
+    if trained is None:  # not the first process
         return
     for name, figures in trained.internal.items():
         make_private(project.roots.internal)

@@ -90,7 +90,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 
 def forget_digests_without_files(project: Project) -> None:
-    """A digest stands for private files that DVC cannot see; without them it is worth nothing."""
+    """A digest stands for private files that DVC cannot see; without the files it has no use."""
     store, stamps = project.private, project.roots.stamps
     needs = {
         "prepare": store.prepared_file(TRAIN),
@@ -109,7 +109,8 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 
 
 def _plan(project: Project) -> dict[str, Any]:
-    """The noise of each mechanism: those of the metadata stage together, others by method."""
+    """The noise of each mechanism: one value for the metadata stage together, one for each
+    method."""
     plan = project.plan
     shared = [_allocation(plan, name) for name in (METADATA, LABELS)]
     by_method = {

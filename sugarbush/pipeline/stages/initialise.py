@@ -20,7 +20,7 @@ NAME = "initialise"
 
 
 def run(project: Project, method: Method) -> None:
-    """Ask the generator for the first candidates and keep the usable answers."""
+    """Request the first candidates from the generator and keep the usable answers."""
     if method.stays_private:
         preflight(project)
     metadata = read_metadata(project.roots)

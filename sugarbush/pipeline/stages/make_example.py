@@ -21,7 +21,7 @@ _MADE_OF = "made_of.json"
 
 
 def run(project: Project) -> None:
-    """Write the example, unless it is there already."""
+    """Write the example, unless it exists already."""
     target, settings = project.roots.public / "example", project.settings.make_example
     made_of = {"settings": settings.model_dump(mode="json"), "code": code_digest(_CODE)}
     if _read_json(target / _MADE_OF) == made_of:

@@ -5,11 +5,11 @@ Writes   data/public/pretrained/     a GPT-2 and its tokenizer, pretrain.json
            lstm/                     an LSTM and its tokenizer, pretrain.json
 Spends   nothing; no private record is read
 
-The simulator writes most of the text, by codes drawn uniformly from the schema's public values, so
-that the model meets the control codes before it is fine-tuned. It is shown the donated examples
-nearest to the codes, as `maple` shows them to a generator: they are not protected, few, and all
-that tells how the private texts are written. The model reads them too. Only what a chosen method
-starts from is made.
+The simulator writes most of the text, from codes drawn uniformly from the schema's public values.
+So the model learns the control codes before it is fine-tuned. It gets the donated examples nearest
+to the codes, as a generator gets them from `maple`. They are few and not protected, and only they
+show the style of the private texts. The model is also trained on them. Only models that a chosen
+method starts from are made.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from sugarbush.training.dpsgd.settings import TINY, PretrainSettings
 from sugarbush.training.dpsgd.train import Decay, Learning
 
 NAME = "pretrain"
-_CHECKED = 200  # texts that the model is tried on, and not trained on
+_CHECKED = 200  # texts for testing the model, excluded from its training
 
 
 def run(project: Project) -> None:
-    """Train what the chosen methods start from."""
+    """Train the models that the chosen methods start from."""
     with atomic_directory(project.pretrained) as folder:
         write_models(folder, project)
 
 
 def write_models(folder: Path, project: Project) -> None:
-    """Write public texts, train a tokenizer and models on them, and describe how well it went."""
+    """Write public texts, train a tokenizer and models on them, and describe the quality."""
     settings, schema = project.settings.pretrain, project.schema
     examples_given = project.donated()
     given: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ def write_models(folder: Path, project: Project) -> None:
 
 
 def wanted_models(project: Project) -> list[str]:
-    """TINY and LSTM: which of the two a chosen method starts from."""
+    """TINY and LSTM, if a chosen method starts from them."""
     named = [method.starts_from_pretrained for method in project.settings.chosen]
     return [kind for kind in (TINY, LSTM) if kind in named]
 
@@ -109,7 +109,7 @@ def wanted_models(project: Project) -> list[str]:
 def _trained(
     kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainSettings
 ) -> Any:
-    """A new model of a kind, trained. The tokenizer gets a mask where the model is an LSTM."""
+    """A new model of a kind, trained. The tokenizer gets a mask token if the model is an LSTM."""
     device = open_device(settings.device)
     if kind == LSTM:
         add_mask_token(tokenizer)
@@ -152,10 +152,10 @@ def simulated(
     examples: Sequence[str] = (),
     example_codes: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Texts by the simulator and their codes (n, d), drawn uniformly: nothing of it is private.
+    """Texts by the simulator and their codes (n, d), drawn uniformly; nothing in them is private.
 
-    Each text is written after some of `examples` (m,): those whose codes (m, d) are nearest to its
-    own, `settings.examples` of them. No text is written for the bucket of other values.
+    Each text imitates some of `examples` (m,): the `settings.examples` of them with codes (m, d)
+    nearest to its own. No text is written for the bucket of other values.
     """
     rng = public_rng(settings.seed, "codes")
     columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]
@@ -186,7 +186,7 @@ def simulated(
 
 
 def _split(examples: list[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Some to try the model on, the others to train it on."""
+    """Texts for testing the model, and the others for training it."""
     order = public_rng(seed, "held").permutation(len(examples))
     held = min(_CHECKED, len(examples) // 10)
     shuffled = [examples[place] for place in order]

@@ -1,4 +1,4 @@
-"""The release card, and a page for everybody and one for the house.
+"""The release card, a public page, and an internal page for the owner of the data.
 
 Reads    data/released/, the schema, the ledger; for the internal page reports/internal/ and the
          private metadata
@@ -64,7 +64,7 @@ def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
 
 
 def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData:
-    """A method's rounds, its final texts with their lineage, and what they cost."""
+    """A method's rounds, its final texts with their lineage, and their cost."""
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
     final = load_population(folder / "final.parquet", schema.names)
@@ -83,7 +83,7 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
 
 
 def _map(final: Population, encode: Encode) -> EmbeddingMap:
-    """The final texts in two dimensions, on axes of their own."""
+    """The final texts in two dimensions, on their own axes."""
     embeddings = encode(final.texts)
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
 
@@ -132,7 +132,8 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
 
 
 def _last_votes(folder: Path, schema: Schema, unit: int) -> dict[int, int]:
-    """Candidate id to its noisy votes in the last round, which are saved in 1/`unit` of a vote."""
+    """Candidate id to its noisy votes in the last round, which are stored in units of 1/`unit` of a
+    vote."""
     rounds = sorted(folder.glob("round_*"))
     if not rounds:
         return {}
@@ -176,7 +177,7 @@ def public_metrics(data: PublicData) -> dict[str, Any]:
 
 
 def internal_of(project: Project) -> InternalData:
-    """What was computed on real texts, for the internal page only."""
+    """Values computed on real texts, for the internal page only."""
     roots, schema, settings = project.roots, project.schema, project.settings.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
     codes = {
@@ -236,7 +237,7 @@ def public_data(project: Project) -> PublicData:
 
 
 def run(project: Project) -> None:
-    """Write the card and both pages, if there is a method whose texts are released."""
+    """Write the card and both pages, if there is a method with released texts."""
     roots = project.roots
     if not project.settings.released:
         stage_named(NAME).skip(project.base)

@@ -1,4 +1,7 @@
-"""Prefect flows over DVC's stages. This file sets what Prefect reads when it is imported."""
+"""Prefect flows over DVC's stages.
+
+This file sets the variables that Prefect reads when it is imported.
+"""
 
 import os
 

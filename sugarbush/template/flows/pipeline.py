@@ -1,11 +1,11 @@
 """The pipeline as a Prefect flow: one task for each stage that a chosen method needs.
 
-DVC alone decides what is stale. No task is retried, because a stage that spends would charge
-twice; a stage retries calls to a language model by itself. `python -m flows.pipeline` needs no
+DVC alone decides what is stale. No task is retried, because a stage that spends budget would be
+charged twice. A stage retries calls to a language model itself. `python -m flows.pipeline` needs no
 server. prefect.yaml and flows/weekly.py run it every week.
 
-Prefect stores each line that a stage prints, so a stage prints public lines only. Why a stage
-failed is printed on the terminal and written to reports/internal.
+Prefect stores each line that a stage prints, so a stage prints public lines only. The reason of a
+failed stage is printed on the terminal and written to reports/internal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pipeline(force: bool = False) -> None:
             inputs = [runs[each] for each in stages.inputs(name) if each in runs]
             targets = stages.with_markers(name)
             runs[name] = stage.submit(name, targets, force, return_state=False, wait_for=inputs)
-    # DVC skips a stage after all when a stage before it ran and wrote what was there already.
+    # DVC may still skip a stage: when a stage before it ran and wrote the same output again.
     ran = {name for name, run in runs.items() if run.result()}
     up_to_date = len(stages.needed) - len(ran)
     get_run_logger().info("%d of %d stages were up to date", up_to_date, len(stages.needed))
@@ -50,7 +50,7 @@ def pipeline(force: bool = False) -> None:
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{name}")
 def stage(name: str, targets: tuple[str, ...], force: bool = False) -> bool:
-    """Run a stage, after the stages that write a marker for it, if DVC finds it out of date.
+    """Run a stage if DVC finds it out of date, after the stages that write a marker for it.
 
     Returns whether DVC ran it.
     """

@@ -23,9 +23,10 @@ def confidentiality_card(
 ) -> dict[str, Any]:
     """The card as JSON: the guarantee for a secret, its assumptions, and its limits.
 
-    `gamma` is the miss rate of the accounting, an upper bound where it was `measured`. With a
-    conservative policy (`all_private` False) no guarantee holds for every secret: one may be in a
-    text that the policy called public. `confidence` is that of gamma and delta_2 together.
+    `gamma` is the miss rate of the accounting; if it was `measured`, an upper bound. With a
+    conservative policy (`all_private` False) no guarantee holds for every secret, because one may
+    be in a text that the policy declared public. `confidence` is the confidence of gamma and
+    delta_2 together.
     """
     delta_2 = 0.0 if all_private or measured is None else measured.delta_2
     average = bayesian(training, gamma=gamma, delta=delta, delta_2=delta_2)

@@ -1,9 +1,8 @@
-"""Confidentiality: epsilon of replacing a secret by a mask. Never added to a DP epsilon.
+"""Confidentiality: the epsilon for replacing a secret by a mask. Never added to a DP epsilon.
 
-Two corpora are neighbours when one has a mask where the other has the secret x. After
-deduplication x changes the units that `screening.changed_units` counts, so DP-SGD is accounted for
-under REPLACE_ONE. An epsilon under add/remove does not imply the same one here
-(docs/pitfalls.md).
+Two corpora are neighbours if one has a mask where the other has the secret x. After deduplication x
+changes the units that `screening.changed_units` counts, so DP-SGD is accounted for under
+REPLACE_ONE. An epsilon under add/remove does not imply the same one here (docs/pitfalls.md).
 
 Source: Zhao, Li, Wang 2022, "Provably Confidential Language Modelling": Theorem 8 (amplification by
 an approximate policy) and Proposition 5 (groups).
@@ -22,7 +21,7 @@ from sugarbush.privacy.accounting import Relation, epsilon
 from sugarbush.privacy.events import Event, PoissonGaussian
 
 _SMALLEST_DELTA = 1e-18
-_DELTAS = 64  # that are tried for a group
+_DELTAS = 64  # number of delta values that are tried for a group
 _LARGEST_NOISE = 1e4
 
 
@@ -44,9 +43,10 @@ def uniform(
 def group(training: Event, *, missed: int, delta: float) -> Guarantee:
     """The guarantee for a secret, or a set of secrets, with `missed` units that still show it.
 
-    (k epsilon', k e^(k epsilon') delta') with the delta' that makes it smallest at `delta` in all.
-    k counts the units that the policy *misses*, as in Proposition 5. Without any it is (0, 0): the
-    output cannot depend on the secret. Infinity where even delta' = 1e-18 is too large.
+    (k epsilon', k e^(k epsilon') delta') with the delta' that makes the first number smallest when
+    the second is `delta`. k counts the units that the policy *misses*, as in Proposition 5. For k =
+    0 it is (0, 0): the output cannot depend on the secret. Infinity if even delta' = 1e-18 is too
+    large.
     """
     if missed < 0:
         raise ParamsError(f"a group of {missed} missed secrets is not a number of units")
@@ -70,10 +70,11 @@ def bayesian(
 ) -> Guarantee:
     """The average guarantee over secrets, if the policy misses at most a share `gamma` of them.
 
-    (log(1 + gamma (e^epsilon' - 1)), gamma delta' + delta_2), where epsilon' is that of DP-SGD at
-    delta' = (delta - delta_2) / gamma. `delta_2` bounds the share of secrets that the conservative
-    policy leaves in the public part; 0 without one. Both are *upper* confidence bounds where they
-    were measured. Raises ParamsError when delta_2 alone takes all of `delta`.
+    (log(1 + gamma (e^epsilon' - 1)), gamma delta' + delta_2), where epsilon' is the epsilon of
+    DP-SGD at delta' = (delta - delta_2) / gamma. `delta_2` bounds the share of secrets that the
+    conservative policy leaves in the public part; without such a policy it is 0. If gamma and
+    delta_2 were measured, both are *upper* confidence bounds. Raises ParamsError when delta_2 alone
+    takes all of `delta`.
     """
     _require_share(gamma=gamma, delta_2=delta_2)
     if delta_2 >= delta:
@@ -118,9 +119,11 @@ def noise_for(
     delta_2: float = 0.0,
     relation: Relation = Relation.REPLACE_ONE,
 ) -> float:
-    """The smallest noise multiplier, to within 0.1%, with a Bayesian epsilon of `target` at most.
+    """The smallest noise multiplier, to within 0.1%, for which the Bayesian epsilon is at most
+    `target`.
 
-    With gamma 1 it is the uniform epsilon. Raises ParamsError when none up to 10,000 does.
+    With gamma 1 it is the uniform epsilon. Raises ParamsError when no multiplier up to 10,000 is
+    large enough.
     """
 
     def excess(log_noise: float) -> float:
@@ -138,9 +141,11 @@ def noise_for(
 
 
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:
-    """The miss rate for the accounting. 1 where nothing is known: the policy is not trusted.
+    """The miss rate for the accounting.
 
-    Raises ParamsError when what is given is below the upper bound of what was measured.
+    It is 1 if nothing is known: then the policy is not trusted.
+
+    Raises ParamsError when the given rate is below the measured upper bound.
     """
     if given is not None:
         _require_share(gamma=given)

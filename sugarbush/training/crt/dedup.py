@@ -8,8 +8,8 @@ on equal sentences alone, as the theorem needs. A Bloom filter or a search for s
 would not do: a false positive depends on all earlier sentences, so one secret could change many
 records.
 
-There is no record-level epsilon after this step: removing a record can make another record's
-sentence the first of its kind, so it can change two.
+There is no record-level epsilon after this step: removing a record can make a sentence of another
+record the first of its kind, so it can change two records.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from collections.abc import Iterable, Iterator, Set
 
 from sugarbush.training.crt.sentences import Sentence
 
-MASK = "<MASK>"  # the same for a duplicate and for a redacted span
+MASK = "<MASK>"  # the same mask for a duplicate and for a redacted span
 
 
 def mask_duplicates(
     documents: Iterable[list[Sentence]], *, known: Set[str] = frozenset()
 ) -> Iterator[list[Sentence]]:
-    """The documents, in order and one at a time, with a mask for each sentence seen before.
+    """The documents, in order and one at a time, with a mask for each sentence that occurred
+    before.
 
-    White space, empty sentences and every sentence of `known` stay: those are public word for
-    word, so they contain no secret.
+    White space, empty sentences and every sentence of `known` stay: known sentences are public word
+    for word, so they contain no secret.
     """
     digests: set[bytes] = set()
     for sentences in documents:

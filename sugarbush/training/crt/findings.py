@@ -11,7 +11,7 @@ from typing import Protocol
 class Finding:
     """Characters `start` to `end` (exclusive) of a text that may be a `label`.
 
-    `score` is the detector's, in 0..1; it is not a probability.
+    `score` is the detector's score, in 0..1; it is not a probability.
     """
 
     start: int
@@ -29,8 +29,10 @@ class Detector(Protocol):
 
 
 class PublicPolicy(Protocol):
-    """The conservative policy pi_c: says of a sentence, by itself, that it holds no secret."""
+    """The conservative policy pi_c decides, for a sentence on its own, that it contains no
+    secret."""
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
-        """For each of `texts`, one sentence or more, whether nothing in it may be a secret."""
+        """For each of `texts`, which are one or more sentences, whether no part of it may be a
+        secret."""
         ...

@@ -36,7 +36,7 @@ class State:
     cell: Tensor
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep these records, as the caches of transformers do."""
+        """Keep only these records, as the caches of transformers do."""
         self.hidden, self.cell = self.hidden[indices], self.cell[indices]
 
 
@@ -48,7 +48,7 @@ class LstmOutput:
     past_key_values: State
 
 
-# Changes the state after the token at a position; the identity in ordinary use.
+# Changes the state after the token at a position; in ordinary use it is the identity.
 Gate = Callable[[int, State], State]
 
 
@@ -74,9 +74,9 @@ class LstmModel(nn.Module):
         gate: Gate = lambda place, state: state,
         **_: Any,
     ) -> LstmOutput:
-        """Logits after each of `input_ids`, (records, length), from an earlier state or none.
+        """Logits after each of `input_ids`, (records, length), starting from `past` or from zeros.
 
-        Mask, positions and `use_cache`, which transformers' models take, change nothing here.
+        Mask, positions and `use_cache`, which transformers' models take, have no effect here.
         """
         inputs = self.from_input(self.embedding(input_ids))
         state = past_key_values or self._start(inputs)
@@ -90,8 +90,8 @@ class LstmModel(nn.Module):
     def generate(self, input_ids: Tensor, *, generation_config: Any, **_: Any) -> Tensor:
         """Each row of `input_ids` (records, length) with the tokens sampled after it.
 
-        Temperature, top-k, top-p, the end and what pads a row after it are the configuration's, as
-        in transformers; no row is longer than its `max_length`.
+        Temperature, top-k, top-p, the end token and the padding after it come from the
+        configuration, as in transformers; no row is longer than its `max_length`.
         """
         how = generation_config
         weighed: Any = LogitsProcessorList(

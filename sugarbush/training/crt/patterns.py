@@ -1,9 +1,9 @@
 """Detectors by regular expression, for secrets with a fixed format.
 
-Each pattern is linear in the length of a text: no repetition inside a repetition. Card
-numbers are checked by their checksum. Names have no fixed format: NAME is two words with capitals,
-which also finds titles and places. Of single first names it finds only "I'm Ann". Measure it, or
-use a model.
+The time of each pattern is linear in the length of a text: there is no repetition inside a
+repetition. Card numbers are checked by their checksum. Names have no fixed format: NAME is two
+capitalised words, which also finds titles and places. Of single first names it finds only "I'm
+Ann". Measure its misses, or use a model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sugarbush.training.crt.findings import Finding
 
 
 def luhn(text: str) -> bool:
-    """Whether the digits in `text` are a card number's: 12 to 19 with Luhn's check digit."""
+    """Whether the digits in `text` form a card number: 12 to 19 digits with Luhn's check digit."""
     digits = [int(c) for c in text if c.isdigit()]
     doubled = [
         d if place % 2 == 0 else sum(divmod(2 * d, 10)) for place, d in enumerate(digits[::-1])
@@ -27,7 +27,7 @@ def luhn(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Pattern:
-    """An expression, the score of a match, and a further test of a match."""
+    """An expression, the score of a match, and an additional test of a match."""
 
     expression: re.Pattern[str]
     score: float
@@ -39,7 +39,8 @@ _STREET = (
     r"(?:Street|St|Road|Rd|Lane|Ln|Row|Avenue|Ave|Close|Terrace|Way|Drive|Dr|Boulevard|Blvd|Court|Ct|"
     r"Place|Pl|Square|Parkway|Pkwy|Circle|Highway|Hwy|Trail)\b\.?"
 )
-# "I'm Ann": masked with the name, it would show a secret from a mask.
+# The pattern excludes "I'm" in "I'm Ann": if it were masked too, redaction would differ between a
+# secret and a mask.
 _CONTRACTION = (
     r"(?:I|It|He|She|We|You|They|This|That|There|Here|What|Who|Where|How)['’][a-z]{1,2}(?!\w)"
 )
@@ -144,12 +145,12 @@ _AFTER_STOP = re.compile(
 
 
 class PlainWords:
-    """A conservative policy without a model: lower-case words and punctuation only.
+    """A conservative policy without a model: only lower-case words and punctuation are public.
 
-    Capitals are allowed at the start of a sentence, as "I", and as a speaker's tag at the start of
-    a line ("USR: "). A digit, a name inside a sentence or a sign such as @ makes a text private.
-    It misses secrets in lower-case words (a diagnosis) and names at the start of a sentence, so
-    its delta_2 has to be measured.
+    Capitals are allowed at the start of a sentence, in "I", and in a speaker's tag at the start of
+    a line ("USR: "). A digit, a name inside a sentence or a sign such as @ makes a text private. It
+    misses secrets in lower-case words (a diagnosis) and names at the start of a sentence, so
+    measure its delta_2.
     """
 
     def is_public(self, texts: Sequence[str]) -> list[bool]:
@@ -160,7 +161,8 @@ class PlainWords:
 def described() -> dict[str, tuple[str, int, float]]:
     """Each expression with its flags and score, as JSON.
 
-    Further tests of a match (a card's check digit) are code, which has a version where it is used.
+    Additional tests of a match (a card's check digit) are code, and their version is part of the
+    cache key.
     """
     own = {label: (pattern.expression, pattern.score) for label, pattern in PATTERNS.items()}
     own |= {"plain": (_PLAIN, 0.0), "speaker": (_SPEAKER, 0.0), "after a stop": (_AFTER_STOP, 0.0)}

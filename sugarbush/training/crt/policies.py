@@ -15,15 +15,15 @@ PLAIN_WORDS = "plain_words"
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """`regex`, `presidio`, or a token classification model by name or path; one or several.
 
-    Raises ParamsError without a name, and on one that is neither a detector nor a model.
+    Raises ParamsError without a name, and for a name that is neither a detector nor a model.
     """
     return Policy([_detector(name) for name in names], threshold=threshold)
 
 
 def make_public_policy(name: str | None) -> PublicPolicy | None:
-    """`plain_words`, or a token classification model by name or path; None without a name.
+    """`plain_words`, or a token classification model by name or path; None if no name is given.
 
-    Raises ParamsError on a name that is neither.
+    Raises ParamsError for a name that is neither.
     """
     if name is None:
         return None

@@ -1,12 +1,12 @@
 """The recall of a policy on labelled spans, with confidence bounds.
 
-A labelled secret counts as found only if it is masked completely. That is not enough for epsilon
-0: a detector may also mask the word before a name, and not the word before a mask. So gamma counts
-the secrets with a *trace*: those missed, and those where redaction differs if a mask replaces the
-secret. The accounting uses an *upper* confidence bound: no trace in 200 labels still gives 1.5%.
-Where gamma and delta_2 are both used, both bounds must hold at once, so each is measured at half
-the error (Bonferroni). They hold for secrets from the same source as the labelled ones, so a report
-names the sample.
+A labelled secret counts as found only if it is masked completely. A complete mask is not enough for
+epsilon 0: a detector may mask the word before a name, but not the word before a mask. So gamma
+counts the secrets with a *trace*: the missed ones, and those where redaction gives another text if
+a mask replaces the secret. The accounting uses an *upper* confidence bound: 200 labels without a
+trace still give 1.5%. If gamma and delta_2 are both used, both bounds must hold at once, so each is
+measured at half the error (Bonferroni). They hold for secrets from the same source as the labelled
+ones, so a report names the sample.
 """
 
 from __future__ import annotations
@@ -58,14 +58,15 @@ def load_labelled(path: Path, *, text_column: str) -> list[LabelledText]:
 
 @dataclass(frozen=True, kw_only=True)
 class RecallMeasurement:
-    """`missed`: secrets not masked whole, by label and in all. `traced`: those, and the ones that
-    are and leave a trace all the same (gamma is its `upper`).
+    """`missed`: secrets that are not masked completely, by label and in total. `traced`: the missed
+    secrets, and those that are masked but leave a trace (gamma is its `upper`).
 
-    `precision`: masked spans that meet a labelled one. `public`: secrets that show in the public
-    part, which a conservative policy lets through (delta_2 is its `upper`); None without one.
+    `precision`: the share of masked spans that overlap a labelled one. `public`: secrets that
+    remain visible in the public part, because the conservative policy missed them (delta_2 is its
+    `upper`); None without such a policy.
 
-    What rests on gamma and delta_2 together holds at `confidence`; the bounds of `traced` and of
-    `public` are each at `confidence_each`, all other bounds at `confidence`, each by itself.
+    Results that use gamma and delta_2 together hold at `confidence`. So the bounds of `traced` and
+    of `public` each hold at `confidence_each`; each of the other bounds holds at `confidence`.
     """
 
     sample: str
@@ -98,7 +99,7 @@ def measure(
 
     gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 hold together. The
     bounds assume that the labelled secrets are independent. Raises InputError when there is no
-    label, or one that is not within its text.
+    label, or when one is not within its text.
     """
     _require_spans(sample, name)
     masked = policy.spans([one.text for one in sample])
@@ -129,10 +130,10 @@ def measure(
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """A redacted text, and what it becomes when one of its secrets is masked everywhere before.
+    """A redacted text, and its version when one of its secrets is masked everywhere beforehand.
 
-    `moved`: the secret moves the end of a sentence. Which sentence is the first of its kind, in
-    this text or another, might change with it.
+    `moved`: the secret moves an end of a sentence. Then the first occurrence of a sentence, in this
+    text or another, might change too.
     """
 
     before: str
@@ -141,12 +142,12 @@ class Replay:
 
     @property
     def traced(self) -> bool:
-        """Whether the redacted text differs between the secret and a mask."""
+        """Whether the redacted text is different for the secret and for a mask."""
         return self.moved or self.before != self.after
 
 
 def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
-    """A replay for each labelled secret in order, as `screening.changed_units` makes it."""
+    """A replay for each labelled secret in order, computed as in `screening.changed_units`."""
     redacted = policy.redact([one.text for one in sample])
     secrets = [
         (before, one.text, one.text[start:end])
@@ -167,7 +168,8 @@ def replayed(sample: Sequence[LabelledText], policy: Policy) -> list[Replay]:
 
 
 def shown(replays: Sequence[Replay], conservative: PublicPolicy) -> list[bool]:
-    """For each replay, whether the text's public part differs between secret and mask."""
+    """For each replay, whether the public part of the text is different for the secret and for a
+    mask."""
     befores = list(dict.fromkeys(replay.before for replay in replays))
     views = dict(zip(befores, public_views(befores, conservative), strict=True))
     after = public_views([replay.after for replay in replays], conservative)

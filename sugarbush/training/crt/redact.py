@@ -3,7 +3,7 @@
     detectors -> findings of at least `threshold` -> overlapping and touching ones joined -> <MASK>
 
 The findings in a text depend on that text alone, but on all of it: a model that reads context may
-label a neighbour differently once a secret is masked. So a masked secret may leave a trace;
+label a neighbouring word differently once a secret is masked. So a masked secret may leave a trace.
 `screening.changed_units` repeats the run without the secret and compares.
 """
 
@@ -30,7 +30,8 @@ class TextSpan:
 
 
 class Policy:
-    """A redaction policy: one or more detectors and the smallest score that counts."""
+    """A redaction policy: one or more detectors, and the smallest score that counts as a
+    finding."""
 
     def __init__(
         self, detectors: Sequence[Detector], *, threshold: float = PAPER_THRESHOLD
@@ -42,10 +43,10 @@ class Policy:
         self._detectors, self._threshold = tuple(detectors), threshold
 
     def spans(self, texts: Sequence[str]) -> list[list[TextSpan]]:
-        """The spans to mask in each text: disjoint, in order, and apart from one another.
+        """The spans to mask in each text: disjoint, in order, and not adjacent.
 
-        Masks that are in a text already are spans too. Raises ParamsError on a finding outside of
-        its text.
+        Masks that a text already contains are spans too. Raises ParamsError for a finding outside
+        of its text.
         """
         by_text: list[list[Finding]] = [[] for _ in texts]
         for detector in self._detectors:
@@ -65,7 +66,8 @@ class Policy:
 
 
 def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
-    """The union of `spans` and of the masks in `text`; those with only white space between are one.
+    """The union of `spans` and of the masks in `text`; spans with only white space between them are
+    joined.
 
     Raises ParamsError for a span that is not within the text.
     """

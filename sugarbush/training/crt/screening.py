@@ -1,11 +1,11 @@
 """Split, then deduplicate, then redact, in that order; and decide which texts are public.
 
 On the audit list. The guarantee depends on the order: sentences are compared before any masking, so
-whether one is a duplicate depends on equal sentences alone.
+equal sentences alone decide whether one is a duplicate.
 
 One unit is one text. Training without noise uses its *public view*: the text with one mask for each
-run of sentences that the conservative policy does not call public. A sentence with a mask is always
-private; without a policy all sentences are.
+run of sentences that the conservative policy does not declare public. A sentence with a mask is
+always private; without a policy all sentences are.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class Screened:
     def private_count(self) -> int:
         """The number of private texts: all except those that are completely public.
 
-        Replacing a secret does not change it, so it is not private here; under add/remove it is.
+        Replacing a secret does not change this number, so it is not private here; under add/remove
+        it would be.
         """
         return sum(MASK in view for view in self.views._per_unit)
 
     def parts(self) -> tuple[Private[str], Private[str]]:
-        """The views with a public sentence, and the private texts, whole."""
+        """The views that have a public sentence, and the complete private texts."""
         pairs = zip(self.texts._per_unit, self.views._per_unit, strict=True)
         return (
             Private([view for view in self.views._per_unit if view.strip() != MASK]),
@@ -70,10 +71,10 @@ def screen(
 
 
 def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[str]:
-    """Each text with one mask for each run of sentences that `conservative` does not call public.
+    """Each text with one mask for each run of sentences that `conservative` does not declare
+    public.
 
-    A run is one mask however many sentences it has, so a secret within it cannot show by moving
-    their ends.
+    A run has one mask for any number of sentences, so a secret that moves their ends cannot show.
     """
     documents = [split(text) for text in redacted]
     plain = list(dict.fromkeys(s.text for own in documents for s in own if MASK not in s.text))
@@ -85,7 +86,8 @@ def public_views(redacted: Sequence[str], conservative: PublicPolicy) -> list[st
 def changed_units(
     texts: Private[str], secret: str, *, policy: Policy, known: Set[str] = frozenset()
 ) -> int:
-    """How many units the screened corpus differs in when `secret` is replaced by a mask everywhere.
+    """The number of units in which the screened corpus differs when `secret` is replaced by a mask
+    everywhere.
 
     This is k for `confidentiality.group`: 0 means epsilon(secret) = 0. The redaction runs twice, so
     a detector that relabels the neighbours of a masked secret counts as a change. Private.

@@ -1,14 +1,16 @@
-"""Selective DP-SGD for the LSTM: noise where the policy found a secret, none elsewhere. A baseline.
+"""Selective DP-SGD for the LSTM: noise where the policy found a secret, and nowhere else.
+
+It is a baseline.
 
     private tokens    per-record clipped and noised gradients, as in DP-SGD
     a span's end      hidden and cell state, clipped together and noised, go on to public tokens
     public tokens     ordinary gradients, neither clipped nor noised
 
-A loss is private if its target is, or if its state has read a private token since the last noise.
-This training is charged as not private: a secret that the policy misses is a public token, and
-nothing bounds its gradient. `true_cost` is the guarantee if the policy misses nothing.
-Source: Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1, with
-Poisson samples and one loss per record.
+A loss is private if its target is private, or if its state has read a private token since the last
+noise. This training is charged as not private: a secret that the policy misses is a public token,
+and its gradient has no bound. `true_cost` is the guarantee if the policy misses nothing. Source:
+Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1, with Poisson
+samples and one loss per record.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ def marked_units(
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveMechanism:
-    """Noise multipliers are stddevs over the two clip norms; `rate` is that of Poisson sampling."""
+    """Noise multipliers are standard deviations divided by the two clip norms; `rate` is the rate
+    of Poisson sampling."""
 
     rate: float
     steps: int
@@ -93,11 +96,11 @@ class SelectiveMechanism:
 def true_cost(mechanism: SelectiveMechanism, *, gamma: float, delta: float) -> Guarantee:
     """The guarantee for a secret in one span of one record, under REPLACE_ONE.
 
-    Infinite if the policy misses a share `gamma` > 0. Otherwise each time the record is sampled,
-    its gradient and one state are released, each at sensitivity twice its clip norm: mu^2 = 4 /
-    gradient_noise^2 + 4 / state_noise^2. Sampling does not amplify: the gradient of the public
-    tokens has no noise and shows who was sampled. A span's length counts as public. Half of
-    `delta` is for records that are sampled more often than assumed.
+    Infinite if the policy misses a share `gamma` > 0. Otherwise each sampling of the record
+    releases its gradient and one state. The sensitivity of each is twice its clip norm: mu^2 = 4 /
+    gradient_noise^2 + 4 / state_noise^2. Sampling gives no amplification: the gradient of the
+    public tokens has no noise and shows which records were sampled. A span's length counts as
+    public. Half of `delta` covers records that are sampled more often than assumed.
     """
     if gamma > 0:
         return Guarantee(epsilon=math.inf, delta=delta)
@@ -116,7 +119,10 @@ def train_selectively(
     learning: Learning,
     session: PrivacySession,
 ) -> Released[LstmModel]:
-    """Train `model` in place. Charged as `NonPrivate`, before the first sample: never a release."""
+    """Train `model` in place.
+
+    It is charged as `NonPrivate` before the first sample, and never released.
+    """
     charge = session.charge(NonPrivate())
     optimizer = learning.optimizer(model)
     sampler = PoissonSampler(units, rate=mechanism.rate)
@@ -137,7 +143,8 @@ def train_selectively(
 
 @dataclass(frozen=True)
 class GradientSums:
-    """A sample's summed gradients, a tensor a parameter: of public losses, and clipped ones."""
+    """A sample's summed gradients, one tensor per parameter: of public losses, and the clipped
+    ones."""
 
     public: list[Tensor]
     private: list[Tensor]
@@ -146,9 +153,10 @@ class GradientSums:
 def gradient_sums(
     model: LstmModel, examples: Sequence[MarkedExample], mechanism: SelectiveMechanism
 ) -> GradientSums:
-    """Both sums, before the noise on gradients and after that on states. Zeros for no example.
+    """Both sums, with the noise on states but before the noise on gradients.
 
-    The two passes share the noise on states, so each state is released once.
+    Zeros if there are no examples. Both passes use the same noise on states, so each state is
+    released once.
     """
     zeros = [torch.zeros_like(p) for p in model.parameters()]
     if not examples:
@@ -173,7 +181,8 @@ def gradient_sums(
 
 @dataclass(frozen=True)
 class _Batch:
-    """Padded on the right, (records, length): ids, which are private, which are there."""
+    """A batch padded on the right, (records, length): the ids, which tokens are private, and which
+    are not padding."""
 
     ids: Tensor
     private: Tensor
@@ -191,9 +200,9 @@ def _padded(examples: Sequence[MarkedExample]) -> _Batch:
 
 
 def _noisy_state(batch: _Batch, noise: Tensor, clip_norm: float) -> Callable[[int, State], State]:
-    """A gate that, where a private span ends, clips both states together and adds the noise.
+    """A gate at the end of each private span: it clips both states together and adds the noise.
 
-    In the backward pass, the gradient of later losses ends there.
+    In the backward pass, the gradient of later losses stops there.
     """
     ends = batch.private & ~F.pad(batch.private[:, 1:], (0, 1), value=False)
 

@@ -1,11 +1,11 @@
 """Sentences of a text; joining them gives the text back.
 
-A sentence ends at a line break, or at one of . ! ? … with what closes it, before white space. A few
-abbreviations and single initials do not end one. The rule looks at no letter after the break, so a
-secret that opens the next sentence cannot move it.
+A sentence ends before white space: at a line break, or after one of . ! ? … and any closing quotes
+or brackets. A few abbreviations and single initials do not end a sentence. The rule reads no letter
+after the break, so a secret at the start of the next sentence cannot move the break.
 
-A text without an end of sentence is one sentence, however long. Nothing is cut by length, since
-the place of such a cut would depend on all text before it.
+A text without an end of sentence is one sentence of any length. There is no cut by length, because
+its position would depend on all text before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_END = re.compile(
     r"(?i:mr|mrs|ms|dr|prof|st|jr|sr|no|nr|vs|etc|e\.g|i\.e|apt|ave|dept|inc|ltd)|[A-Z]"
 )
 _LAST_WORD = re.compile(r"\S+\Z")
-_LONGEST_WORD = 12  # characters looked at before a full stop
+_LONGEST_WORD = 12  # characters that are read before a full stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Sentence:
 def split(text: str) -> list[Sentence]:
     """The sentences of `text`, in order. `"".join(s.text + s.space)` is `text` again.
 
-    Lines of white space before the first word make a sentence with an empty `text`.
+    Lines of white space before the first word form a sentence with an empty `text`.
     """
     sentences = []
     start = 0

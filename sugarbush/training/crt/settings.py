@@ -10,7 +10,7 @@ from sugarbush.data.settings import EXAMPLE_FOLDER
 from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Positive, Share
 from sugarbush.training.dpsgd.settings import TINY, NoisyStepsSettings
 
-LSTM = "lstm"  # crt.model: the LSTM that it leaves
+LSTM = "lstm"  # the value of crt.model for the LSTM of stage pretrain
 
 
 class CrtSettings(NoisyStepsSettings):
@@ -25,9 +25,10 @@ class CrtSettings(NoisyStepsSettings):
     labelled: str | None = EXAMPLE_FOLDER + "donated.jsonl"
     """Public file of texts with labelled secrets, to measure the miss rate; null: unmeasured."""
     known: str | None = EXAMPLE_FOLDER + "donated.jsonl"
-    """Public file of texts whose sentences do not count as duplicates; null: none."""
+    """Public file of texts with sentences that never count as duplicates; null: none."""
     conservative: str | None = None
-    """What decides which sentences are public: plain_words or a token classifier; null: none."""
+    """Policy that decides which sentences are public: plain_words or a token classifier; null:
+    none."""
     gamma: Share | None = None
     """Share of secrets that the detectors miss; null: its measured upper bound, else 1."""
     epsilon: Positive = 1.0

@@ -29,7 +29,7 @@ def load_start(pretrained: Path, settings: CrtSettings) -> tuple[Any, Any]:
 def check_start(settings: CrtSettings) -> None:
     """Check that the model `crt.model` can be loaded and reads texts of `crt.max_length`.
 
-    What stage pretrain makes is not looked at. Raises ParamsError.
+    The models of stage pretrain are not checked. Raises ParamsError.
     """
     if settings.model not in (TINY, LSTM):
         _with_mask(settings.model, settings, torch.device("cpu"))
@@ -64,6 +64,6 @@ def _with_mask(start: str, settings: CrtSettings, device: torch.device) -> tuple
 
 
 def _made(pretrained: Path, settings: CrtSettings) -> Path:
-    """The folder of what stage pretrain made."""
+    """The folder with the output of stage pretrain."""
     folder = pretrained / LSTM if settings.model == LSTM else pretrained
     return require(folder / "pretrain.json", left_by="pretrain").parent

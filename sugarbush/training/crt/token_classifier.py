@@ -12,15 +12,16 @@ from sugarbush.training.crt.findings import Finding
 from sugarbush.training.crt.sentences import split
 
 _OUTSIDE = "O"
-PAPER_PLAIN_SCORE = 0.9  # of "outside", under which a token may be a secret
+PAPER_PLAIN_SCORE = 0.9  # a token with a lower score for "outside" may be a secret
 
 
 class TokenClassifier:
     """Named entities by a model, by name or path. A local folder needs no network.
 
     A text is read sentence by sentence, in windows that fit the model; a long sentence is read in
-    pieces. Neighbouring tokens of one kind are one finding, with the smallest of their scores. A
-    batch contains several texts: a score depends on its own text alone, except for float rounding.
+    pieces. Neighbouring tokens with the same label are one finding, with the smallest of their
+    scores. A batch contains several texts. A score depends on its own text alone, except for float
+    rounding.
     """
 
     def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:
@@ -48,7 +49,7 @@ class TokenClassifier:
             own, kind = findings[text], label.split("-")[-1]
             if label == _OUTSIDE:
                 continue
-            # A token next to the last one, or one space after it, continues it.
+            # A token directly after the last one, or after one space, continues it.
             if own and own[-1].label == kind and start - own[-1].end <= 1 and label[:2] != "B-":
                 own[-1] = Finding(own[-1].start, end, kind, min(own[-1].score, score))
             else:
@@ -58,7 +59,7 @@ class TokenClassifier:
     def is_public(
         self, texts: Sequence[str], *, plain_score: float = PAPER_PLAIN_SCORE
     ) -> list[bool]:
-        """Whether each token is "outside" with `plain_score` or more."""
+        """Whether each token is "outside" with a score of at least `plain_score`."""
         public = [True] * len(texts)
         for text, _, _, label, score in self._tokens(texts):
             public[text] = public[text] and label == _OUTSIDE and score >= plain_score
@@ -93,7 +94,7 @@ class TokenClassifier:
                         yield number, shift + start, shift + end, self._labels[label], score
 
     def _windows(self, text: str) -> Iterator[tuple[int, str]]:
-        """Pieces of `text` that fit the model, and where they start."""
+        """Pieces of `text` that fit into the model, and where they start."""
         place = 0
         for sentence in split(text):
             if sentence.text:
@@ -102,9 +103,9 @@ class TokenClassifier:
             place += len(sentence.text) + len(sentence.space)
 
     def _halves(self, text: str) -> Iterator[tuple[int, str]]:
-        """`text`, or pieces of it that fit.
+        """`text` if it fits, else pieces of it that fit.
 
-        It is cut between two tokens; the space before a word stays with the word. A piece alone
+        It is cut between two tokens; the space before a word stays with the word. A separate piece
         may have more tokens than it had in the text, so it is checked again.
         """
         offsets = self._tokenizer(
@@ -124,7 +125,7 @@ class TokenClassifier:
 
 
 def _positions(model: Any) -> int:
-    """The number of positions: RoBERTa's begin after that of its padding."""
+    """The number of positions: RoBERTa's positions begin after the position of its padding."""
     every: int = model.config.max_position_embeddings
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

@@ -1,12 +1,12 @@
-"""CRT: in each epoch, one pass of SGD over the public part and one of DP-SGD over the rest.
+"""CRT: each epoch has one pass of SGD over the public part and one of DP-SGD over the rest.
 
-On the audit list: it reads the part that the conservative policy calls public. Batches are never
-mixed. DP-SGD is the project's own (`sugarbush.training.dpsgd`): same clipper, Poisson samples,
-noise, ledger and checkpoints.
+On the audit list: it reads the part that the conservative policy declares public. A batch never
+mixes the two parts. DP-SGD is the project's own (`sugarbush.training.dpsgd`): same clipper, Poisson
+samples, noise, ledger and checkpoints.
 
 Guarantee: confidentiality by `confidentiality.uniform` for a secret in one unit of the private
-part, from `mechanism.event`. The content of the public part is not protected; delta_2 accounts
-for it. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
+part, from `mechanism.event`. The content of the public part is not protected; delta_2 accounts for
+secrets in it. No DP epsilon: the corpus was deduplicated. Source: Zhao, Li, Wang 2022, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Units = Private[Sequence[Example]]
 class PublicPass:
     """How CRT trains on the public part, once an epoch.
 
-    `rehearsal` are examples of texts that everybody may read. They are part of each pass, so that
-    the model does not forget what the policy masks in the corpus.
+    `rehearsal` are examples of public texts. They are part of each pass, so that the model does not
+    forget words that the policy masks in the corpus.
     """
 
     learning: Learning
@@ -58,9 +58,9 @@ def train_by_crt(
 ) -> Released[nn.Module]:
     """Train `model` in place by CRT, or continue the run in `checkpoints`.
 
-    `mechanism` is of DP-SGD over the private part, under REPLACE_ONE. Without a public part
-    and rehearsal it is DP-SGD alone. Raises PrivacyError without a private part, since nothing
-    would be protected.
+    `mechanism` is the DP-SGD over the private part, under REPLACE_ONE. Without a public part and
+    rehearsal it is DP-SGD alone. Raises PrivacyError without a private part, because nothing would
+    be protected.
     """
     if mechanism.relation is not Relation.REPLACE_ONE:
         raise InvariantError("confidentiality replaces a secret: account under REPLACE_ONE")

@@ -3,8 +3,8 @@
     <end>I was charged twice by <MASK> ...<end>
 
 The loss is on the text and its last end token; generation starts from the first one. A mask is one
-token that is read and never predicted: a model that writes masks would predict names worse. The
-tokenizer is public, since a vocabulary from the corpus would reveal secrets.
+token that the model reads but never predicts: a model that writes masks would predict names worse.
+The tokenizer is public, because a vocabulary from the corpus would reveal secrets.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sugarbush.training.dpsgd.language_modelling import Example
 
 
 def add_mask_token(tokenizer: Any) -> None:
-    """Make the mask one token of its own, the last one of the vocabulary."""
+    """Make the mask a separate token, the last one of the vocabulary."""
     tokenizer.add_tokens([MASK])
 
 
 def give_room_for_mask(model: Any, tokenizer: Any) -> None:
-    """Add the mask to a transformers model; its vector is the mean of all other tokens'.
+    """Add the mask to a transformers model; its vector is the mean of all other token vectors.
 
-    A model that has more rows than its tokenizer has tokens keeps them all.
+    If a model has more rows than its tokenizer has tokens, it keeps them all.
     """
     mask = tokenizer.get_added_vocab()[MASK]
     rows = model.get_input_embeddings().num_embeddings
@@ -39,7 +39,8 @@ def give_room_for_mask(model: Any, tokenizer: Any) -> None:
 
 
 def text_units(texts: Sequence[str], *, tokenizer: Any, max_length: int) -> list[tuple[Example]]:
-    """One unit per text, of at most `max_length` tokens; a longer one is cut and has no end."""
+    """One unit per text, of at most `max_length` tokens; a longer text is cut and has no end
+    token."""
     end, mask = tokenizer.eos_token_id, tokenizer.get_added_vocab().get(MASK)
     units = []
     for ids in token_ids(tokenizer, texts, at_most=max_length):

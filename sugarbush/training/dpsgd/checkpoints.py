@@ -4,9 +4,9 @@
     <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
     <counts>/draws-<ledger entry>    one byte per noisy step, on disk before the step samples
 
-The count includes steps with a lost result, since they spent budget. It should lie beside the
-ledger: restoring a backup of the private root must not lower it. There is no state of a noise or
-sampling generator, since none exists between steps.
+The count includes steps with a lost result, because they spent budget. It should be beside the
+ledger, because restoring a backup of the private root must not lower it. No state of a noise or
+sampling generator is stored, because none exists between steps.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class RunStart:
 
 
 class Checkpoints:
-    """The files of one run under `folder`, which must lie in the private root.
+    """The files of one run under `folder`, which must be in the private root.
 
-    `counts` is the folder for the count of noisy steps, which should outlive the checkout.
+    `counts` is the folder for the count of noisy steps, which should survive the checkout.
     """
 
     def __init__(self, folder: Path, *, counts: Path | None = None) -> None:
@@ -55,7 +55,7 @@ class Checkpoints:
             return None
         except (ValueError, KeyError, TypeError):
             raise PrivacyError(
-                f"{path}: is damaged. Remove {self.folder} to train, and be charged, again."
+                f"{path}: is damaged. Remove {self.folder} to train again and be charged again."
             ) from None
 
     def begin(self, start: RunStart) -> None:

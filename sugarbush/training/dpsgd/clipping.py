@@ -1,24 +1,26 @@
 """Exact per-record gradient clipping with one backward pass.
 
-Each use of a weight matrix gives record i's gradient as a product of two factors that the forward
-and the backward pass compute anyway, G_i = L_i^T R_i, with one row per position of the record:
+Each use of a weight matrix makes record i's gradient a product of two factors, G_i = L_i^T R_i,
+with one row per position of the record. The forward and the backward pass compute both factors
+anyway:
 
     Linear     (out, in)   L = gradient of the output   R = input
     Conv1D     (in, out)   L = input                    R = gradient of the output
     Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
 
-so its norm needs no G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight that is used twice
-(an embedding tied to the head) is one parameter with several uses, cross terms included. With
-the norms, the clipped sum over records is sum_i L_i^T (c_i R_i), from the same factors: autograd
-computes no weight gradient, and nothing is computed twice. Gradients that are smaller than their
-factors (norms, biases, LoRA) are stored whole.
+So its norm does not need G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight that is used
+twice (an embedding tied to the head) is one parameter with several uses; the norm includes their
+cross terms. With the norms, the clipped sum over records is sum_i L_i^T (c_i R_i), from the same
+factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that are
+smaller than their factors (norms, biases, LoRA) are stored in full.
 
 Guarantee: one record adds a vector of L2 norm at most `clip_norm` to `p.grad`, over all parameters
-together, whatever the record and the rest of its micro-batch are, up to float rounding. The bound
-includes the rounding of bfloat16. A record with a gradient that is not finite adds zero. Each loss
-must depend on its own record alone: `exactness.check` tests that on two records before training.
+together, up to float rounding. This holds for any record and any other records of its micro-batch.
+The bound includes the rounding of bfloat16. A record with a gradient that is not finite adds zero.
+Each loss must depend on its own record alone: `exactness.check` tests that on two records before
+training.
 
-Not protected against: timing, and readers of this process's memory.
+Not protected against: timing attacks, and attackers who read this process's memory.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
 Cost", section 3 (book-keeping); the tied cross term and the rounding bound are derived in
@@ -41,7 +43,8 @@ from transformers.pytorch_utils import Conv1D
 from sugarbush.errors import InvariantError, PrivacyError
 from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, Tokens, Use, Whole
 
-# Added to the norm that the clip norm is divided by, as Opacus does. It only clips more.
+# Added to the norm before the clip norm is divided by it, as in Opacus. It only increases the
+# clipping.
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
@@ -69,7 +72,7 @@ class PerRecordClipper:
         self._gradients: dict[int, RecordGradients] = {}
 
     def remove(self) -> None:
-        """Take the hooks off the model."""
+        """Remove the hooks from the model."""
         for hook in self._hooks:
             hook.remove()
 
@@ -94,7 +97,7 @@ class PerRecordClipper:
     def add_clipped(self, losses: Tensor) -> Tensor:
         """Backpropagate, clip and add up. Returns the norms before clipping, (records,) float64.
 
-        The norms are private. A norm that is not finite belongs to a record that added zero.
+        The norms are private. If a record's norm is not finite, the record added zero.
         """
         if losses.shape != (self._records,):
             raise InvariantError("there must be one loss per record")
@@ -128,7 +131,8 @@ class PerRecordClipper:
             return None
         values = inputs[0]
         if isinstance(module, nn.Embedding) and output.shape[0] == 1:
-            # Positions are looked up once for all records; from here on each has its own.
+            # Positions are shared by all records when the model looks them up; from here on each
+            # record has its own copy.
             output = output.expand(self._records, *output.shape[1:])
             values = values.expand(self._records, *values.shape[1:])
         if output.shape[0] != self._records:
@@ -136,8 +140,8 @@ class PerRecordClipper:
                 f"a {type(module).__name__} of the model does not keep its records on the first "
                 "axis, so they cannot be clipped one by one. Set finetune.model to another model."
             )
-        # The anchor makes the graph start at the lowest trainable module: while recording, its
-        # own weight requires no gradient.
+        # The anchor makes the graph start at the lowest trainable module, because its own weight
+        # requires no gradient while recording.
         anchor = torch.zeros((), device=output.device, requires_grad=True)
         receive = partial(self._after_backward, module)
         return _HandOver.apply(output, values, anchor, receive)  # type: ignore[no-untyped-call]
@@ -170,9 +174,9 @@ class PerRecordClipper:
 
 
 class _HandOver(torch.autograd.Function):
-    """The identity. Its backward pass hands over a module's input and gradient of the output.
+    """The identity. Its backward pass reports a module's input and the gradient of its output.
 
-    Autograd saves the input like any tensor, so gradient checkpointing drops and recomputes it.
+    Autograd saves the input like any tensor, so gradient checkpointing can drop and recompute it.
     """
 
     @staticmethod
@@ -198,7 +202,8 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
     backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
     if isinstance(module, nn.Embedding):
         ids = values.reshape(len(gradient), -1)
-        if module.padding_idx is not None:  # whose row autograd leaves alone here, not in the head
+        # autograd ignores the padding row in the embedding, but not in the head
+        if module.padding_idx is not None:
             backward = backward.masked_fill((ids == module.padding_idx).unsqueeze(2), 0)
         yield module.weight, Tokens(ids, backward)
         return
@@ -222,7 +227,7 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
 
 
 def _problem(module: Any) -> str | None:
-    """Why `module` has no exact rule, or None. A subclass has none."""
+    """Why `module` has no exact rule, or None. A subclass of a supported type has no rule."""
     if type(module) not in _WITH_A_RULE:
         return "has no clipping rule"
     if isinstance(module, nn.LayerNorm) and len(module.normalized_shape) != 1:

@@ -3,11 +3,11 @@
     product: loan | issue: fees
     I was charged twice ...<end>
 
-No packing: a record never shares an example with another. Codes and texts are plain text: the
-name of a special token in them, such as `<|endoftext|>`, is read letter by letter, so that only the
-end of a record ends it. The loss is on the text and its end; the codes are given, not learned. A
-text that is longer than the model is cut and has no end. The number of such texts is private: this
-module is on the audit list for that count.
+No packing: a record never shares an example with another record. Codes and texts are plain text.
+The name of a special token in them, such as `<|endoftext|>`, is read letter by letter, so that only
+the end of a record ends it. The loss is on the text and its end; the codes are given, not learned.
+A text that is longer than the model's context is cut and has no end token. The number of such texts
+is private: this module is on the audit list for that count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sugarbush.training.dpsgd.language_modelling import Example
 
 _BETWEEN = " | "
 _AFTER = "\n"
-_LEAST_TEXT = 8  # tokens that remain for a text beside its codes, at least
+_LEAST_TEXT = 8  # least number of tokens that remain for a text after its codes
 
 
 def control_codes(values: Sequence[tuple[str, str]]) -> str:
@@ -61,7 +61,7 @@ def examples_of(
 def plain_examples(
     texts: Sequence[str], *, tokenizer: Any, max_length: int
 ) -> list[tuple[Example]]:
-    """As `examples_of`, of texts without codes: public ones, to train a first model on."""
+    """As `examples_of`, for texts without codes: public texts that train a first model."""
     return [
         (_example([], ids, tokenizer.eos_token_id, max_length),)
         for ids in token_ids(tokenizer, texts, at_most=max_length)
@@ -71,9 +71,11 @@ def plain_examples(
 def token_ids(
     tokenizer: Any, texts: Sequence[str], *, at_most: int | None = None
 ) -> list[list[int]]:
-    """Each text's tokens: no special ones, neither added by the tokenizer nor named in the text.
+    """The tokens of each text, without special tokens: the tokenizer adds none, and their names in
+    a text are ordinary text.
 
-    `at_most` of them a text; without it a tokenizer tells on stderr how long a text is.
+    At most `at_most` tokens per text. Without a limit, a tokenizer prints the length of a long text
+    on stderr.
     """
     if not texts:
         return []
@@ -102,7 +104,7 @@ def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
 
 
 def truncated(units: Private[tuple[Example, ...]], *, end: int) -> int:
-    """How many texts were cut. Private: write it to the private root only."""
+    """The number of texts that were cut. Private: write it to the private root only."""
     return sum(int(example.tokens[-1] != end) for unit in units._per_unit for example in unit)
 
 

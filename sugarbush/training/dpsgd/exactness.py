@@ -24,10 +24,10 @@ def check(
 ) -> None:
     """Raise PrivacyError unless norms and clipped sum equal those of a loop over the records.
 
-    `together` is one batch of the records in `alone`. They should be public and differ in length.
-    It detects a weight that is used outside its own module, a loss or a layer that couples
-    records, and a layer with a gradient that its type does not imply. Weights, gradients and
-    dropout stay unchanged.
+    `together` is one batch of the records that `alone` has one by one. They should be public and
+    differ in length. It detects a weight that is used outside its own module, a loss or a layer
+    that couples records, and a layer with another gradient than its type implies. Weights,
+    gradients and dropout stay unchanged.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     with _no_dropout(model), _gradients_put_aside(parameters):
@@ -65,7 +65,7 @@ def _norm(tensors: Sequence[Tensor]) -> Tensor:
 
 @contextmanager
 def _no_dropout(model: nn.Module) -> Iterator[None]:
-    """Dropout uses different masks for one record and for two, which is not an error."""
+    """With dropout the masks differ between one record and two, which is not an error."""
     layers = [m for m in model.modules() if isinstance(m, nn.Dropout)]
     rates = [layer.p for layer in layers]
     for layer in layers:

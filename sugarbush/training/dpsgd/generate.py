@@ -76,7 +76,7 @@ def generate(
 def _batches(
     places: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: GenerateSettings
 ) -> Iterator[list[int]]:
-    """Places whose prompts have the same number of tokens, so that none is padded."""
+    """Indices of prompts with the same number of tokens, so that none is padded."""
     by_length: dict[int, list[int]] = defaultdict(list)
     distinct = sorted(set(prompts))
     lengths = dict(zip(distinct, map(len, token_ids(tokenizer, distinct)), strict=True))
@@ -110,7 +110,7 @@ def _continue(
         max_length=max_length,
         use_cache=True,
         eos_token_id=end,
-        pad_token_id=end,  # what follows a finished text in its batch; it is cut off below
+        pad_token_id=end,  # fills the rest of a batch after a finished text; it is cut off below
     )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-IGNORED = -100  # a label that no loss is taken on
-_PADDING = 0  # any id: the mask marks padding
+IGNORED = -100  # the label of tokens without a loss
+_PADDING = 0  # any id would do, because the mask marks padding
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One training example: `tokens` (length,) int32; the loss is on all after `prompt_length`.
+    """One training example: `tokens` (length,) int32; the loss is on all tokens after
+    `prompt_length`.
 
-    `given` (length,) bool marks further tokens that are read and never predicted; None: none.
+    `given` (length,) bool marks additional tokens that are read but never predicted; None if there
+    are none.
     """
 
     tokens: NDArray[np.int32]
@@ -71,8 +73,8 @@ def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
     """Each record's mean cross-entropy over its *own* tokens, (records,) in nats.
 
     Guarantee: a record's loss depends on that record alone. A mean over the batch's tokens would
-    not: one more record would change the weight of all others (Hugging Face's own loss does this).
-    A record without a token to predict has loss 0.
+    break this: one more record would change the weight of all others (Hugging Face's own loss does
+    this). A record without a token to predict has loss 0.
     """
     sums, counts = token_losses(model, batch)
     return sums / counts.clamp(min=1)
@@ -87,7 +89,7 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         position_ids=positions.repeat(len(batch), 1),  # one per record, which Opacus' hooks need
         use_cache=False,
     ).logits
-    # The token at t is predicted at t - 1: moving the labels avoids a copy of the logits.
+    # The token at t is predicted at t - 1. Moving the labels avoids a copy of the logits.
     targets = F.pad(batch.labels[:, 1:], (0, 1), value=IGNORED)
     losses = F.cross_entropy(
         logits.flatten(0, 1).float() if logits.dtype is torch.bfloat16 else logits.flatten(0, 1),

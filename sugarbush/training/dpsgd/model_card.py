@@ -29,7 +29,7 @@ def model_card(
 ) -> dict[str, Any]:
     """The card as plain values for JSON; an infinite epsilon is the text "infinity".
 
-    `steps_taken` is below `mechanism.steps` where crashes cost more than the repeatable steps.
+    `steps_taken` is below `mechanism.steps` if crashes used up more than the repeatable steps.
     `others` are mechanisms with results that the training uses (the DP record count).
     """
     private = not isinstance(mechanism.event, NonPrivate)

@@ -1,4 +1,5 @@
-"""Models of the GPT-2 and Llama families: by name or path, made small, or given LoRA factors."""
+"""Models of the GPT-2 and Llama families: loaded by name or path, newly made, or with LoRA
+factors."""
 
 from __future__ import annotations
 
@@ -29,9 +30,9 @@ from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.data import token_ids
 
 END = "<|endoftext|>"
-# The libraries' errors on a folder that is missing, damaged, or without a model.
+# The errors of the libraries for a folder that is missing, damaged, or without a model.
 _UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError)
-_BLOCKS = (".h.", ".layers.")  # what the blocks of a GPT-2, and of a Llama, are called
+_BLOCKS = (".h.", ".layers.")  # the names of the blocks in a GPT-2 and in a Llama
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +52,10 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     """A causal language model in float32 without dropout, and its tokenizer.
 
     A name is searched in Hugging Face's cache, then downloaded. Dropout is off: DP-SGD's noise
-    regularises enough. Raises ParamsError when there is no such model, when some of
-    its weights are missing, or when its tokenizer cannot read a text, does not mark its end, takes
-    special tokens from a text or has tokens that the model does not know; `section` of the settings
-    is the one that names it.
+    regularises enough. Raises ParamsError when there is no such model or some of its weights are
+    missing. Also when its tokenizer cannot read a text, does not mark its end, takes special tokens
+    from a text, or has tokens that the model does not know. `section` is the section of the
+    settings that names the model.
     """
 
     def refusal(problem: str) -> ParamsError:
@@ -106,7 +107,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
 
 
 def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetune") -> None:
-    """Raise ParamsError where texts of `max_length` tokens have more positions than the model.
+    """Raise ParamsError if texts of `max_length` tokens are longer than the model can read.
 
     The first long text would otherwise fail after the charge.
     """
@@ -119,7 +120,7 @@ def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetu
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a model and its tokenizer as `load` and other tools read them."""
+    """Write a model and its tokenizer for `load` and other tools."""
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -128,7 +129,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 def train_tokenizer(texts: Iterable[str], *, vocabulary: int) -> Any:
     """A byte-level BPE tokenizer of at most `vocabulary` tokens, trained on *public* texts.
 
-    Every text can be encoded, since every byte is a token.
+    Every text can be encoded, because every byte is a token.
     """
     trained = ByteLevelBPETokenizer()
     trained.train_from_iterator(
@@ -161,8 +162,8 @@ def new_model(tokenizer: Any, shape: ModelShape, *, seed: int) -> GPT2LMHeadMode
 def with_lora(model: Any, *, rank: int) -> Any:
     """`model` with its weights frozen and low-rank factors beside those of every block.
 
-    Alpha is twice the rank, so that a learning rate suits several ranks. Move the model to its
-    device before. Source: Hu et al. 2022.
+    Alpha is twice the rank, so that one learning rate suits several ranks. Move the model to its
+    device before this call. Source: Hu et al. 2022.
     """
     blocks = [
         name

@@ -1,4 +1,4 @@
-"""Opacus' DP optimizer, with the project's noise, for gradients that are clipped already."""
+"""Opacus' DP optimizer with the project's noise, for gradients that are already clipped."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sugarbush.privacy.noise import add_gaussian
 class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
     """Steps on (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) / batch size.
 
-    `p.grad` must hold the sum over the whole logical batch, zeros for an empty one. Noise is added
-    once per step, and the same sum is refused a second time. A noise multiplier of 0 is for results
-    that are charged as not private.
+    `p.grad` must contain the sum over the whole logical batch; for an empty batch, zeros. Noise is
+    added once per step; a second step on the same sum is refused. A noise multiplier of 0 is for
+    results that are charged as not private.
     """
 
     def accumulate(self) -> None:
-        """Take the sums as they are: the clipper has added all micro-batches into `p.grad`."""
+        """Take the sums unchanged: the clipper has added all micro-batches into `p.grad`."""
         for parameter in self.params:
             if parameter.grad is None:
                 raise InvariantError("the gradient of an empty batch must be zeros, not None")
@@ -43,7 +43,7 @@ class DistributedNoisyOptimizer(
     DistributedDPOptimizerFastGradientClipping,  # type: ignore[misc]
     NoisyOptimizer,
 ):
-    """The same over torch.distributed: sums are added up, and rank 0 alone draws the noise."""
+    """The same over torch.distributed: sums are added up, and only rank 0 draws the noise."""
 
 
 def noisy_optimizer(
@@ -53,9 +53,9 @@ def noisy_optimizer(
     clip_norm: float,
     expected_batch_size: float,
 ) -> NoisyOptimizer:
-    """The optimizer of this process; `expected_batch_size` is that of all processes together."""
+    """The optimizer of this process; `expected_batch_size` is for all processes together."""
     distributed = torch.distributed.is_initialized()
-    # Opacus' distributed optimizer divides by the number of processes once more.
+    # Opacus' distributed optimizer divides by the number of processes again.
     processes = torch.distributed.get_world_size() if distributed else 1
     return (DistributedNoisyOptimizer if distributed else NoisyOptimizer)(
         optimizer,

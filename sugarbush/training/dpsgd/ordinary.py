@@ -28,10 +28,10 @@ def train_on_public(
     seed: int,
     report: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> None:
-    """Train `model` in place by AdamW on the mean loss of a batch's tokens. No privacy at all.
+    """Train `model` in place by AdamW on the mean loss of a batch's tokens.
 
-    Every example comes once per epoch, in an order by `seed`. `report` gets step, steps and the
-    batch's loss in nats per token.
+    It has no privacy guarantee. Every example occurs once per epoch, in an order that depends on
+    `seed`. `report` gets step, steps and the batch's loss in nats per token.
     """
     optimizer = learning.optimizer(model)
     steps = max(1, round(epochs * len(examples) / batch_size))
@@ -69,9 +69,10 @@ def train_without_privacy(
     seed: int,
     session: PrivacySession,
 ) -> Released[nn.Module]:
-    """The same on private records, charged as `NonPrivate`: the ceiling, never a release.
+    """The same on private records, charged as `NonPrivate`: the upper limit of quality, never a
+    release.
 
-    It reports nothing, since a loss on private records is private.
+    It reports nothing, because a loss on private records is private.
     """
     charge = session.charge(NonPrivate())
     train_on_public(

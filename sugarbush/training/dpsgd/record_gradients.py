@@ -1,8 +1,8 @@
-"""One parameter's gradients, one per record, in the smallest form.
+"""The gradients of one parameter, one per record, in the smallest form.
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
-one-hot token ids. Norms come from inner products between the forms, cross terms included, without
-any product that is larger than its factors. Products are accumulated in float32 or wider.
+one-hot token ids. Norms come from inner products between the forms, including cross terms, and no
+product is larger than its factors. Products are accumulated in float32 or wider.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from torch import Tensor
 
 from sugarbush.errors import InvariantError
 
-# The largest relative error of one rounding to the type, 0 where it counts as exact. Float16 is
-# left out: it also underflows.
+# The largest relative error of one rounding to the type; 0 if it counts as exact. Float16 is not in
+# the list, because it also underflows.
 _ROUNDING = {torch.float32: 0.0, torch.float64: 0.0, torch.bfloat16: 2.0**-8}
 
 
 @dataclass(frozen=True)
 class Whole:
-    """Gradients as they are, (records, *shape of the parameter)."""
+    """Gradients in full, (records, *shape of the parameter)."""
 
     gradients: Tensor
 
@@ -52,7 +52,7 @@ Use = Whole | Factors | Tokens
 
 
 class RecordGradients:
-    """The sum of all uses of one parameter, record by record."""
+    """The sum of all uses of one parameter, for each record."""
 
     def __init__(self, *, records: int, device: torch.device) -> None:
         self._none = torch.zeros(records, dtype=torch.float64, device=device)
@@ -84,10 +84,11 @@ class RecordGradients:
         return total.clamp(min=0)
 
     def rounding(self) -> Tensor:
-        """The largest effect of rounding on a record's part of the sum, over its scale; (records,).
+        """The largest effect of rounding on a record's part of the sum, divided by its scale;
+        (records,).
 
-        `add_scaled` rounds a scaled factor to the factor's type, each number by a relative u at
-        most, which moves the product by at most u sum_t |L_t| |R_t|.
+        `add_scaled` rounds a scaled factor to the factor's type. This changes each number by a
+        relative u at most, and so the product by at most u sum_t |L_t| |R_t|.
         """
         total = self._none
         for use in self._factors:
@@ -97,9 +98,9 @@ class RecordGradients:
         return total
 
     def zero_all_but(self, usable: Tensor) -> None:
-        """Make the gradients of the other records zero; `usable` (records,) bool.
+        """Set the gradients of the other records to zero; `usable` (records,) bool.
 
-        Both factors, since zero times infinity is not zero.
+        Both factors are set to zero, because zero times infinity is not zero.
         """
 
         def kept(values: Tensor) -> Tensor:
@@ -122,7 +123,7 @@ class RecordGradients:
             _add_product(factors.left.flatten(0, 1).t(), scaled, out=out)
 
     def _forms(self) -> list[Use]:
-        """At most one of each form: uses of one form are one use over more positions."""
+        """At most one of each form: several uses of one form are one use with more positions."""
         forms: list[Use] = [*self._whole]
         if self._factors:
             lefts, rights = zip(*((u.left, u.right) for u in self._factors), strict=True)
@@ -161,7 +162,7 @@ def _kernel(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _product(one: Tensor, other: Tensor) -> Tensor:
-    """A batched matrix product whose result is float32 or wider."""
+    """A batched matrix product with a result in float32 or wider."""
     if one.dtype is torch.bfloat16:
         if one.is_cuda:
             return torch.bmm(one, other, out_dtype=torch.float32)
@@ -180,7 +181,7 @@ def _add_product(one: Tensor, other: Tensor, *, out: Tensor) -> None:
 
 
 def _scaled(values: Tensor, scales: Tensor) -> Tensor:
-    """Each record's rows times its scale, (records * positions, columns)."""
+    """The rows of each record times the record's scale, (records * positions, columns)."""
     return (values * scales.view(-1, 1, 1)).flatten(0, 1)
 
 

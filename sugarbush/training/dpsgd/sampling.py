@@ -1,7 +1,7 @@
 """Poisson samples of units, and a public schedule.
 
-On the audit list. The number of units is private: rate and steps depend on the *DP* record count or
-on a setting, and sums are divided by the expected batch size. Nothing here shows how many units
+On the audit list. The number of units is private. So rate and steps depend on the *DP* record count
+or on a setting, and sums are divided by the expected batch size. Nothing here shows how many units
 were sampled.
 """
 
@@ -28,7 +28,7 @@ class Schedule:
 
 
 def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Schedule:
-    """The schedule of `epochs` passes over about `unit_count` units, `batch_size` a step.
+    """The schedule of `epochs` passes over about `unit_count` units, with `batch_size` per step.
 
     `unit_count` is public: a DP estimate, which may be any number, or a setting. With fewer units
     than a batch, every unit is in every step. Raises ParamsError when there is nothing to train on.
@@ -50,9 +50,9 @@ class PoissonSampler(Generic[T]):
     """Takes a secret batch for each step.
 
     A unit has one or more examples. Each unit is in the batch independently with probability
-    `rate`, with one of its examples, chosen in secret too. So a unit adds at most one clipped
-    gradient to a step. Each of `world_size` processes samples its own part of the units; together
-    they are one Poisson sample.
+    `rate`. It contributes one of its examples, which is also chosen in secret. So a unit adds at
+    most one clipped gradient to a step. Each of `world_size` processes samples from its own part of
+    the units; together they are one Poisson sample.
     """
 
     def __init__(
@@ -75,10 +75,11 @@ class PoissonSampler(Generic[T]):
 def micro_batches(
     batch: Sequence[T], *, size_of: Callable[[T], int], capacity: int
 ) -> Iterator[Sequence[T]]:
-    """Parts of a batch that fit the device: number times largest size is at most `capacity`.
+    """Parts of a batch that fit into the device's memory: the number of examples times the largest
+    size is at most `capacity`.
 
-    Examples of similar size go together, so that there is little padding. One example larger than
-    `capacity` goes alone. Nothing for an empty batch.
+    Examples of similar size are in the same part, so that there is little padding. One example
+    larger than `capacity` is a part of its own. An empty batch has no parts.
     """
     ordered = sorted(batch, key=size_of, reverse=True)
     start = 0

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from sugarbush.generators.pool_files import PoolSource
 from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Count, NotNegative, Positive, Section
 
-TINY = "tiny"  # finetune.<preset>.model and crt.model: the GPT-2 that stage pretrain leaves
+TINY = "tiny"  # the value of finetune.<preset>.model and crt.model for the GPT-2 of stage pretrain
 _Tokens = Annotated[int, Field(ge=16)]
 
 
@@ -22,7 +22,7 @@ class PretrainSettings(Section):
     examples: Count = 10
     """Donated examples that the simulator reads before each text."""
     sources: tuple[PoolSource, ...] = ()
-    """Public files to train on as well, as in generator.pool.sources."""
+    """Additional public files to train on, as in generator.pool.sources."""
     vocabulary: Annotated[int, Field(ge=300)] = 4096
     """Tokens of the vocabulary."""
     layers: AtLeastOne = 4
@@ -61,7 +61,7 @@ class NoisyStepsSettings(Section):
     max_length: _Tokens = 224
     """Tokens of a text, its control codes included."""
     batch_size: Annotated[float, Field(ge=1)] = 512
-    """Expected number of units (records or users) in a step, one record of each."""
+    """Expected number of units (records or users) in a step; each contributes one record."""
     epochs: Positive = 0.6
     """Expected passes over the records."""
     clip_norm: Positive = 1.0
@@ -78,7 +78,7 @@ class DpSgdSettings(NoisyStepsSettings):
     model: str = TINY
     """First weights: tiny (by stage pretrain), or a GPT-2 or Llama by name or path."""
     records: Annotated[float, Field(ge=1)] | None = None
-    """Public number of units that rate and steps follow from; null: the DP count."""
+    """Public number of units that determines rate and steps; null: the DP count."""
     decay: Literal["constant", "linear"] = "linear"
     """Learning rate over time: constant or linear."""
     warmup_steps: Count = 0
@@ -115,7 +115,7 @@ class Lora(DpSgdSettings):
 
 
 class FinetuneSettings(Section):
-    """Training by DP-SGD: the presets, the chosen one, and how it is computed."""
+    """Training by DP-SGD: the presets, the chosen preset, and how it is computed."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {"clipping": "book_keeping"}
 
@@ -156,6 +156,6 @@ class GenerateSettings(Section):
     batch_size: AtLeastOne = 64
     """Texts written at once."""
     attempts: AtLeastOne = 20
-    """Attempts at a usable text before it is given up."""
+    """Attempts to get a usable text before the run fails."""
     seed: int = 1
     """Seed of the sampled texts."""

@@ -39,17 +39,18 @@ from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.training.processes import broadcast_from_first
 
-_REPORTS = 20  # progress reports of a run, at most
+_REPORTS = 20  # most progress reports of a run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
     """Everything that the guarantee depends on, fixed before the first step.
 
-    `noise_multiplier` is the noise's stddev over `clip_norm`; 0 is charged as not private. A step
-    samples a unit with probability `rate`. `repeatable_steps` are extra steps that are charged
-    beforehand: steps whose result a crash lost use them. Without any left, training stops early.
-    Under REPLACE_ONE the run is charged as confidential training, which has no DP epsilon.
+    `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`; 0 is charged
+    as not private. A step samples a unit with probability `rate`. `repeatable_steps` are additional
+    steps that are charged beforehand, for steps that a crash lost. When none of them is left,
+    training stops early. Under REPLACE_ONE the run is charged as confidential training, which has
+    no DP epsilon.
     """
 
     rate: float
@@ -114,7 +115,7 @@ class Learning:
 
 @dataclass(frozen=True, kw_only=True)
 class Performance:
-    """Settings without effect on the guarantee. `micro_batch_tokens` includes padding."""
+    """Settings that do not affect the guarantee. `micro_batch_tokens` includes padding."""
 
     micro_batch_tokens: int
     bfloat16: bool
@@ -146,14 +147,14 @@ def train(
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
 
     Guarantee: `mechanism.event`, charged before the first step. After a crash the steps since the
-    last checkpoint run again with new noise, which `repeatable_steps` has paid for.
+    last checkpoint run again with new noise; the charge for `repeatable_steps` covers them.
 
-    A unit has one or more examples. `probe` are two public ones of unequal length, on which the
-    clipper must agree with autograd. `before_step` is called with the number of finished steps,
-    before each step and again when a run continues there. Its changes to the weights are not
-    covered by this guarantee. Under torchrun each process trains on its part of the units.
-    Raises PrivacyError on a model that cannot be clipped exactly, BudgetExceededError before
-    anything is drawn, FailureError when the weights stop being finite.
+    A unit has one or more examples. `probe` are two public examples of unequal length, on which the
+    clipper must agree with autograd. `before_step` is called before each step with the number of
+    finished steps. It is called again for a step where a run continues. Its changes to the weights
+    are not covered by this guarantee. Under torchrun each process trains on its part of the units.
+    Raises PrivacyError for a model that cannot be clipped exactly, BudgetExceededError before any
+    step, and FailureError when the weights are no longer finite.
     """
     rank, processes = _process()
     clipper = PerRecordClipper(model, clip_norm=mechanism.clip_norm)
@@ -217,7 +218,7 @@ class NoisyStep:
         self._device = next(model.parameters()).device
 
     def take(self) -> None:
-        """Take a sample, which may be empty, and step on it."""
+        """Take a sample, which may be empty, and make a step with it."""
         self._optimizer.zero_grad(set_to_none=True)
         for examples in micro_batches(
             self._sampler.draw(),
@@ -261,7 +262,7 @@ class _ProgressClock:
 
 
 def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
-    """The id of the ledger entry that pays for the run: that of its start, or a new one."""
+    """The id of the ledger entry of the run: from its first start, or new."""
     begun = checkpoints.start()
     if begun is None:
         charge = session.charge(mechanism.event)
@@ -271,18 +272,18 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
     if not entry.event == begun.event == mechanism.event:
         raise PrivacyError(
             f"{checkpoints.folder}: has a run with other settings of its mechanism. Restore them "
-            "to continue, or remove the folder to train, and be charged, again."
+            "to continue, or remove the folder to train again and be charged again."
         )
     return begun.ledger_id
 
 
 def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
-    """The first and the last step; the last is earlier where charged steps were lost."""
+    """The first and the last step; the last is earlier if charged steps were lost."""
     first, drawn = checkpoints.step(), checkpoints.draws
     if drawn < first:
         raise PrivacyError(
             f"{checkpoints.folder}: the count of noisy steps is missing. Remove the folder to "
-            "train, and be charged, again."
+            "train again and be charged again."
         )
     unused = mechanism.draws - drawn
     last = min(mechanism.steps, first + max(0, unused))
@@ -295,14 +296,15 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
 
 
 def _make_equal(model: nn.Module) -> None:
-    """Give every process the weights of process 0: fresh LoRA factors are random in each."""
+    """Copy the weights of process 0 to every process, because new LoRA factors are random in
+    each."""
     if torch.distributed.is_initialized():
         for parameter in model.parameters():
             torch.distributed.broadcast(parameter.detach(), src=0)
 
 
 def _process() -> tuple[int, int]:
-    """This process's rank, and how many there are."""
+    """This process's rank, and the number of processes."""
     if not torch.distributed.is_initialized():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -320,7 +322,7 @@ def _check(model: nn.Module, clipper: PerRecordClipper, probe: Sequence[Example]
 
 
 def _require_finite(model: nn.Module) -> None:
-    """Raise FailureError where weights are not finite. They are noisy: the check spends nothing."""
+    """Raise FailureError if weights are not finite. They are noisy, so the check spends nothing."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
             "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."

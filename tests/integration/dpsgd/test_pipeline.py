@@ -1,6 +1,6 @@
 """The stages of fine-tuning, from a small corpus to a released one.
 
-They run in this process; the training that is killed and torchrun have processes of their own.
+They run in this process, except that the killed training and torchrun have their own processes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def project(finished: FinishedPipelines) -> Checkout:
 
 @pytest.fixture
 def own(project: Checkout, tmp_path: Path) -> Checkout:
-    """A copy, to be changed."""
+    """A copy that a test may change."""
     return copied(project, tmp_path)
 
 
@@ -57,7 +57,8 @@ def test_the_first_model_has_read_the_donated_examples_twice(project: Checkout) 
     donated = len(pd.read_parquet(public / "donated/donated.parquet"))
     told = json.loads((public / "pretrained/pretrain.json").read_text())
     assert donated > 0
-    assert told["examples"] == 60 - 6 + 2 * donated  # six of the simulator's are to try it on
+    # six of the simulator's texts are for testing the model
+    assert told["examples"] == 60 - 6 + 2 * donated
 
 
 def test_the_training_is_charged_as_a_whole_with_its_repeatable_steps(project: Checkout) -> None:
@@ -92,7 +93,7 @@ def test_there_is_a_text_for_every_row_of_the_dp_table(project: Checkout) -> Non
 
 
 def test_nothing_private_stays_outside_the_private_root(project: Checkout) -> None:
-    """No line of a text and no checkpoint outside; no checkpoint at all once the run has ended."""
+    """No line of a text and no checkpoint outside; after the run, no checkpoint anywhere."""
     lines = [row["text"].encode() for row in letters(146)[6:]]
     for root in ("data/released", "data/public/pretrained", "reports/public"):
         for path in (project.path / root).rglob("*"):
@@ -125,7 +126,7 @@ def test_equal_seeds_give_equal_texts_and_another_costs_nothing(own: Checkout) -
     assert own.charges() == before
 
 
-@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # DVC's own
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # a warning inside DVC
 @pytest.mark.parametrize("ask", [check, show_budget, show_estimate])
 def test_the_command_knows_the_method(
     own: Checkout, ask: Callable[[Project, Console], None]
@@ -158,7 +159,7 @@ def test_the_model_is_shown_and_its_private_figures_only_when_asked(project: Che
 def test_a_killed_training_resumes_on_the_charge_that_it_began_with(
     own: Checkout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The operating system kills it between its checkpoints, at any line."""
+    """The operating system can kill it between its checkpoints, at any line."""
     before, began = len(own.charges()), time.time()
     preset = {**_preset(own, "dpft"), "epochs": 6, "repeatable_steps": 30}
     own.change("finetune", dpft=preset, checkpoint_every=5)
@@ -185,21 +186,21 @@ def test_a_killed_training_resumes_on_the_charge_that_it_began_with(
 
 @pytest.mark.slow
 def test_two_processes_train_one_model_on_one_charge(own: Checkout) -> None:
-    """The stage as DVC starts it. It becomes torchrun by itself."""
+    """The stage as DVC starts it: it becomes torchrun by itself."""
     before = len(own.charges())
     own.change("finetune", processes=2, dpft={**_preset(own, "dpft"), "epochs": 3})
     printed = own.run(*FINETUNE).stdout
     assert len(own.charges()) == before + 1
     steps = [int(step) for step in re.findall(r"step (\d+) of", printed)]
     assert steps, "no progress"
-    assert steps == sorted(set(steps))  # one process prints each step once
+    assert steps == sorted(set(steps))  # process 0 prints each step once
     release = json.loads((own.path / MODEL / "release.json").read_text())
     assert own.charges()[-1].id in release["ledger_ids"]
 
 
 @pytest.mark.parametrize("preset", ["yue2023", "lora"])
 def test_a_preset_trains_a_model_that_is_given_by_its_path(own: Checkout, preset: str) -> None:
-    """Four steps in place of tens of thousands, from a folder as any checkpoint is saved in."""
+    """Four steps instead of tens of thousands, from a folder in the format of any checkpoint."""
     model = own.path / "gpt2"
     shutil.copytree(own.path / "data/public/pretrained", model)
     changed = {**_preset(own, preset), "model": str(model), "epochs": 4, "max_length": 48}
@@ -226,7 +227,7 @@ def _preset(checkout: Checkout, name: str) -> dict[str, object]:
 
 
 def _draws(state: Path) -> int:
-    """Steps drawn by the run that wrote its count last."""
+    """Number of steps drawn by the run that wrote its count last."""
     counts = sorted(state.rglob("draws-*"), key=lambda path: path.stat().st_mtime)
     return counts[-1].stat().st_size
 

@@ -1,4 +1,4 @@
-"""Under torchrun: as one process, charged once, one noise for all."""
+"""Training under torchrun equals training in one process: one charge, one noise."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""What each process of the torchrun test does: train from weights of its own, leave what came."""
+"""The work of each process in the torchrun test: train from different weights, and write the
+result."""
 
 import sys
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A server that fails as told, and generators that talk to it."""
+"""A server with configurable failures, and generators that call it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def endpoint_params(base_url: str, **changes: Any) -> OpenAI:
 
 
 def wishes(count: int, *, first: int = 0) -> Released[tuple[RandomRequest, ...]]:
-    """So many requests that differ by their sample alone."""
+    """`count` requests that differ only in their sample."""
     requests = [
         RandomRequest(subject="customer-service tickets", words=40, sample=i)
         for i in range(first, first + count)
@@ -41,14 +41,14 @@ def wishes(count: int, *, first: int = 0) -> Released[tuple[RandomRequest, ...]]
 
 @dataclass
 class Bench:
-    """A server, a state folder, and generators between them."""
+    """A server, a state folder, and generators that use both."""
 
     server: FaultServer
     state: Path
     said: list[str] = field(default_factory=list)
 
     def generator(self, **changes: Any) -> OpenAiGenerator:
-        """A new generator, as a new process would make it."""
+        """A new generator, as in a new process."""
         return OpenAiGenerator(
             endpoint_params(**{"base_url": self.server.base_url} | changes),
             seed=1,
@@ -73,7 +73,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
-    """`bench(behave=...)` starts a server that lives as long as the test."""
+    """`bench(behave=...)` starts a server that runs until the test ends."""
     with contextlib.ExitStack() as stack:
 
         def start(**server: Any) -> Bench:

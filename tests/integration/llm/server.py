@@ -1,9 +1,9 @@
-"""A real OpenAI-compatible HTTP server on loopback that fails as it is told to.
+"""A real OpenAI-compatible HTTP server on loopback with configurable failures.
 
-`behave(number, body)` decides how the `number`-th chat request (from 0) is answered. What was asked
-and what was sent back whole is recorded, so that a test can say "asked once, lost nothing".
-Run as a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S [FAULT_SHARE]]`) it
-writes its port to a file and answers, failing in turn in every way at that share of requests.
+`behave(number, body)` decides the answer to the `number`-th chat request (from 0). Requests and
+complete responses are recorded, so that a test can check that each was asked once and none was
+lost. As a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S [FAULT_SHARE]]`) it
+writes its port to a file. It answers, and that share of the requests fails, in every way in turn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One HTTP answer: `good` holds a completion, `dropped` closes the connection after half."""
+    """One HTTP answer: `good` says that it contains a completion; `dropped` closes the connection
+    after half of it."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class Reply:
 def completion(
     text: str | None = None, *, finish_reason: str = "stop", delay_s: float = 0.0, **message: Any
 ) -> Reply:
-    """A good answer holding `text`."""
+    """A good answer with `text`."""
     body = {
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [
@@ -72,7 +73,7 @@ def dropped() -> Reply:
 
 
 def failure(status: int, message: str, *, code: str | None = None, **headers: str) -> Reply:
-    """An error as OpenAI words it; header names with '_' for '-'."""
+    """An error in OpenAI's format; in header names '_' stands for '-'."""
     body = {"error": {"message": message, "code": code, "type": "error", "param": None}}
     return Reply(
         status=status,
@@ -95,7 +96,7 @@ def always_good(number: int, body: Body) -> Reply:
 
 @dataclass
 class Batches:
-    """The Files and Batch endpoints: a batch is complete after `polls` looks at it."""
+    """The Files and Batch endpoints: a batch is complete after `polls` polls."""
 
     polls: int = 1
     limit: int | None = None
@@ -250,7 +251,8 @@ class FaultServer:
             await writer.wait_closed()
             return False
         if body is not None and reply.good:
-            # Before the bytes leave: what a test finds received must also be found here.
+            # Recorded before the bytes are sent: every answer that a test has received must be in
+            # the record.
             self.answered.append(body)
         writer.write(whole)
         await writer.drain()
@@ -300,7 +302,7 @@ def _parse_head(head: bytes) -> tuple[str, str, dict[str, str]]:
 
 @contextlib.contextmanager
 def running(server: FaultServer) -> Iterator[FaultServer]:
-    """The server, answering from a thread until the block ends."""
+    """The server, which answers in a thread until the block ends."""
     ready = threading.Event()
     loop = asyncio.new_event_loop()
 
@@ -313,7 +315,7 @@ def running(server: FaultServer) -> Iterator[FaultServer]:
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
-            await asyncio.sleep(0)  # aborted transports close in the loop's next turn
+            await asyncio.sleep(0)  # the loop closes aborted transports in its next iteration
 
     task = loop.create_task(until_cancelled())
     thread = threading.Thread(target=loop.run_until_complete, args=(task,), daemon=True)
@@ -337,7 +339,7 @@ FAULTS = (
 
 
 def faulty(share: float) -> Callable[[int, Body], Reply]:
-    """Every `1/share`-th request meets the next of FAULTS."""
+    """Every `1/share`-th request gets the next fault of FAULTS."""
     every = round(1 / share)
 
     def behave(number: int, body: Body) -> Reply:

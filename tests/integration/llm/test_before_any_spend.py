@@ -1,4 +1,4 @@
-"""`sugarbush check` and `estimate` as a user meets them: what is wrong is said before any spend."""
+"""`sugarbush check` and `estimate` for a user: an error is reported before any spending."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.integration.llm.server import Reply, failure
 from tests.integration.project import SCHEMA, SMALL, as_lines, letters
 from tests.settings import ROOT, settings
 
-# What DVC leaves to others.
+# Files of DVC that are shared between processes.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
 )
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def told(
     command: str, run: Bench, *, labels: bool | dict[str, Any] = False, **changes: Any
 ) -> tuple[int, str]:
-    """Exit code and everything printed, with a generator at the bench's server."""
+    """Exit code and complete output, with the bench's server as generator."""
     attributes = list(SCHEMA["attributes"])
     if labels:
         attributes.append({"name": "mood", "values": ["angry", "calm"], "source": "llm"})
@@ -84,7 +84,8 @@ def test_a_context_that_no_list_states_is_tried_at_the_length_of_the_longest_pro
     (body,) = run.server.asked
     assert body["max_tokens"] == 512
     longest = max(len(letter["text"]) for letter in letters(6))
-    assert len(body["messages"][0]["content"]) > 2 * longest  # two examples and all around them
+    # two examples and the text around them
+    assert len(body["messages"][0]["content"]) > 2 * longest
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_check_counts_against_the_caps(bench: Start, folder: Path, tmp_path: P
 def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     bench: Start, folder: Path, tmp_path: Path
 ) -> None:
-    """Where nobody asked `check` beforehand: the first stage that spends does."""
+    """If nobody ran `check` before, the first stage that spends runs it."""
     run = bench()
     told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
     project = Project(Path())
@@ -249,13 +250,13 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     assert len(project.ledger().entries()) == 1
     run.server.asked.clear()
     synthesize_metadata.run(Project(Path()))
-    assert not run.server.asked  # what is restored needs no generator
+    assert not run.server.asked  # restored results need no generator
 
 
 def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     bench: Start, folder: Path
 ) -> None:
-    """The next week's, say. Its metadata alone would still fit."""
+    """For example the run of the next week. Its metadata alone would still be within the cap."""
     run = bench()
     told("estimate", run, privacy__epsilon=1.0, privacy__cap=1.3)
     project = Project(Path())

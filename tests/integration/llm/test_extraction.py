@@ -1,4 +1,4 @@
-"""Labels read off private texts: on a trusted endpoint only, and nothing of them elsewhere."""
+"""Labels of private texts come from a trusted endpoint only, and nothing of them goes elsewhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def question(body: Body) -> str:
 
 
 def labels_of(body: Body) -> str:
-    """What a good model says: the words of the text decide."""
+    """The answer of a good model, from the words of the text."""
     text = question(body).partition("Text:\n")[2]
     item = next((v for v in ("lamp", "chair") if v in text), "other")
     mood = next((v for v in ("angry", "calm") if v in text), "unclear")
@@ -172,7 +172,7 @@ def test_one_refused_text_among_few_ends_nothing(bench: Start, refused: int, bor
 
 
 def echo(status: int) -> Callable[[int, Body], Reply]:
-    """An endpoint that quotes what it was sent, once it has answered the harmless question."""
+    """An endpoint that quotes its request, except for the harmless question."""
 
     def behave(number: int, body: Body) -> Reply:
         return (
@@ -231,7 +231,8 @@ def test_a_context_that_is_too_small_is_told_before_any_private_text_is_sent(ben
 def test_no_private_text_is_written_down_with_the_answers(bench: Start) -> None:
     run = bench(behave=good)
     labeller(run).codes(TEXTS)
-    with open_cache(run.state) as cache:  # values are compressed: bytes on disk show no words
+    # values are compressed, so bytes on disk would not show words
+    with open_cache(run.state) as cache:
         kept = {key: cache._cache.get(key) for key in cache._cache}
     assert len(kept) == 4
     assert "lamp" in str(kept)
@@ -296,7 +297,7 @@ def test_the_prompt_names_every_value_and_holds_the_text() -> None:
 @given(length=st.integers(0, 5000), letter=st.sampled_from("aé字"), room=st.integers(200, 2000))
 def test_a_long_text_is_cut_to_the_room_there_is(length: int, letter: str, room: int) -> None:
     prompt = label_prompt(letter * length, ATTRIBUTES, room=room)
-    assert estimate_tokens(prompt) <= room + 2  # the parts are rounded up one by one
+    assert estimate_tokens(prompt) <= room + 2  # each part is rounded up separately
     assert "(End of the text.)" in prompt
 
 

@@ -1,4 +1,4 @@
-"""The `huggingface` provider on a model that is made here, loaded as any other is."""
+"""The `huggingface` provider on a model that is made here and loaded like any other."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def generator_of(
 def answers_of(
     model: Path, *requests: Request, seed: int = 1, **changes: Any
 ) -> tuple[Answer, ...]:
-    """By a generator that has kept nothing."""
+    """Uses a generator without cached answers."""
     with TemporaryDirectory() as state:
         generator = generator_of(model, Path(state), seed=seed, **changes)
         return generator.generate(Released(requests)).value
@@ -109,7 +109,7 @@ def test_the_sample_tells_equal_requests_apart(plain: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "chat"])
 def test_a_text_does_not_depend_on_its_batch(kind: str, request: pytest.FixtureRequest) -> None:
-    """Without the attention mask, or with draws from one stream, this fails."""
+    """This fails without the attention mask, or with random numbers from one stream."""
     model = request.getfixturevalue(kind)
     asked = wishes(16)
     together = texts_of(model, *asked, batch_tokens=100_000)

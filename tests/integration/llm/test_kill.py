@@ -1,4 +1,4 @@
-"""kill -9 at any point, and start again: no answer that was received is asked for twice."""
+"""kill -9 at any point, then a restart: no received answer is requested twice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ended:
 
 
 class Nursery:
-    """Starts processes that ask for texts, one at a time."""
+    """Starts processes that request texts, one at a time."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self._process, self._folder, self._started = process, folder, 0
@@ -103,8 +103,8 @@ def test_three_kills_lose_no_answer_that_was_received(bench: Start, nursery: Nur
         before, asked_before = kept(run.state), len(run.server.asked)
         nursery.kill_when(nursery.start(run), lambda point=point: len(run.server.answered) >= point)
         answered, now = len(run.server.answered), kept(run.state)
-        # The server writes an answer down before it sends it: of those, at most one a worker was
-        # still on its way. Everything else is kept, and nothing kept was asked for again.
+        # The server records an answer before it sends it, so at most one answer per worker was
+        # still in transit. All others are stored, and no stored answer was requested again.
         assert now >= before
         assert answered - CONCURRENCY * (1 + kills) <= now <= answered
         assert len(run.server.asked) - asked_before <= (now - before) + 2 * CONCURRENCY
@@ -115,7 +115,8 @@ def test_three_kills_lose_no_answer_that_was_received(bench: Start, nursery: Nur
     assert len(run.server.asked) - asked_before == WANTED - before
     assert len(ended.texts) == WANTED
     paid = read_journal(journal_path(run.state, "tickets"))
-    assert WANTED - 3 <= len(paid) <= WANTED  # a kill may fall between an answer and its line
+    # a kill may happen between an answer and its journal line
+    assert WANTED - 3 <= len(paid) <= WANTED
 
 
 @pytest.mark.parametrize("moment", ["submitted", "half collected"])

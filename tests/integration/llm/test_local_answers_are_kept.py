@@ -1,4 +1,5 @@
-"""A local model's answers survive kill -9, and a run that goes on writes what a whole one would."""
+"""A local model's answers survive kill -9, and a resumed run writes the same texts as an
+uninterrupted one."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tests.integration.llm.conftest import ROOT
 from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2, sentences
 
 WANTED = 24
-# A process that writes its answers one by one, and leaves nothing else behind.
+# A process that writes its answers one by one and no other file.
 PROGRAM = (
     "import sys; from pathlib import Path;"
     "from tests.integration.llm.test_local_answers_are_kept import generator_of, wishes;"
@@ -44,7 +45,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def wishes() -> Released[tuple[RandomRequest, ...]]:
-    """Of different lengths, and two of them equal."""
+    """Requests of different lengths; two of them are equal."""
     ask = RandomRequest(subject="complaints", words=20)
     asked = [replace(ask, sample=i, examples=tuple(sentences(i % 4))) for i in range(WANTED - 1)]
     return Released((*asked, asked[5]))
@@ -72,7 +73,8 @@ def kept(state: Path) -> int:
 
 @dataclass
 class Batches:
-    """What the model is asked to write: a tuple of prompts a batch; it dies at one of them."""
+    """The batches that the model gets, each as a tuple of prompts; the model fails at one of
+    them."""
 
     written: list[tuple[tuple[int, ...], ...]]
     deadly: int | None = None
@@ -108,7 +110,7 @@ def test_kill_9_loses_nothing_that_was_kept_and_changes_no_text(
     in_second_run = len(batches.written)
     whole = generator_of(model, tmp_path / "whole", batch_tokens=64).generate(wishes())
     in_whole_run = len(batches.written) - in_second_run
-    assert in_second_run == in_whole_run - had  # one a text
+    assert in_second_run == in_whole_run - had  # one prompt per text
     assert texts_of(resumed) == texts_of(whole)
     assert sum(a.completion_tokens for a in resumed.value) < sum(
         a.completion_tokens for a in whole.value
@@ -118,7 +120,7 @@ def test_kill_9_loses_nothing_that_was_kept_and_changes_no_text(
 def test_dead_at_any_batch_the_rest_is_written_in_the_batches_of_a_whole_run(
     model: Path, tmp_path: Path, batches: Batches
 ) -> None:
-    """In bfloat16 another batch may be another text."""
+    """In bfloat16 another batch may give another text."""
     whole = texts_of(generator_of(model, tmp_path / "whole").generate(wishes()))
     of_whole = batches.written
     assert len(of_whole) > 3
@@ -162,7 +164,7 @@ def test_another_question_is_asked_anew(
     generator_of(model, tmp_path).generate(wishes())
     before, batches.written = len(batches.written), []
     generator_of(model, tmp_path, **changes).generate(wishes())
-    assert len(batches.written) >= before - 1  # there may be no second attempt
+    assert len(batches.written) >= before - 1  # a second attempt may not be needed
 
 
 def test_other_weights_in_the_same_folder_are_another_model(
@@ -174,7 +176,7 @@ def test_other_weights_in_the_same_folder_are_another_model(
     generator_of(moved, tmp_path).generate(wishes())
     assert batches.written == []
     _other_weights(moved)
-    model_module._load.cache_clear()  # as in another process
+    model_module._load.cache_clear()  # as in a new process
     generator_of(moved, tmp_path).generate(wishes())
     assert batches.written
 

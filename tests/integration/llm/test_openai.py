@@ -1,4 +1,4 @@
-"""The `openai` provider against a real server that fails in every way it can."""
+"""The `openai` provider against a real server that fails in every possible way."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ LONG = Released((RandomRequest(subject="x", examples=("A lamp came broken. " * 2
 
 
 def of_context(tokens: int) -> Callable[[int, Body], Reply]:
-    """A model that counts a token for three bytes of prompt, and its whole answer beforehand."""
+    """A model that counts one token per three bytes of the prompt, and reserves its whole answer
+    beforehand."""
 
     def behave(number: int, body: Body) -> Reply:
         asked = len(body["messages"][0]["content"]) // 3 + body["max_tokens"]
@@ -55,7 +56,7 @@ def first_then_good(*replies: Reply) -> Callable[[int, Body], Reply]:
 
 
 def asked_twice(bodies: list[Body]) -> list[Body]:
-    """Bodies that occur more than once."""
+    """Request bodies that occur more than once."""
     counts = Counter(json.dumps(body, sort_keys=True) for body in bodies)
     return [json.loads(body) for body, count in counts.items() if count > 1]
 
@@ -167,13 +168,13 @@ def test_concurrency_and_requests_per_minute_are_kept(bench: Start) -> None:
     assert run.server.most_under_way <= 3
     run = bench()
     run.generator(requests_per_minute=240, concurrency=16).generate(wishes(12, first=100))
-    # 240 a minute let 8 through at once and then 4 a second.
+    # 240 per minute allow 8 at once and then 4 per second.
     assert run.server.times[-1] - run.server.times[0] >= 0.9
 
 
 def test_tokens_per_minute_are_kept(bench: Start) -> None:
     run = bench()
-    # A bucket of one full context (1000 + 500) refills in 0.75 s; a request takes over 500.
+    # A bucket of one full context (1000 + 500) is full after 0.75 s; a request takes over 500.
     generator = run.generator(
         tokens_per_minute=120_000, context_tokens=1000, max_tokens=500, concurrency=16
     )
@@ -303,7 +304,7 @@ def test_a_run_that_ends_waits_for_no_rate_limit_and_no_backoff(bench: Start) ->
     with pytest.raises(GeneratorError, match="refused the key"):
         run.generator(requests_per_minute=120, concurrency=16).generate(wishes(50))
     assert time.monotonic() - started < 30
-    assert len(run.server.asked) <= 20  # a bucket of 4, and 2 a second until the answer is here
+    assert len(run.server.asked) <= 20  # a bucket of 4, then 2 per second until the answer arrives
 
 
 def test_max_calls_stops_cleanly_and_the_next_run_goes_on(bench: Start) -> None:
@@ -328,7 +329,7 @@ def test_max_cost_stops_cleanly_before_it_is_passed(bench: Start) -> None:
         run.generator(prices=price, max_cost=10, max_tokens=20).generate(wishes(200))
     paid = read_journal(journal_path(run.state, "tickets"))
     assert sum(p.cost or 0 for p in paid) == pytest.approx(each * len(paid))
-    worst = each + 2  # of one more call: about a thousand bytes of prompt and 20 tokens
+    worst = each + 2  # the cost of one more call: about a thousand bytes of prompt and 20 tokens
     assert 10 - worst < each * len(paid) <= 10
     assert len(run.server.answered) == len(paid)
 
@@ -577,7 +578,7 @@ class TestCheck:
         assert len(str(run.server.asked[0]["messages"])) < 100
 
     def test_says_that_a_prompt_may_have_been_cut(self, bench: Start) -> None:
-        run = bench()  # counts 11 tokens whatever it is asked
+        run = bench()  # reports 11 tokens for every prompt
         run.generator().check(LONG)
         assert "11 tokens" in run.said[0]
         assert "num_ctx" in run.said[0]

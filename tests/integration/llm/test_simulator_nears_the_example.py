@@ -1,5 +1,5 @@
-"""By embeddings, the simulator's generic texts are far from the example corpus and those after
-donated examples are near. Without this difference the example shows nothing."""
+"""In embeddings, the simulator's generic texts are far from the example corpus, and its texts after
+donated examples are near. Without this difference the example could not show an improvement."""
 
 from itertools import islice
 

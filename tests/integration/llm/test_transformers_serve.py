@@ -1,7 +1,8 @@
-"""The `openai` provider against a server that generates: `transformers serve`, a model of our own.
+"""The `openai` provider against a real server with a model: `transformers serve` with a small model
+made here.
 
-The model is two untrained GPT-2 layers over sixty English words, so its texts are word salad; what
-is tested is the way there and back.
+The model is two untrained GPT-2 layers over sixty English words, so its texts have no meaning; the
+test covers the requests and answers.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def test_texts_are_generated_counted_and_kept(served: tuple[str, str], tmp_path:
     generator(base_url, model, tmp_path).check()
     answers = generator(base_url, model, tmp_path).generate(wishes(8)).value
     texts = [a.text for a in answers if a.text is not None]
-    assert len(texts) >= 4  # the others ran into max_tokens twice, or are rated unusable
+    assert len(texts) >= 4  # the others reached max_tokens twice, or are unusable
     assert len(set(texts)) == len(texts)
     assert all(word in WORDS.split() for text in texts for word in text.split())
     assert all(a.completion_tokens > 0 and a.prompt_tokens > 0 for a in answers)

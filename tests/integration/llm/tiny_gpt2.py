@@ -1,7 +1,7 @@
-"""A very small GPT-2 that was made here, on disk as real models are.
+"""A very small GPT-2 that is made here and saved like a real model.
 
-It learns by heart to write sentences like those below, as the next text of a list or as the answer
-in a chat, and to end them.
+It memorises sentences like those below, as the next text of a list or as the answer in a chat, and
+learns to end them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WISHES = (
 
 
 def sentences(count: int, *, seed: int = 1) -> list[str]:
-    """So many invented complaints of about fifteen words."""
+    """`count` invented complaints of about fifteen words."""
     rng = public_rng(seed, "sentences")
     return [
         f"The {_THINGS[rng.integers(8)]} that I bought {_FAULTS[rng.integers(6)]}. "
@@ -62,7 +62,8 @@ def save_tiny_gpt2(folder: Path, *, chats: bool) -> Path:
 
 
 def make_tokenizer(*, chats: bool) -> PreTrainedTokenizerFast:
-    """Byte-level BPE, as GPT-2's, that has seen the sentences and the words of the prompts."""
+    """A byte-level BPE tokenizer like GPT-2's, trained on the sentences and the words of the
+    prompts."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -106,7 +107,7 @@ def _document(tokenizer: PreTrainedTokenizerFast, number: int) -> list[int]:
 def _train(
     model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast, documents: list[list[int]]
 ) -> None:
-    """Until it writes whole sentences and ends them."""
+    """Train until it writes whole sentences and ends them."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
     for start in range(0, len(documents), 4):
         ids, mask = pad_left(documents[start : start + 4], pad_id=0)

@@ -16,7 +16,7 @@ TEXTS = [f"{text} ({n})" for n in range(4) for lines in ABOUT.values() for text 
 
 
 def embed(texts):
-    """One direction a subject, and a little of the text's own."""
+    """One direction per subject, and a small part of the text's own."""
     rows = np.array(
         [
             [3.0 * (word in text) for word in ABOUT] + [len(text) % 3 / 200, len(text) % 5 / 200]

@@ -1,4 +1,4 @@
-"""Zero-shot values: places, calibration on labelled examples, abstention."""
+"""Zero-shot values: centres, calibration on labelled examples, abstention."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def embed(texts):
 
 
 def leaning(count, *, by, seed=1):
-    """Embeddings near the place of their label, all of them `by` nearer to the first one."""
+    """Embeddings near the centre of their label, all moved by `by` towards the first one."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, count)
     rows = rng.normal(0, 0.08, (count, 3)) + 0.5 * np.eye(3)[labels] + [by, 0, 0]
@@ -47,7 +47,8 @@ def test_a_values_place_is_the_mean_of_its_descriptions():
 
 
 def test_calibration_takes_off_what_draws_every_text_to_one_value():
-    """About 0.78 uncalibrated; 500 texts are within 0.11 of that but for a chance of 1e-8."""
+    """The accuracy is about 0.78 uncalibrated; with 500 texts it is within 0.11 of that except with
+    probability 1e-8."""
     shown, shown_labels = leaning(50, by=0.45)
     asked, labels = leaning(500, by=0.45, seed=2)
     found = calibrate(shown, shown_labels)
@@ -66,7 +67,7 @@ def test_a_value_that_no_example_shows_is_neither_favoured_nor_ruled_out():
 
 
 def test_offsets_that_would_mislead_are_not_used():
-    """Labels that have nothing to do with the text, and labels that are read well already."""
+    """Labels that are unrelated to the text, and labels that are already predicted well."""
     kept = 0
     for seed in range(30):
         rows, _ = leaning(20, by=0.0, seed=seed)

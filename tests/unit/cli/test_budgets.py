@@ -1,4 +1,4 @@
-"""How many runs a cap still holds."""
+"""The number of runs that a cap still allows."""
 
 from pathlib import Path
 

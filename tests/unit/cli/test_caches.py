@@ -1,4 +1,4 @@
-"""`sugarbush cache`, on a folder with settings alone."""
+"""`sugarbush cache`, on a folder that has only settings."""
 
 from pathlib import Path
 

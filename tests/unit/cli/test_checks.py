@@ -1,4 +1,4 @@
-"""What a check says of an endpoint."""
+"""The messages of a check about an endpoint."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ CANARY = "canary-7731"
 
 @pytest.fixture(autouse=True)
 def embedding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In place of the model: one direction a subject."""
+    """Replaces the model: one direction per subject."""
 
     def embed(_: Any, texts: Any, places: Any) -> Any:
         if places:
@@ -44,7 +44,7 @@ def lines(records: list[dict[str, Any]]) -> str:
 
 
 def drafted(folder: Path, donated: str | None = "donated.jsonl") -> str:
-    """What the command prints, beside a private file that nobody can read."""
+    """The output of the command, beside a private file that nobody can read."""
     private = folder / "private.jsonl"
     private.write_bytes(b"\xff not UTF-8 " + CANARY.encode())
     (folder / "donated.jsonl").write_text(lines(DONATED))

@@ -1,4 +1,4 @@
-"""`sugarbush init`: the files of a project, and what it may read of a private file."""
+"""`sugarbush init`: the files of a project, and the parts of a private file that it may read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DONATED = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with an encoder that needs no model: one direction for each product."""
+    """The current folder, with an encoder without a model: one direction per product."""
 
     def embed(_: Any, texts: Any, places: Any) -> Any:
         if places:

@@ -1,4 +1,4 @@
-"""What `sugarbush run` and `sugarbush report` print."""
+"""The output of `sugarbush run` and `sugarbush report`."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_setting_that_is_not_in_the_file_is_added_to_its_section(project: Path
     write_settings(project, changed)
     after = (project / "params.yaml").read_text()
     kept = [line for line in after.splitlines() if line in before.splitlines()]
-    assert kept == before.splitlines()  # every line and comment, in its order
+    assert kept == before.splitlines()  # every line and comment is kept, in order
     assert yaml.safe_load(after)["evaluate"] == {"bootstrap": 7}
     assert "privacy:\n  purpose: benchmark\n" in after
 

@@ -1,4 +1,4 @@
-"""Embeddings by content: exact, private, shared by processes, and never in the way when damaged."""
+"""Embeddings by content: exact, private, shared by processes, and harmless when damaged."""
 
 import sqlite3
 import subprocess

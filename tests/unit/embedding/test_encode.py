@@ -1,4 +1,5 @@
-"""The encoder against sentence-transformers' own, and what its cache and its batches may change."""
+"""The encoder compared with sentence-transformers' own, and the effects of its cache and its
+batches."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from sugarbush.errors import ParamsError, StorageError
 from sugarbush.randomness import public_rng
 
 WORDS = ["parcel", "refund", "invoice", "lamp", "late", "broken", "clerk", "sofa", "thanks"]
-FLOAT_NOISE = 2e-6  # of an entry; entries are about 0.05
+FLOAT_NOISE = 2e-6  # tolerance for an entry; entries are about 0.05
 
 
 def some_texts(n: int) -> list[str]:
@@ -78,7 +79,7 @@ def embedded(texts: list[str]) -> np.ndarray:
 
 @pytest.fixture
 def embedded_texts() -> Iterator[list[str]]:
-    """Which texts the model was given, in order."""
+    """The texts that the model received, in order."""
     given: list[str] = []
 
     def spy_on(real: Any) -> Any:
@@ -186,7 +187,7 @@ def test_other_settings_do_not_share_vectors(tmp_path: Path, embedded_texts: lis
     cache = EmbeddingCache(tmp_path)
     for settings in ({}, {"max_tokens": 33}, {"precision": "bfloat16"}, {"precision": "float32"}):
         an_encoder(cache=cache, **settings).encode(["a lamp"])  # type: ignore[arg-type]
-    assert embedded_texts == ["a lamp"] * 3  # auto is float32
+    assert embedded_texts == ["a lamp"] * 3  # because auto is float32
 
 
 def test_what_was_embedded_before_a_failure_is_kept(
@@ -250,7 +251,7 @@ def test_more_tokens_than_the_model_reads_are_refused() -> None:
 
 
 def save_static_model(folder: Path) -> None:
-    """A table of word vectors, as model2vec's: no transformer, no length limit."""
+    """A table of word vectors, as in model2vec: no transformer, no length limit."""
     vocabulary = {word: place for place, word in enumerate(["[UNK]", "the", "a", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -308,7 +309,8 @@ def test_any_model_reads_a_text_up_to_max_tokens(
     assert np.abs(long - longer).max() < FLOAT_NOISE
     more = an_encoder(model=str(tmp_path), max_tokens=10).encode(["lamp " * 8 + "late refund"])
     assert np.abs(long - more).max() > 1e-4
-    assert np.array_equal(encoder.encode(["lamp " * 8 + "sofa"])[0], long)  # not changed by it
+    # the other encoder's limit changes nothing here
+    assert np.array_equal(encoder.encode(["lamp " * 8 + "sofa"])[0], long)
 
 
 def test_a_text_without_any_token_has_a_unit_vector_too(tmp_path: Path) -> None:
@@ -317,7 +319,7 @@ def test_a_text_without_any_token_has_a_unit_vector_too(tmp_path: Path) -> None:
 
 
 class Lengths:
-    """An encoder plug-in: a text's number of characters and of words."""
+    """An encoder plug-in: the number of characters and of words of a text."""
 
     identity, dim = "1", 2
 

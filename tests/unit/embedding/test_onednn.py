@@ -1,4 +1,4 @@
-"""Linear layers by oneDNN are the same linear layers."""
+"""Linear layers by oneDNN compute the same as the original ones."""
 
 import pytest
 import torch

@@ -23,7 +23,7 @@ def test_figures_of_any_resample_are_scikit_learns(pairs: list[tuple[int, int]],
     answers = Predictions(truth=truth, predicted=predicted)
     assert answers.accuracy(chosen) == accuracy_score(truth[chosen], predicted[chosen])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a single value it has something to say
+        warnings.simplefilter("ignore")  # scikit-learn warns about a single value
         expected = f1_score(truth[chosen], predicted[chosen], average="macro", zero_division=0.0)
     assert answers.macro_f1(chosen) == pytest.approx(expected)
 

@@ -125,7 +125,7 @@ def test_a_statistic_of_an_empty_sample_is_refused() -> None:
 
 
 def test_a_distance_between_equal_samples_keeps_zero_in_its_interval() -> None:
-    """A percentile interval would not: resampling alone brings a distance above zero."""
+    """A percentile interval would be above zero, because resampling alone adds distance."""
     values = np.arange(50.0)
 
     def distance(p: np.ndarray, q: np.ndarray) -> float:
@@ -139,7 +139,8 @@ def test_a_distance_between_equal_samples_keeps_zero_in_its_interval() -> None:
 
 
 def test_a_small_set_does_not_look_good_in_many_clusters() -> None:
-    """With k a tenth of the smaller sample, few texts of one kind in two look alike to all."""
+    """With k a tenth of the smaller sample, a few texts of one of two kinds look similar to all
+    texts."""
     rng = np.random.default_rng(1)
     rows = np.concatenate(
         [np.eye(20)[rng.integers(20, size=400)] + 0.05 * rng.normal(size=(400, 20))]

@@ -1,4 +1,4 @@
-"""Rounds that are charged once, drawn once and restored ever after."""
+"""Rounds that are charged once, drawn once and restored afterwards."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ TARGET = 60
 
 
 def encode(texts: Sequence[str]) -> NDArray[np.float32]:
-    """A number as a place on a line."""
+    """Embeds a number as a position on a line."""
     return np.array([[float(text), 1.0] for text in texts], dtype=np.float32)
 
 
 def on_a_circle(texts: Sequence[str]) -> NDArray[np.float32]:
-    """The same as a unit vector, a hundredth of a radian a step."""
+    """The same as a unit vector, with a hundredth of a radian per step."""
     angles = np.array([float(text) for text in texts]) / 100
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
 class Drifting:
-    """A generator that moves a number by its sample; counts what it is asked."""
+    """A generator that adds the sample to a number, and counts its requests."""
 
     def __init__(self, fail_every: int = 0, problem: Problem = Problem.REFUSAL) -> None:
         self.asked, self.problem = 0, problem
@@ -132,7 +132,8 @@ def charges(state: Path) -> int:
 
 
 def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> None:
-    """At the noise of one record each, three would cost more than a cap that one is within."""
+    """With the noise for one record, three records per user would exceed a cap that one record does
+    not."""
     own = voting(tmp_path, stddev=40.0, records_per_unit=3)
     run(tmp_path, rounds=1, own=own)
     (entry,) = own.session.ledger.entries()
@@ -144,7 +145,7 @@ def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> Non
 
 
 def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> None:
-    """The best candidate: only one of them is nearest to records that are all alike."""
+    """All records are equal, so all votes go to one nearest candidate, which is the best."""
     found = run(tmp_path, rounds=20, own=voting(tmp_path, stddev=40.0))
     start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
     assert start > 45
@@ -178,7 +179,7 @@ def test_scores_that_the_cap_does_not_allow_are_refused_before_anything_is_writt
 
 
 def test_a_text_is_voted_on_once_if_the_settings_say_so(tmp_path: Path) -> None:
-    """A copy could get no vote, only noise: ties go to the first."""
+    """A copy could only get noise, because ties go to the first candidate."""
     often = run(tmp_path / "often", rounds=2, variations=4)
     once = run(tmp_path / "once", rounds=2, variations=4, distinct=True)
     assert any(len(set(r.population.texts)) < len(r.population) for r in often.rounds)
@@ -232,8 +233,11 @@ def test_a_forced_run_draws_and_charges_again(tmp_path: Path) -> None:
 def test_a_crashed_run_continues_after_its_last_finished_round(
     tmp_path: Path, dies_in_round: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after the charge and before the votes are on disk: that one is charged again, since
-    nobody can tell it from a result that was deleted; the finished ones are not."""
+    """The run is killed after the charge and before the votes are on disk.
+
+    That vote is charged again, because nobody can distinguish it from a deleted result; the
+    finished ones are not.
+    """
     real, drawn = voting_module.count_votes, []
 
     def die(*args: Any, **kwargs: Any) -> Any:
@@ -250,7 +254,8 @@ def test_a_crashed_run_continues_after_its_last_finished_round(
     assert charges(tmp_path) == dies_in_round
     found = run(tmp_path, rounds=3)
     assert charges(tmp_path) == 4
-    assert len(found.ledger_ids) == 4  # the metadata's and three votes: the lost one is not ours
+    # the entries of the metadata and three votes, but not of the lost vote
+    assert len(found.ledger_ids) == 4
 
 
 def test_a_vote_beyond_the_cap_is_refused_before_any_noise(
@@ -266,7 +271,7 @@ def test_a_vote_beyond_the_cap_is_refused_before_any_noise(
 
 
 def test_a_run_that_the_cap_cannot_carry_to_its_end_pays_for_nothing(tmp_path: Path) -> None:
-    """The cap has room for one vote of eight: none is drawn, and no text is asked for."""
+    """The cap allows one vote of eight: none is drawn, and no text is requested."""
     generator = Drifting()
     own = voting(tmp_path)
     room = own.session.ledger.total(*[DiscreteGaussian(stddev=own.stddev)]) * 1.01
@@ -325,7 +330,7 @@ def test_without_rounds_nothing_is_charged(tmp_path: Path) -> None:
 def test_one_record_moves_one_vote_by_one_over_all_labels_together(
     tmp_path: Path, by_label: bool, label: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where no candidate has the record's label, and where candidates are duplicates."""
+    """This also holds if no candidate has the record's label, or if candidates are duplicates."""
     monkeypatch.setattr(
         "sugarbush.privacy.mechanisms.discrete_gaussian", lambda counts, **_: counts
     )

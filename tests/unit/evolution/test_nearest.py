@@ -1,4 +1,5 @@
-"""Nearest candidates against the slow obvious version, and against what float32 gets wrong."""
+"""Nearest candidates compared with a slow, obvious version, and with cases that float32 gets
+wrong."""
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ def unit_vectors(n: int, *, dim: int = 24, seed: int = 0) -> Vectors:
 
 
 def crowded(n: int, *, seed: int = 0) -> Vectors:
-    """Vectors that differ from one of three by some float32 roundings: almost all are near-ties."""
+    """Vectors that differ from one of three by a few float32 roundings, so almost all are
+    near-ties."""
     rng = public_rng(seed, "crowded", n)
     vectors = unit_vectors(3)[rng.integers(0, 3, n)]
     steps = rng.integers(-1, 2, vectors.shape).astype(np.float32)

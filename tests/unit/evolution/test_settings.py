@@ -1,4 +1,4 @@
-"""The settings of evolution, in their present and former spelling."""
+"""The settings of evolution, in their current and former spelling."""
 
 import pytest
 

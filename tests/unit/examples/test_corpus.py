@@ -98,7 +98,8 @@ def test_spans_are_at_their_values_and_every_label_is_frequent(corpus: list[Reco
 
 
 def test_every_code_in_a_text_is_a_span(corpus: list[Record]) -> None:
-    """Dockets, waybills and telephone numbers have a form of their own, so none may be missed."""
+    """Dockets, waybills and telephone numbers have a fixed form, so the spans must include all of
+    them."""
     import re
 
     form = re.compile(r"FH-\d{3}-\d{5}|WB \d\d \d{4} \d\d[A-Z]|0555 01\d \d{4}")
@@ -128,8 +129,8 @@ def test_margins_are_skewed_and_some_values_are_rare(corpus: list[Record]) -> No
 def test_dependent_attributes_have_mutual_information(
     corpus: list[Record], a: str, b: str, least: float
 ) -> None:
-    # Two independent attributes of these sizes would show under 0.01 nats in 5,600 records:
-    # the bias is (cells - 1) / 2n at most 72 / 11,200, and its spread is smaller still.
+    # Two independent attributes of these sizes would have under 0.01 nats in 5,600 records. The
+    # bias is (cells - 1) / 2n, at most 72 / 11,200, and its standard deviation is smaller.
     assert _information(corpus, a, b) > least
 
 

@@ -69,7 +69,7 @@ def _row(sample: int) -> tuple[tuple[str, str], ...]:
 
 
 def _overlap(a: str, b: str) -> float:
-    """Words of `a` that `b` has too."""
+    """The share of words of `a` that also occur in `b`."""
     words = re.findall(r"\w+", a.lower())
     return sum(word in set(re.findall(r"\w+", b.lower())) for word in words) / len(words)
 
@@ -88,8 +88,8 @@ def asked_by_row() -> list[tuple[dict[str, str], str]]:
 def test_a_classifier_recovers_each_attribute_from_the_text(
     asked_by_row: list[tuple[dict[str, str], str]], name: str
 ) -> None:
-    """By a naive Bayes on word pairs that learned from 600 texts and judges 300 others; chance is
-    a quarter at best."""
+    """Measured by a naive Bayes on word pairs, trained on 600 texts and tested on 300 others;
+    chance is at most a quarter."""
     values, texts = zip(*((row[name], text) for row, text in asked_by_row), strict=True)
     words = CountVectorizer(ngram_range=(1, 2), binary=True)
     judge = MultinomialNB(alpha=0.1).fit(words.fit_transform(texts[:600]), values[:600])
@@ -116,7 +116,8 @@ def test_calls_are_dialogues_and_emails_are_not() -> None:
 
 
 def test_without_attributes_all_products_are_about_as_frequent() -> None:
-    """None of the example's ten products comes up as often as its thermostat does there (30%)."""
+    """None of the example's ten products occurs as often as the thermostat does in the example
+    (30%)."""
     texts = _texts(*(_ask(i) for i in range(400)))
     for product in ("thermostat", "router", "coffee machine", "robot vacuum"):
         assert sum(product in text.lower() for text in texts) < 0.12 * len(texts)

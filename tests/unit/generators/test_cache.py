@@ -1,4 +1,4 @@
-"""What the cache of answers promises."""
+"""The guarantees of the answer cache."""
 
 from __future__ import annotations
 

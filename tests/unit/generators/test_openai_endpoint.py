@@ -1,4 +1,4 @@
-"""What is tried again, how long is waited, what is told."""
+"""Which failures are retried, how long the wait is, and the messages."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_key_is_read_without_the_spaces_around_it(monkeypatch: pytest.MonkeyPa
 
 
 class TestParams:
-    """What the settings refuse."""
+    """Settings that are refused."""
 
     @pytest.mark.parametrize(
         "base_url",
@@ -188,7 +188,7 @@ class TestParams:
 
     @pytest.mark.parametrize("written", [date(2026, 11, 1), "November", "2026-13-01", 2026])
     def test_a_price_whose_date_is_none_or_has_no_quotes(self, written: object) -> None:
-        """A YAML date in params.yaml stops DVC."""
+        """A YAML date in params.yaml would stop DVC."""
         with pytest.raises(ValueError, match="date"):
             params(prices={"m": {"input": 1, "output": 2, "date": written}})
 
@@ -216,7 +216,7 @@ def test_every_setting_has_another_value_to_try() -> None:
 def test_answers_are_kept_apart_exactly_by_what_decides_which_texts_come(
     name: str, tmp_path: Path
 ) -> None:
-    """`context_tokens` decides through the messages, which are in the key themselves."""
+    """`context_tokens` affects only the messages, and the key contains the messages."""
     change = {name: OTHER[name]} | ({"prices": OTHER["prices"]} if name == "max_cost" else {})
 
     def key_and_identity(one: OpenAI) -> tuple[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A generator is one module and one entry point; the settings find it by its name."""
+"""A generator is one module and one entry point; the settings find it by name."""
 
 from __future__ import annotations
 
@@ -156,9 +156,9 @@ def test_a_generator_that_the_settings_do_not_name_is_not_imported(install: Inst
     [
         (
             {"provider": "oracle"},
-            "provider: 'oracle' is no installed generator. Known: huggingface, openai, pool, sim",
+            "provider: 'oracle' is not an installed generator. Known: huggingface, openai, pool,",
         ),
-        ({"oracle": {"key": 1}}, "oracle: is no setting, and 'oracle' is no installed generator"),
+        ({"oracle": {"key": 1}}, "oracle: is not a setting, and 'oracle' is not an installed"),
         ({"openai": {"model": ""}}, "openai.model: "),
         (
             {"openai": {"model": "m", "max_token": 1}},

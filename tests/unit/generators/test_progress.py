@@ -1,4 +1,4 @@
-"""What is shown while answers come in."""
+"""The display while answers arrive."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_variation_shows_the_parent_with_half_of_its_words_blank() -> None:
     masked = with_blanks(PARENT, share=0.5, sample=3)
     assert masked in prompt
     assert PARENT not in prompt
-    assert masked.count(BLANK) == 8  # of 15 words, half
+    assert masked.count(BLANK) == 8  # half of 15 words
     assert "Write about 16 words." in prompt
 
 

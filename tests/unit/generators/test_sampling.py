@@ -12,7 +12,7 @@ WEIGHTS = torch.tensor([0.05, 0.4, 0.0, 0.25, 0.3])
 
 
 def spread(count: int) -> torch.Tensor:
-    """Evenly spaced uniforms: the draws then have their probabilities as shares, exactly."""
+    """With evenly spaced uniforms, the shares of the draws are exactly the probabilities."""
     return (torch.arange(count, dtype=torch.float64) + 0.5) / count
 
 
@@ -38,7 +38,7 @@ def test_a_low_temperature_sharpens_and_a_high_one_flattens() -> None:
 
 
 def test_the_nucleus_is_the_fewest_likeliest_tokens_that_reach_top_p() -> None:
-    shares = shares_of(WEIGHTS.log(), top_p=0.6)  # 0.4 is too little, 0.4 + 0.3 enough
+    shares = shares_of(WEIGHTS.log(), top_p=0.6)  # 0.4 is not enough, but 0.4 + 0.3 is
     assert shares == pytest.approx([0, 0.4 / 0.7, 0, 0, 0.3 / 0.7], abs=1e-3)
 
 
@@ -60,7 +60,8 @@ def test_the_ends_of_the_unit_interval_never_draw_an_impossible_token(
 
 def test_a_flat_nucleus_of_thousands_of_tokens_is_found_whole() -> None:
     scores = torch.zeros(1000)
-    scores[:800] = 5.0  # with e^5 times the weight these hold 0.998 of the probability
+    # each has e^5 times the weight, so together they have 0.998 of the probability
+    scores[:800] = 5.0
     shares = shares_of(scores, top_p=0.9, draws=4000)
     assert (shares[800:] == 0).all()
     assert np.count_nonzero(shares) == pytest.approx(0.9 * 800 / 0.998, rel=0.01)
@@ -98,7 +99,7 @@ def test_a_row_gets_what_the_slow_obvious_way_gives_it(
                 break
         assert token in nucleus or mass - weights[nucleus[-1]] < top_p + 1e-6
         ends = np.cumsum(weights[nucleus]) / weights[nucleus].sum()
-        if token in nucleus:  # a token's stretch of the unit interval holds the uniform
+        if token in nucleus:  # the token's part of the unit interval contains the uniform
             place = nucleus.index(token)
             low = ends[place - 1] if place else 0.0
             assert low - 1e-4 <= uniform <= ends[place] + 1e-4

@@ -1,4 +1,4 @@
-"""A small project in a folder, without git and DVC, whose stages run in this process."""
+"""A small project in a folder, without git and DVC; its stages run in this process."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from tests.integration.project import (
 )
 from tests.settings import settings
 
-# What measures and shows: neither draws, charges nor changes a text.
+# Stages that measure and show: they draw no noise, charge nothing and change no text.
 AFTERWARDS = frozenset({"evaluate", "report"})
 
 
 def write_project(folder: Path, **changes: Any) -> Project:
-    """Settings and the three input files of 140 invented letters. No person wrote them."""
+    """Settings and the three input files of 140 invented letters.
+
+    They are invented; nobody wrote them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     fields = settings(**(SMALL | changes))
     for method in ("maple", "augpe"):
@@ -48,7 +51,7 @@ def run_stages(
     without: frozenset[str] = AFTERWARDS,
     before: Callable[[], None] = lambda: None,
 ) -> None:
-    """Every stage in order, each with settings that are read anew; `before` each one is called."""
+    """Every stage in order, each with newly read settings; `before` is called before each one."""
     for stage in STAGES:
         if stage.name in without or stage.name == "make_example":
             continue
@@ -59,7 +62,7 @@ def run_stages(
 
 
 def seed_everything() -> None:
-    """The public generators that libraries share; private draws never come from them."""
+    """The public generators that libraries share; private noise never comes from them."""
     torch.manual_seed(1)
     np.random.seed(1)
     random.seed(1)

@@ -1,6 +1,6 @@
-"""Without chance, `sugarbush.synthesize` gives what the stages of a project give.
+"""Without randomness, `sugarbush.synthesize` gives the same results as the stages of a project.
 
-The same texts, the same finished draws under the same cache keys, the same ledger entries and the
+The same texts, the same finished results under the same cache keys, the same ledger entries and the
 same card; only dates may differ.
 """
 
@@ -33,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "dpft": {"methods": ["dpft"], "generate__texts": 12},
 }
-# Sections that the arguments of `synthesize` do not carry.
+# Sections that are not arguments of `synthesize`.
 FURTHER = ("initialise", "synthesize_metadata", "embedding", "pretrain")
 
 
@@ -53,7 +53,7 @@ def by_api(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> sb
     settings = project.settings
     fields = yaml.safe_load((project.base / "params.yaml").read_text())
     further = {name: fields[name] for name in FURTHER}
-    without_chance(monkeypatch)  # ids of entries are counted from 1 again
+    without_chance(monkeypatch)  # the ids of entries start at 1 again
     seed_everything()
     return sb.synthesize(
         pd.read_json(project.base / "letters.jsonl", lines=True),
@@ -75,7 +75,7 @@ def with_results_of_0_2(state: Path) -> Path:
 
 
 def draws(state: Path) -> dict[str, bytes]:
-    """Every file of the finished draws, by the cache key of its stage."""
+    """Every file of the finished results, by the cache key of its stage."""
     files = (path for path in (state / "draws").rglob("*") if path.is_file())
     return {str(path.relative_to(state)): path.read_bytes() for path in files}
 

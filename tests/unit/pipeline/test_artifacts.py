@@ -1,4 +1,4 @@
-"""The typed loaders know what the stages write."""
+"""The typed loaders can read the output of the stages."""
 
 from dataclasses import fields
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The DP table as the report shows it, for every engine that needs no extra."""
+"""The DP table in the form for the report, for every engine that needs no extra."""
 
 import json
 import math
@@ -33,13 +33,14 @@ NAMES = {
     Engine.SUGARBUSH: "AIM, engine sugarbush",
     Engine.INDEPENDENT: "independent marginals, engine independent",
 }
-# What a data file may hold: values, nulls of every kind, and values that the schema does not know.
+# Possible contents of a data file: values, nulls of every kind, and values that are not in the
+# schema.
 ITEMS = ["lamp", "chair", None, float("nan"), "", "canary-7731"]
 STARS = [1, "3", 5.0, None, "many", float("inf")]
 
 
 def made(folder: Path, engine: Engine) -> DpTable:
-    """A table from awkward raw values, released to `folder` as the stage does it."""
+    """A table from unusual raw values, released to `folder` in the same way as by the stage."""
     raw = {"item": ITEMS * 100, "stars": STARS * 100}
     settings = params(synthesize_metadata__engine=engine.value)
     codes = extract_codes(
@@ -96,7 +97,7 @@ def test_costs_add_up_to_the_whole_and_bands_are_those_of_the_counts(
 def test_nulls_and_unseen_values_are_the_bucket_and_are_never_named(
     tmp_path: Path, engine: Engine
 ) -> None:
-    """Two thirds of the items and two stars in six: 400 and 200 of 600, their noise under 10."""
+    """Two thirds of the items and two of six stars: 400 and 200 of 600, with noise under 10."""
     made(tmp_path, engine)
     counts = dp_counts_of(tmp_path, SCHEMA)
     assert counts is not None

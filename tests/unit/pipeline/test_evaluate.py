@@ -1,4 +1,4 @@
-"""What arms are measured with."""
+"""The texts and settings that methods are measured with."""
 
 from pathlib import Path
 
@@ -21,7 +21,8 @@ def test_clusters_are_a_tenth_of_the_smaller_side_and_at_least_two() -> None:
 
 
 def test_few_heldout_texts_do_not_make_texts_of_their_own_kind_look_strange() -> None:
-    """A tenth of the arm would be a cluster a held-out text, most of which hold no other."""
+    """With a tenth of the method's texts, each held-out text would be a separate cluster, usually
+    without other texts."""
     rows = public_rng(1, "rows").normal(size=(660, 8))
     heldout, arm = rows[:60], rows[60:]
     assert mauve(heldout, arm, clusters=clusters_for(len(arm), len(heldout)), seed=1) > 0.9
@@ -29,7 +30,7 @@ def test_few_heldout_texts_do_not_make_texts_of_their_own_kind_look_strange() ->
 
 
 def test_a_model_trained_on_real_texts_uses_no_more_of_them_than_a_method_has() -> None:
-    """One text teaches one value, so that the model can do no better than name it."""
+    """One text teaches only one value, so the model can only predict that value."""
     codes = np.arange(40)[:, None] % 2
     real = Sample(
         texts=("a lamp", "my money") * 20, features={ENCODER: np.eye(2)[codes[:, 0]]}, codes=codes

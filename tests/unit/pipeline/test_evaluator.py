@@ -1,4 +1,4 @@
-"""How a text is seen by the metrics."""
+"""The features of a text in the metrics."""
 
 from __future__ import annotations
 

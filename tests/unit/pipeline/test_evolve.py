@@ -1,4 +1,4 @@
-"""Which settings make a method's rounds others: those that are drawn, and charged, anew."""
+"""The settings that change a method's rounds, so that the rounds are drawn and charged again."""
 
 from __future__ import annotations
 

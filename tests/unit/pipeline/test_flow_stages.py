@@ -1,4 +1,4 @@
-"""What a flow reports that DVC did."""
+"""What a flow reports about the work of DVC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without chance, a run charges, draws and writes what version 0.1 did.
+"""Without randomness, a run charges, draws and writes the same as version 0.1.
 
 Each case runs a small project's stages in this process. The five functions of
 `sugarbush.privacy.noise` are replaced by deterministic ones, the ids of ledger entries by a counter
@@ -32,12 +32,12 @@ from tests.unit.pipeline.small_project import run_stages, seed_everything, write
 
 GOLDEN = json.loads((ROOT / "tests/fixtures/golden_0_1.json").read_text())
 MADE_WITH = GOLDEN.pop("_made_with")
-# Folders of 0.1, and where the same results lie now.
+# Folders of 0.1, and the present folders of the same results.
 MOVED = {
     "released/finetuned/": "released/finetune/dpft/",
     "released/generated/": "released/generate/dpft/",
 }
-# Fields of release.json that name a stage: the last methods got stages like those of others.
+# Fields of release.json that name a stage: since 0.1, all methods have stages of the same kind.
 STAGES_OF_0_1 = {
     "generate@dpft": "generate",
     "evolve@nonprivate": "nonprivate",
@@ -47,7 +47,8 @@ ADDED = frozenset(
     f"private/arms/{name}"
     for name in ("crt/final.parquet", "crt/release.json", "nonprivate/initial/release.json")
 )
-# A kernel score is rounded to 1/4096 of a vote: the encoder's last digit may move a sum by one.
+# A kernel score is rounded to 1/4096 of a vote, so the encoder's last digit may change a sum by
+# one.
 ROUNDING = {"herded": 4}
 Ledgers = dict[str, list[dict[str, Any]]]
 LABELLED = [
@@ -61,7 +62,7 @@ LABELLED = [
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state folder with a known key, in a process without chance."""
+    """A state folder with a known key, in a process without randomness."""
     without_chance(monkeypatch)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     state = write_key(tmp_path / "state")
@@ -115,7 +116,7 @@ def test_a_run_charges_draws_and_writes_what_0_1_did(
 
 
 def same_arithmetic() -> bool:
-    """Trained weights, and so texts, are equal only where torch computes as it did."""
+    """Trained weights, and so texts, are equal only if torch computes exactly as before."""
     here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
     return here == MADE_WITH
 
@@ -147,13 +148,16 @@ def entry(line: str, runs: dict[str, str]) -> dict[str, Any]:
 
 
 def stores(state: Path) -> list[str]:
-    """Every finished draw: <dataset>/<stage>-<digest>/generation-<n>/<result>."""
+    """Every finished result: <dataset>/<stage>-<digest>/generation-<n>/<result>."""
     folder = state / "draws"
     return sorted(str(p.relative_to(folder)) for p in folder.glob("*/*/*/*") if p.is_dir())
 
 
 def without_ids(ledgers: Ledgers) -> Ledgers:
-    """Ids are counted over all ledgers, so they follow the order of stages. Places do not."""
+    """Ids are counted over all ledgers, so they depend on the order of stages.
+
+    Positions within a ledger do not.
+    """
     return {
         name: [
             {k: v for k, v in entry.items() if k != "sketch"} | {"id": place}
@@ -164,7 +168,8 @@ def without_ids(ledgers: Ledgers) -> Ledgers:
 
 
 def paid_by(releases: dict[str, Any], ledgers: Ledgers) -> dict[str, Any]:
-    """What release.json says, with the place of each entry in its ledger for its id."""
+    """The content of release.json, with each ledger id replaced by the entry's position in its
+    ledger."""
     places = {
         entry["id"]: f"{name}#{place}"
         for name, entries in ledgers.items()
@@ -206,7 +211,7 @@ def table(path: Path) -> list[Any]:
 
 
 def texts(path: Path) -> str:
-    """A digest of the file. For `crt` 0.1 wrote the texts and no other column."""
+    """A digest of the file. For `crt`, version 0.1 wrote the texts and no other column."""
     written = path.read_bytes()
     if path.parent.name == "crt":
         own = pd.DataFrame({"text": [json.loads(line)["text"] for line in written.splitlines()]})
@@ -232,7 +237,7 @@ def read_numbers(path: Path) -> dict[str, float]:
 
 
 def numbers(value: Any, place: str = "") -> dict[str, float]:
-    """Every number and every truth value, by its dotted place."""
+    """Every number and every boolean, by its dotted path."""
     return dict(_numbers(value, place))
 
 
@@ -246,5 +251,6 @@ def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
 
 
 def without_settings(card: dict[str, float]) -> dict[str, float]:
-    """The settings on the card may gain one with a default; cache keys show that none changed."""
+    """The settings on the card may gain one that has a default; cache keys show that none
+    changed."""
     return {name: value for name, value in card.items() if not name.startswith("made_by.settings")}

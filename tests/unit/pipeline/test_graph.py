@@ -71,7 +71,8 @@ FIRST = Population(
     parents=np.full(2, NO_PARENT),
     rounds=np.zeros(2, dtype=np.int64),
 )
-# Stages whose draws lie under one cache key. A change of any of them must run one of these stages.
+# Stages with results under one cache key. A change of any setting in that key must run one of these
+# stages.
 KEYS = {
     "metadata": ("synthesize_metadata",),
     "maple": ("evolve@maple",),
@@ -105,7 +106,7 @@ def test_every_stage_has_one_thin_module_and_nothing_else_lies_beside_them() -> 
 def with_subsampling(
     plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
-    """In place of the search for the noise of training: a number for all that decides it."""
+    """Replaces the search for the noise of training: a number that depends on all its inputs."""
     noise = 1 + crc32(repr((plan, parts, epsilon)).encode()) / 2**32
 
     def known(part: BudgetAllocation) -> BudgetAllocation:
@@ -119,23 +120,24 @@ def with_subsampling(
 
 
 class World:
-    """A project whose data stay the same while its settings change."""
+    """A project with fixed data and changing settings."""
 
     def __init__(self, base: Path) -> None:
         self._base = base
 
     def keys(self, settings: ProjectSettings) -> dict[str, str]:
-        """The cache key of every draw, as JSON."""
+        """The cache key of every result, as JSON."""
         project = self._project(settings)
         found: dict[str, Mapping[str, Any]] = {"metadata": MetadataRequest(project).cache_key()}
         for method in settings.chosen:
             inputs = project.method_inputs(method, stage="evolve", metadata=METADATA)
-            if method.name != "crt":  # it restores nothing: its checkpoints go when it ends
+            # it restores nothing, because its checkpoints are deleted when it ends
+            if method.name != "crt":
                 found[method.name] = _key_of(method, inputs)
         return {name: json.dumps(key, sort_keys=True, default=str) for name, key in found.items()}
 
     def tracked(self, settings: ProjectSettings) -> dict[str, str]:
-        """What DVC compares for every stage, as JSON."""
+        """The values that DVC compares for every stage, as JSON."""
         resolved = fingerprint.resolved_settings(self._project(settings))
         found = {}
         for stage in STAGES:
@@ -191,10 +193,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     encoder = types.SimpleNamespace(encode=lambda texts: np.zeros((len(texts), 1)))
     monkeypatch.setattr(Project, "encoder", lambda self, *, private: encoder)
     monkeypatch.setattr(Project, "donated", lambda self: None)
-    monkeypatch.setattr(registry, "entry_points", installed)  # it reads a file for each package
+    # cached, because it reads a file for each package
+    monkeypatch.setattr(registry, "entry_points", installed)
     monkeypatch.setattr(fingerprint, "code_digest", lambda modules: "code")
     monkeypatch.setattr(dpft, "with_subsampling", with_subsampling)
-    # A plan is then mu-GDP as a whole: noise still follows from all that decides it, in no time.
+    # Then a plan is mu-GDP as a whole: its noise still depends on all its inputs, but is quick to
+    # compute.
     monkeypatch.setattr(budget, "epsilon_of", lambda events, *, delta: 0.0)
     return World(tmp_path)
 
@@ -217,7 +221,8 @@ def base_settings(**changes: Any) -> ProjectSettings:
 # --- every leaf of the settings, and another value of it
 
 
-Leaf = tuple[tuple[str, ...], bool]  # place, and whether it is marked as not in the output
+# the path of a setting, and whether it is marked as not in the output
+Leaf = tuple[tuple[str, ...], bool]
 
 
 def leaves(section: Section, place: tuple[str, ...] = (), marked: bool = False) -> Iterator[Leaf]:
@@ -231,7 +236,7 @@ def leaves(section: Section, place: tuple[str, ...] = (), marked: bool = False) 
 
 
 def changed(section: Any, place: tuple[str, ...]) -> Any:
-    """The settings with another value at a place. Nothing is validated: any value will do."""
+    """The settings with another value at `place`. Nothing is validated, so any value works."""
     name, *rest = place
     old = getattr(section, name)
     if rest:
@@ -246,7 +251,7 @@ def changed(section: Any, place: tuple[str, ...]) -> Any:
 
 
 def another(value: Any, kind: Any) -> Any:
-    """A value of the same type that is not `value`."""
+    """Another value of the same type."""
     if isinstance(value, Enum):
         return next(member for member in type(value) if member is not value)
     choices = [choice for choice in _choices(kind) if choice != value]
@@ -283,7 +288,7 @@ def _parts(kind: Any) -> tuple[Any, ...]:
 
 
 def _of_type(kind: Any) -> Any:
-    """Some value of an optional setting that is not given."""
+    """A value for an optional setting that is null."""
     known: dict[Any, Any] = {str: "x", int: 7, float: 7.5, bool: True}
     if kind in known:
         return known[kind]
@@ -294,7 +299,7 @@ def _of_type(kind: Any) -> Any:
     return next((_of_type(p) for p in _parts(kind) if p is not type(None)), 7)
 
 
-# Where another value of the same type would be refused by the code that reads it.
+# Values for settings where an arbitrary value of the same type would be refused.
 OTHERS: dict[str, Any] = {
     "provider": "pool",
     "delta": 2e-6,
@@ -303,7 +308,7 @@ OTHERS: dict[str, Any] = {
     "prices": {"my-model": Price(input=1.0, output=2.0, date="2026-11-01")},
     "methods": ("maple", "augpe", "public", "nonprivate", "dpft"),
 }
-# `evolve.dpft` and `evolve.crt` are null: these methods evolve nothing.
+# `evolve.dpft` and `evolve.crt` are null: these methods have no evolution.
 NO_SETTINGS = {("evolve", "dpft"), ("evolve", "crt")}
 PROVIDERS = ("simulator", "pool", "openai", "huggingface")
 
@@ -317,7 +322,8 @@ def provider_of(place: tuple[str, ...]) -> str:
 
 
 def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: World) -> None:
-    """Otherwise a run would restore old draws and say that nothing changed, or charge unasked."""
+    """Otherwise a run would restore old results and report no change, or charge without a
+    request."""
     before = {
         name: (s := base_settings(generator__provider=name), world.keys(s), world.tracked(s))
         for name in PROVIDERS
@@ -339,7 +345,8 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
         ]
         counted |= {(name, setting) for name in drawn}
     assert not wrong, "\n".join(wrong)
-    # The walk finds what it should: a setting of each kind of draw changes its key.
+    # The walk over the settings works: for each kind of result, it finds a setting that changes the
+    # key.
     assert counted >= {
         ("metadata", "synthesize_metadata.seed"),
         ("metadata", "privacy.epsilon"),
@@ -355,10 +362,11 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
 
 
 def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: World) -> None:
-    """A setting that nothing depends on is missing from the graph, or should be marked."""
+    """If nothing depends on a setting, it is missing from the graph, or should be marked."""
     free = {
-        "privacy.cap",  # read when a charge is made
-        "make_example.records", "make_example.donated", "make_example.seed",  # params.yaml itself
+        "privacy.cap",  # read at the time of a charge
+        # the stage reads params.yaml itself
+        "make_example.records", "make_example.donated", "make_example.seed",
         "generator.max_dropped_share",
     }  # fmt: skip
     unseen = []

@@ -1,4 +1,4 @@
-"""A stage loads what it uses: importing is most of the time of a small one."""
+"""A stage imports only what it uses: importing is most of the time of a small one."""
 
 import subprocess
 import sys

@@ -38,7 +38,7 @@ def rows(count: int = 60) -> list[dict[str, Any]]:
 def corpus(
     folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes: Any
 ) -> ProjectSettings:
-    """A project folder with one data file, and the settings that name it."""
+    """Writes one data file into a project folder; returns the settings that name it."""
     (folder / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     path = folder / f"data{suffix}"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -104,7 +104,7 @@ def with_row(row: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("content", "suffix", "expected"),
     [
-        (jsonl([]), ".jsonl", ["holds no row", "prepare.file"]),
+        (jsonl([]), ".jsonl", ["has no row", "prepare.file"]),
         (jsonl(rows(1)), ".jsonl", ["min_records=10"]),
         (jsonl([{**r, "text": CANARY} for r in rows()]), ".jsonl", ["identical", "text_column"]),
         (with_row({"id": "x", "text": "", "topic": "a"}), ".jsonl", ["row 7", "empty"]),
@@ -119,7 +119,7 @@ def with_row(row: dict[str, Any]) -> str:
         (with_row({"id": "r3", "text": "t", "topic": "a"}), ".jsonl", ["rows 4 and 7", "same id"]),
         (with_row({"id": None, "text": "t", "topic": "a"}), ".jsonl", ["row 7", "no id"]),
         (jsonl(rows()) + f'{{"text": "{CANARY}', ".jsonl", ["row 61", "not JSON"]),
-        (jsonl(rows()) + f'["{CANARY}"]\n', ".jsonl", ["row 61", "no JSON object"]),
+        (jsonl(rows()) + f'["{CANARY}"]\n', ".jsonl", ["row 61", "not a JSON object"]),
         (jsonl(rows()).encode() + b'{"text": "\xff"}', ".jsonl", ["row 61", "UTF-8", "byte"]),
         (jsonl([{"body": CANARY}]), ".jsonl", ["no column 'text'"]),
         ("id,text\n1,x\n", ".csv", ["no column 'topic'"]),
@@ -227,7 +227,7 @@ PERSONS = {"privacy__unit": "user", "prepare__user_column": "author"}
 
 
 def by_authors(count: int = 90) -> list[dict[str, Any]]:
-    """Thirty authors of three letters each."""
+    """Thirty authors with three letters each."""
     return [{**row, "author": f"{CANARY}-author-{i % 30}"} for i, row in enumerate(rows(count))]
 
 
@@ -245,7 +245,7 @@ def test_a_person_is_a_keyed_hash_from_the_first_file_on(tmp_path: Path) -> None
 
 
 def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
-    """Or a training on other units would be taken for finished."""
+    """Otherwise a training on other units would count as finished."""
     stamp, left = tmp_path / "data/stamps/train_texts.json", set()
     authors = [row["author"] for row in by_authors()]
     for names in (authors, authors, [f"other {name}" for name in authors]):
@@ -260,7 +260,7 @@ def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
 
 
 def test_a_corpus_is_known_again_however_little_of_each_person_is_used(tmp_path: Path) -> None:
-    """Or prolific authors' corpus would have a second budget under another name."""
+    """Otherwise a corpus of prolific authors would get a second budget under another name."""
     own = jsonl([{**row, "author": f"author {i % 40}"} for i, row in enumerate(rows(600))])
     sketches = []
     for unit in ({}, PERSONS):
@@ -295,7 +295,7 @@ def test_rows_that_are_nobodys_may_be_dropped_and_are_tallied_inside(
         tallies.append(json.loads((base / "data/private/prepared/tally.json").read_text()))
     (why,) = tallies[0].keys() - tallies[1].keys()
     assert f"'{column}'" in why
-    assert tallies[0] == tallies[1] | {why: 2}  # no other row's place has changed
+    assert tallies[0] == tallies[1] | {why: 2}  # the result for all other rows is unchanged
 
 
 @pytest.mark.parametrize("column", ["topic", "text", "writer"])

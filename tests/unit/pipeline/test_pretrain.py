@@ -1,4 +1,5 @@
-"""What the tiny model reads first: public text, in the donated examples' manner where there are."""
+"""The first training texts of the tiny model: public text, in the style of the donated examples if
+there are any."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A state folder of version 0.1 is worth what it was: nothing is drawn or charged again."""
+"""A state folder of version 0.1 keeps its value: nothing is drawn or charged again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from tests.settings import ROOT
 from tests.unit.pipeline.small_project import run_stages
 
 SAVED = ROOT / "tests" / "fixtures" / "state_0_1"
-# Folder of a project of 0.1, with how often it was charged.
+# The folder of a project of 0.1, and its number of charges.
 PROJECTS = {"": 6, "second": 3}
 
 
 def copied(name: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The project, with its state folder in use. Git keeps no modes, so they are set here."""
+    """The project, with its state folder as the current one.
+
+    Git keeps no modes, so they are set here.
+    """
     shutil.copytree(SAVED / name / "project", target / "project")
     state = shutil.copytree(SAVED / name / "state", target / "state")
     for path in (state, *state.rglob("*")):
@@ -42,7 +45,7 @@ def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files(folder: Path) -> dict[str, str]:
-    """A digest of every file, but for locks."""
+    """A digest of every file except locks."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))

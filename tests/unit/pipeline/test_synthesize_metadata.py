@@ -1,4 +1,4 @@
-"""Which attributes the DP table holds."""
+"""The attributes in the DP table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def drawn(base: Path, **changes: Any) -> pd.DataFrame:
 
 
 def covered(frame: pd.DataFrame) -> list[str]:
-    """The attributes that have values in the table: the others have no code."""
+    """The attributes with values in the table: the others have no code."""
     assert list(frame.columns) == list(NAMES)
     return [name for name in NAMES if (frame[name] >= 0).all()]
 

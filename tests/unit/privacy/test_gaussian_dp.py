@@ -1,4 +1,5 @@
-"""What a step costs in Gaussian DP: the closed forms against every loss pair, and the filter."""
+"""The cost of a step in Gaussian DP: the closed forms compared with every loss pair, and the
+filter."""
 
 import math
 
@@ -21,9 +22,9 @@ STDDEVS = [0.05, 0.1, 0.2, 0.225, 0.3, 0.5, 0.8, 0.99, 1.0, 1.5, 2.0, 4.0, 12.0,
 
 
 def bounded_range_vertices(epsilon, points):
-    """Every worst mechanism whose losses are t and t - epsilon: the place of P's and Q's tail.
+    """Every worst mechanism with the losses t and t - epsilon: the quantiles of P's and Q's tail.
 
-    p / q = e^t and (1 - p) / (1 - q) = e^(t - epsilon); in log-odds the two are epsilon apart.
+    p / q = e^t and (1 - p) / (1 - q) = e^(t - epsilon); their log-odds differ by epsilon.
     """
     centre = np.linspace(-(epsilon / 2 + 12), epsilon / 2 + 12, points)
     return log_expit(centre + epsilon / 2), log_expit(centre - epsilon / 2)
@@ -35,7 +36,7 @@ def log_expit(x):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_loss_pair_of_a_bounded_range_mechanism_beats_its_mu(epsilon):
-    """mu is enough for all pairs (t, t - epsilon), 200,001 of them, and for one of them needed."""
+    """mu is large enough for all of 200,001 pairs (t, t - epsilon), and one of them needs it."""
     log_p, log_q = bounded_range_vertices(epsilon, 200_001)
     losses = log_p - log_q
     assert losses.min() >= -1e-9 and losses.max() <= epsilon * (1 + 1e-9)
@@ -47,7 +48,7 @@ def test_no_loss_pair_of_a_bounded_range_mechanism_beats_its_mu(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_trade_off_of_a_bounded_range_pair_lies_above_the_gaussian_one(epsilon):
-    """Not only at the vertices: every pair's whole trade-off function, 400 pairs x 400 levels."""
+    """Not only at the corner points: the whole trade-off function of 400 pairs, at 400 levels."""
     mu = bounded_range_mu(epsilon)
     level = np.linspace(1e-9, 1 - 1e-9, 400)
     gaussian = np.exp(log_ndtr(-ndtri(level) - mu))
@@ -66,7 +67,7 @@ def test_a_selections_mu_is_at_most_0_627_epsilon_and_close_to_it_where_epsilon_
 
 
 def test_a_fixed_loss_pair_is_not_enough():
-    """The pair (epsilon/2, -epsilon/2) is needed: a mu made for t = 7/8 epsilon falls short."""
+    """The pair (epsilon/2, -epsilon/2) needs mu: a mu computed for t = 7/8 epsilon is too small."""
     epsilon = 1.0
     odds = math.log((math.e - math.exp(7 / 8)) / (math.exp(7 / 8) - 1))
     lopsided = ndtri(expit(odds + 0.5)) - ndtri(expit(odds - 0.5))
@@ -75,9 +76,9 @@ def test_a_fixed_loss_pair_is_not_enough():
 
 @pytest.mark.parametrize("stddev", STDDEVS)
 def test_no_tail_of_the_discrete_gaussian_beats_its_mu(stddev):
-    """mu is enough between all neighbouring tails and needed at the centre.
+    """mu is large enough for all neighbouring tails, and the centre needs it.
 
-    The tails past the grid tend to 1/stddev, which mu is at least.
+    Beyond the grid the tails tend to 1/stddev, and mu is at least that.
     """
     last = int(30 * stddev**2 + 40)
     log_mass = -(np.arange(last + 400) ** 2) / (2 * stddev**2)
@@ -98,7 +99,8 @@ def test_the_discrete_gaussian_costs_more_than_the_continuous_one_by_a_24th_of_i
 
 
 def test_the_discrete_gaussians_profile_lies_under_the_gaussian_one():
-    """The same claim by its other face: delta(epsilon) at 400 epsilons, against dp_accounting."""
+    """The same claim in another form: delta(epsilon) at 400 epsilons, compared with
+    dp_accounting."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     for stddev in (0.6, 1.5, 4.0):
@@ -143,7 +145,8 @@ def test_the_filter_takes_what_fits_and_refuses_the_rest_without_taking_it():
 
 
 def worst_step(mu, rng):
-    """Outcomes of a step that needs about `mu`, under two neighbours: a selection or a count."""
+    """Outcomes of a step with a cost of about `mu`, under two neighbours: a selection or a
+    count."""
     if rng.random() < 0.5:
         epsilon, centre = bounded_range_epsilon(mu), rng.normal(0, 0.5)
         high = expit(centre + epsilon / 2), expit(centre - epsilon / 2)
@@ -159,7 +162,7 @@ def worst_step(mu, rng):
 
 
 def least_mu(one, other):
-    """The least mu at which two distributions are mu-GDP apart, by every best test."""
+    """The smallest mu for which two distributions are mu-GDP, by all optimal tests."""
     order = np.argsort(np.log(one) - np.log(other))
     first, second = np.cumsum(one[order])[:-1], 1 - np.cumsum(other[order])[:-1]
     told = (first > 1e-12) & (first < 1 - 1e-12) & (second > 1e-12) & (second < 1 - 1e-12)
@@ -167,8 +170,10 @@ def least_mu(one, other):
 
 
 def test_steps_whose_budgets_depend_on_outcomes_stay_within_the_filter_together():
-    """150 trees of four steps, each outcome choosing the next step and its mu at random: the exact
-    joint distributions need no more than the filter's mu, and come within 5% of it."""
+    """150 trees of four steps, where each outcome chooses the next step and its mu at random.
+
+    The exact joint distributions need no more than the filter's mu, and come within 5% of it.
+    """
     rng, needed = public_rng(1, "adaptive"), []
     for _ in range(150):
         limit = 10 ** rng.uniform(-0.5, 0.5)

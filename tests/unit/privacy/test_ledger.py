@@ -115,7 +115,8 @@ def test_charges_per_user_are_not_added_to_charges_per_record(tmp_path: Path) ->
 
 
 def test_who_a_person_is_stays_what_it_was(tmp_path: Path) -> None:
-    """A customer less may bring other records of the household in: no household less."""
+    """Removing one customer may bring other records of the household in, so this is not the removal
+    of a household."""
     charge(ledger_at(tmp_path, unit=Unit.USER, user_column="customer"))
     charge(ledger_at(tmp_path, unit=Unit.USER, user_column="customer"))
     household = ledger_at(tmp_path, unit=Unit.USER, user_column="household")

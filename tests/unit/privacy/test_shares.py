@@ -1,4 +1,4 @@
-"""What charging AIM as one event leaves for the votes (docs/decisions/aim-in-gaussian-dp.md)."""
+"""The budget for votes if AIM is charged as one event (docs/decisions/aim-in-gaussian-dp.md)."""
 
 import math
 
@@ -22,12 +22,13 @@ def planned(epsilon: float, rounds: int) -> float:
 
 
 def exact(epsilon: float, rounds: int) -> float:
-    """What exact Gaussian DP allows when AIM takes its share of mu^2."""
+    """The sigma that exact Gaussian DP allows when AIM takes its share of mu^2."""
     return math.sqrt(rounds / (1 - AIM_SHARE)) / mu_of(epsilon=epsilon, delta=DELTA)
 
 
 def by_zcdp(epsilon: float, rounds: int) -> float:
-    """The same shares of rho, by the best conversion known (Canonne, Kamath, Steinke 2020, 13)."""
+    """The same shares of rho, with the best known conversion (Canonne, Kamath, Steinke 2020,
+    13)."""
     alpha = 1 + np.logspace(-4, 4, 20_001)
 
     def log_delta(rho: float) -> float:
@@ -44,7 +45,7 @@ def test_the_votes_noise_is_within_2_percent_of_exact_gaussian_dp(
 ) -> None:
     ours, least = planned(epsilon, rounds), exact(epsilon, rounds)
     assert least <= ours <= 1.02 * least
-    assert ours <= 1.0005 * least  # what is measured; the rest is room
+    assert ours <= 1.0005 * least  # the measured factor is smaller; the rest is a margin
     assert 1.05 * ours < by_zcdp(epsilon, rounds) < 1.09 * ours
 
 

@@ -1,4 +1,4 @@
-"""A made-up release, large enough to look at: nothing in it was computed on any real text."""
+"""An invented release, large enough to look at: no value was computed on a real text."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def release(**changes: Any) -> Release:
 
 
 def texts(count: int, *, seed: int, method: str, votes: bool) -> tuple[SyntheticText, ...]:
-    """`count` final texts with `count` // 2 ancestors before them."""
+    """`count` final texts, after `count` // 2 ancestors."""
     rng = np.random.default_rng(seed)
     found: list[SyntheticText] = []
     for place in range(count + count // 2):

@@ -1,4 +1,4 @@
-"""The engines through their one function: budget, ledger, shapes, and awkward tables."""
+"""The engines behind their one function: budget, ledger, shapes, and unusual tables."""
 
 import itertools
 import json
@@ -48,7 +48,8 @@ def ledger_in(folder: Path, *, cap: float = 1e6) -> Ledger:
 
 
 def free_ledger() -> Ledger:
-    """One whose cap is never reached: the price of a mu of hundreds takes minutes to compute."""
+    """A session with a cap that is never reached, because the epsilon of a mu of hundreds takes
+    minutes to compute."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     return ledger
@@ -59,7 +60,7 @@ def session_of(ledger: Ledger, **changes) -> PrivacySession:
 
 
 def table_of(rows: int, domain=None, *, seed: int = 1):
-    """Codes where each column copies the one before it three times in four."""
+    """Codes where each column copies the column before it in three of four rows."""
     rng = public_rng(seed, "table", rows)
     columns = []
     for size in (domain or DOMAIN).values():
@@ -127,7 +128,8 @@ def test_a_refused_charge_reads_no_data(tmp_path):
 
 @pytest.mark.parametrize("engine", OWN)
 def test_a_table_with_little_noise_is_reproduced(engine):
-    """mu = 300: the noise on a count is under 1, and the table is a chain that a tree can hold."""
+    """mu = 300: the noise on a count is under 1, and a tree can represent the table, which is a
+    chain."""
     table = table_of(20_000)
     made = run(table, mu=300.0, engine=engine)
     assert made.record_count.value == pytest.approx(20_000, abs=30)
@@ -192,7 +194,7 @@ def test_an_attribute_of_thousands_of_values_is_measured_and_its_heavy_values_fo
     heavy = rows[rows[:, 0] == 17]
     assert len(heavy) == pytest.approx(3000, rel=0.1)
     if engine is not Engine.INDEPENDENT:
-        # Its rare values are merged, so that the pair fits although 24,000 cells do not.
+        # Rare values are merged, so the pair fits although 24,000 cells do not.
         assert (heavy[:, 1] == 2).mean() > 0.9
         assert len(np.unique(rows[:, 0])) > 500
 
@@ -241,9 +243,10 @@ def test_a_table_survives_its_json_form(engine):
 )
 @pytest.mark.parametrize("mu", [0.1, 1.0])
 def test_an_engine_knows_the_table_by_the_curators_answers_alone(engine, mu, monkeypatch):
-    """Replay: given another table's answers, an engine asks the same and returns the same.
+    """Replay: with the recorded answers of another table, an engine makes the same requests and
+    returns the same result.
 
-    So its result is post-processing, and what it asks next may depend on nothing but the past.
+    So its result is post-processing, and its next request depends on the past answers alone.
     """
     first, second = table_of(2000, seed=1), table_of(1500, seed=2)
     answers = []
@@ -290,10 +293,11 @@ def test_a_unit_of_several_records_gets_noise_for_all_of_them(engine):
 @pytest.mark.parametrize("records", [500, 5000])
 @pytest.mark.parametrize("mu", [0.03, 0.1, 0.3])
 def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records, mu):
-    """Mean total variation over all two-way marginals, 6 runs each of epsilon about 0.1 to 1.
+    """Mean total variation over all two-way marginals, for 6 runs at each epsilon from about 0.1 to
+    1.
 
-    The means differ by at most 15% of independent's, three times the standard error of the ratio
-    that was seen in 40 repetitions.
+    The means may differ by at most 15% of the independent one. This is three times the standard
+    error of the ratio in 40 repetitions.
     """
     domain = {"a": 10, "b": 9, "c": 16, "d": 7, "e": 5, "f": 2}
     sizes = list(domain.values())
@@ -321,9 +325,9 @@ def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records
 
 
 def test_no_dependence_is_believed_where_there_is_none():
-    """Independent attributes whose values are nearly all merged: 1 run of 60 did not end in
-    independent marginals, at which rate 6 of 40 have a chance of 1e-4. By the paper's rule alone,
-    which takes a better count of a merged cell for a dependence, it was 12 of 60."""
+    """Independent attributes with nearly all values merged: 1 of 60 runs did not end in independent
+    marginals. At that rate, 6 of 40 have a probability of 1e-4. By the paper's rule alone, which
+    takes a better count of a merged cell for a dependence, it was 12 of 60."""
     domain = {"a": 10, "b": 9, "c": 16, "d": 7, "e": 15}
     rng, believed = public_rng(5, "independent"), 0
     for _ in range(40):
@@ -334,10 +338,11 @@ def test_no_dependence_is_believed_where_there_is_none():
 
 
 def test_one_dependence_does_not_take_the_budget_of_the_other_attributes():
-    """Eight attributes, one a copy of another: the copy is kept, and most is spent on the rest.
+    """Eight attributes, one of which copies another: the copy is found, and most of the budget goes
+    to the others.
 
-    Over 8 runs a mean of 11% went to larger marginals, at most 18% in one. Where AIM stopped
-    asking for evidence after the first dependence, it was 47%, from 13% to 66%.
+    Over 8 runs a mean of 11% went to larger marginals, and at most 18% in one run. When AIM
+    required no evidence after the first dependence, it was 47%, from 13% to 66%.
     """
     domain = dict(zip("abcdefgh", (8, 8, 6, 10, 5, 7, 9, 6), strict=True))
     rng = public_rng(9, "one pair")
@@ -354,17 +359,18 @@ def test_one_dependence_does_not_take_the_budget_of_the_other_attributes():
         larger = (m for m in made.measurements if len(m.attributes) > 1)
         spent.append(math.fsum(m.mu**2 + m.selection_mu**2 for m in larger) / 0.04)
         rows = draw_rows(made, public_rng(1))
-        assert (rows[:, 0] == rows[:, 1]).mean() > 0.7  # by chance 0.25
+        assert (rows[:, 0] == rows[:, 1]).mean() > 0.7  # by chance it is 0.25
         last = [m.attributes for m in made.measurements if m.round == made.measurements[-1].round]
         assert {(name,) for name in domain} <= set(last)
     assert np.mean(spent) < 0.3
 
 
 def test_a_search_takes_no_more_budget_when_few_attributes_are_unmerged():
-    """Thirteen attributes of one cell, two of two, all independent: a search takes rounds of 1/240
-    and 4/240 of the budget, 2% together, and one that believes it saw a dependence under 25%.
+    """Thirteen attributes with one cell and two with two cells, all independent.
 
-    Where a tree was one over the attributes of several cells, it took nearly all.
+    A search uses rounds of 1/240 and 4/240 of the budget, 2% together; after one false dependence
+    it uses under 25%. When the tree spanned only the attributes with several cells, the search used
+    nearly all of the budget.
     """
     domain = dict.fromkeys("abcdefghijklm", 40) | {"x": 2, "y": 2}
     rng = public_rng(10, "merged")
@@ -378,7 +384,7 @@ def test_a_search_takes_no_more_budget_when_few_attributes_are_unmerged():
 
 
 def test_rare_values_are_shared_out_by_all_that_measured_them():
-    """By precision: counts of 0 at stddev 1 and of 10 at stddev 2 are together 2."""
+    """Weighted by precision: counts of 0 at stddev 1 and of 10 at stddev 2 are together 2."""
     values = RareValues(cells=(0, 1, 1), counts=np.zeros(3))
     first = Measurement(attributes=("a",), counts=np.zeros(3, int), stddev=1.0, mu=1.0, round=0)
     again = Measurement(attributes=("a",), counts=np.full(3, 10), stddev=2.0, mu=0.5, round=1)
@@ -388,11 +394,11 @@ def test_rare_values_are_shared_out_by_all_that_measured_them():
 
 
 def test_rare_values_are_merged_by_their_noisy_counts_and_come_back_as_codes():
-    """Of 36 values that never occur each passes 3 sigmas with a chance of 0.0014; two or more do
-    with one of 0.0012. Frequent values lie 100 sigmas above."""
+    """Of 36 values that never occur, each exceeds 3 sigmas with a probability of 0.0014; two or
+    more do with a probability of 0.0012. Frequent values are 100 sigmas above."""
     domain = {"town": 40, "kind": 4}
     kind = public_rng(6, "rare").integers(0, 4, 3000)
-    table = np.stack([kind * 10, kind], axis=1)  # four towns of forty occur
+    table = np.stack([kind * 10, kind], axis=1)  # four of forty towns occur
     made = run(table, domain, mu=1.0)
     (town,) = made.merged
     assert town == "town"

@@ -1,4 +1,4 @@
-"""The graphical model against the obvious version: the whole joint table."""
+"""The graphical model compared with the obvious version: the whole joint table."""
 
 import itertools
 import math
@@ -43,7 +43,8 @@ def sum_joint(joint, domain, attributes):
 
 @st.composite
 def fields(draw, spread=2.0):
-    """A random field of at most 10^5 cells, with any cliques: cycles, islands, single columns."""
+    """A random field of at most 10^5 cells, with any cliques: cycles, separate parts, single
+    columns."""
     count = draw(st.integers(1, 7))
     sizes = draw(st.lists(st.integers(1, 6), min_size=count, max_size=count))
     domain = dict(zip(NAMES, sizes, strict=False))
@@ -101,7 +102,7 @@ def test_a_junction_tree_holds_every_clique_and_runs_through_each_attribute_once
     for node, parent in enumerate(tree.parents):
         assert parent is None or parent < node
     for attribute in domain:
-        # A subtree has one top: one node that holds the attribute while its parent does not.
+        # A subtree has exactly one top: a node with the attribute and a parent without it.
         tops = [
             i
             for i, node in enumerate(tree.nodes)
@@ -111,7 +112,8 @@ def test_a_junction_tree_holds_every_clique_and_runs_through_each_attribute_once
 
 
 def test_the_attribute_of_most_values_is_the_last_axis_whatever_the_domains_order():
-    """Sums along rows of two take most of the time otherwise; callers keep their own orders."""
+    """Otherwise sums along rows of length two take most of the time; callers keep their own
+    orders."""
     domain = {"wide": 9, "pair": 2, "some": 4}
     potential = public_rng(2, "axes").normal(0, 1, (9, 2, 4))
     whole = {("wide", "pair", "some"): potential}
@@ -145,8 +147,11 @@ def test_potentials_of_any_size_neither_underflow_nor_overflow(field):
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(fields())
 def test_samples_follow_every_two_way_marginal(field):
-    """20,000 rows. A cell's count has at most the variance of a binomial, so that a deviation of
-    six standard deviations plus one happens less than once in 10^8 cells."""
+    """20,000 rows.
+
+    The variance of a cell's count is at most that of a binomial. So a deviation of six standard
+    deviations plus one occurs less than once in 10^8 cells.
+    """
     domain, potentials, model, rng = field
     joint, rows = joint_table(domain, potentials), 20_000
     sample = model.sample(rows, rng)
@@ -185,7 +190,7 @@ def test_exact_marginals_are_recovered_and_what_they_imply_about_the_rest():
 
 
 def test_an_estimate_is_the_least_squares_distribution():
-    """Noisy, inconsistent observations of unequal variance: against a general optimiser."""
+    """Noisy, inconsistent observations of unequal variance, compared with a general optimiser."""
     domain = {"a": 3, "b": 2, "c": 2}
     rng = public_rng(5, "noisy")
     observations = [
@@ -218,7 +223,7 @@ def test_an_estimate_is_the_least_squares_distribution():
 
 @pytest.mark.parametrize("with_start", [False, True])
 def test_one_heavy_value_among_thousands_does_not_draw_everything(with_start):
-    """From uniform, the first step's linear model is wrong by powers of e."""
+    """From a uniform start, the linear model of the first step is wrong by powers of e."""
     rng = public_rng(4, "heavy")
     counts = np.where(np.arange(6000) == 17, 3000.0, 0.3) + rng.normal(0, 1.4, 6000)
     seen = Observation(attributes=("town",), counts=counts, variance=np.full(6000, 2.0))

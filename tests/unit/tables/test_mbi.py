@@ -1,6 +1,6 @@
-"""The graphical model against mbi's, which computes the same by other means.
+"""The graphical model compared with mbi's, which computes the same in another way.
 
-In whichever version is installed: 1.1 beside smartnoise-synth, 2 in an environment with the extra
+It uses the installed version: 1.1 beside smartnoise-synth, 2 in an environment with the extra
 `mbi`.
 """
 
@@ -38,9 +38,9 @@ def test_marginals_are_those_of_mbi():
 @pytest.mark.filterwarnings("default")
 @pytest.mark.skipif(importlib.metadata.version("mbi") < "2", reason="needs the extra 'mbi'")
 def test_an_estimate_is_that_of_mbi():
-    """Noisy marginals that contradict one another, round a cycle: mbi by mirror descent.
+    """Noisy, inconsistent marginals around a cycle; mbi uses mirror descent.
 
-    Ours fits no worse; theirs, in float32, stops a little short of the optimum.
+    Our fit is at least as good; mbi's, in float32, stops slightly before the optimum.
     """
     domain = {"a": 4, "b": 3, "c": 5, "d": 2}
     cliques = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("a",)]

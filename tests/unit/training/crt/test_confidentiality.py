@@ -1,4 +1,5 @@
-"""The accounting: published figures, what each relation costs, and the shape of the formulas."""
+"""The accounting: published figures, the cost under each relation, and properties of the
+formulas."""
 
 import math
 
@@ -19,7 +20,7 @@ from sugarbush.privacy.events import (
 )
 from sugarbush.training.crt import confidentiality
 
-# 10,000 records, batches of 1,000, 10 epochs, delta 1e-5: the published notebook's setting.
+# 10,000 records, batches of 1,000, 10 epochs, delta 1e-5: the setting of the published notebook.
 RATE, STEPS, DELTA, GAMMA = 0.1, 100, 1e-5, 0.1
 EPSILON_2 = PoissonGaussian(noise_multiplier=2.422, rate=RATE, count=STEPS)
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
@@ -103,7 +104,8 @@ def test_epsilon_grows_with_gamma_and_ends_at_the_uniform_one():
 
 
 def test_a_policy_that_finds_nothing_is_not_credited():
-    # k is what the policy misses. Counting what it finds would give (0, 0) here.
+    # k is the number of units that the policy misses. Counting the units that it finds would give
+    # (0, 0) here.
     blind = confidentiality.group(EPSILON_2, missed=3, delta=DELTA)
     assert blind.epsilon > 3 * confidentiality.uniform(EPSILON_2, delta=DELTA).epsilon
     assert confidentiality.group(EPSILON_2, missed=0, delta=DELTA).epsilon == 0
@@ -112,7 +114,7 @@ def test_a_policy_that_finds_nothing_is_not_credited():
 @pytest.mark.parametrize("missed", [1, 2])
 def test_a_groups_delta_is_kept(missed):
     found = confidentiality.group(EPSILON_2, missed=missed, delta=DELTA)
-    part = DELTA / (missed * math.exp(found.epsilon))  # k e^(k epsilon') delta' = delta
+    part = DELTA / (missed * math.exp(found.epsilon))  # from k e^(k epsilon') delta' = delta
     inner = confidentiality.uniform(EPSILON_2, delta=part).epsilon
     assert missed * inner == pytest.approx(found.epsilon, rel=0.05)
 

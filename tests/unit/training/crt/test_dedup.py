@@ -1,4 +1,4 @@
-"""Sentences and duplicates: nothing lost in splitting, the first occurrence stays."""
+"""Sentences and duplicates: splitting loses nothing, and the first occurrence stays."""
 
 import hypothesis.strategies as st
 import pytest

@@ -1,4 +1,4 @@
-"""The LSTM: that of torch, a step at a time as all at once, and clipped exactly."""
+"""The LSTM equals torch's, gives the same result token by token, and is clipped exactly."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,8 @@ def test_top_k_1_generates_the_likeliest_token(model):
 
 
 def test_tokens_are_sampled_by_their_probabilities(model):
-    """20,000 draws of 30 tokens: chi-square with 29 degrees of freedom passes 66 at 1e-4."""
+    """20,000 draws of 30 tokens: chi-square with 29 degrees of freedom exceeds 66 with probability
+    1e-4."""
     with torch.no_grad():
         model.head.bias.copy_(torch.linspace(-1, 1, 30))
     start = torch.full((20_000, 1), 5)

@@ -1,4 +1,4 @@
-"""Every trap in docs/pitfalls.md names tests that exist."""
+"""Every pitfall in docs/pitfalls.md names tests that exist."""
 
 import ast
 import re

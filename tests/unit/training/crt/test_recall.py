@@ -1,4 +1,4 @@
-"""Misses by label, whole spans only, with bounds that cover."""
+"""Misses by label, only complete spans count as found, and bounds with the right coverage."""
 
 import pytest
 
@@ -38,7 +38,8 @@ def test_gamma_is_the_upper_bound_and_not_the_rate():
 
 
 def test_the_bounds_of_gamma_and_delta_2_hold_at_once():
-    # 1 - (1 - c)^(1/n) bounds a share of which none of n was seen, c its confidence.
+    # If none of n cases was seen, 1 - (1 - c)^(1/n) is the upper bound of the share, with
+    # confidence c.
     sample = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 20
     alone = measure(sample, POLICY, name="s")
     both = measure(sample, POLICY, name="s", conservative=PlainWords())
@@ -50,7 +51,7 @@ def test_the_bounds_of_gamma_and_delta_2_hold_at_once():
 
 
 def test_a_secret_that_is_masked_whole_and_leaves_a_trace_counts_for_gamma():
-    # "Yes" goes with the name, and stays where there is a mask instead of it.
+    # "Yes" is masked together with the name, but stays if there is a mask instead of the name.
     sample = [labelled("Yes Jean Horning.", ("Jean Horning", "NAME"))] * 20
     measured = measure(sample, Policy([RegexDetector(["NAME"])]), name="s")
     assert (measured.missed.count, measured.traced.count) == (0, 20)
@@ -71,7 +72,8 @@ def test_delta_2_counts_the_secrets_that_show_in_the_public_part():
 
 
 def test_a_secret_that_moves_the_end_of_a_sentence_shows():
-    # Masked, "J." ends a sentence, and "Good bye." stands by itself in the public part.
+    # After masking, "J." ends a sentence, and "Good bye." is a separate sentence in the public
+    # part.
     sample = [labelled("I am Smith J. Good bye.", ("Smith J", "NAME"))]
     assert shown(replayed(sample, POLICY), PlainWords()) == [True]
     ends = [labelled("Room A. Dr. Hi.", ("Dr", "TITLE"))]

@@ -16,7 +16,7 @@ POLICY = Policy([RegexDetector(["PHONE", "EMAIL"])])
 
 
 class Neighbours:
-    """Finds the word before a number, and the number: a detector that looks at context."""
+    """Finds the word before a number, and the number: a detector that reads context."""
 
     def find(self, texts):
         found = []
@@ -37,7 +37,8 @@ def screened(*texts, **kwargs):
 
 
 def test_duplicates_are_found_before_anything_is_redacted():
-    # Redacted first, the two sentences would be equal and the second one be lost.
+    # If they were redacted first, the two sentences would be equal and the second one would be
+    # lost.
     result = screened("Call 555-010-2345.", "Call 555-010-9999.", "Call 555-010-2345.")
     assert result.texts._per_unit == [f"Call {MASK}.", f"Call {MASK}.", MASK]
 
@@ -50,7 +51,7 @@ def test_without_a_conservative_policy_everything_is_private():
 
 
 class Careless:
-    """Calls every sentence public."""
+    """Declares every sentence public."""
 
     def is_public(self, texts):
         return [True] * len(texts)
@@ -81,7 +82,7 @@ _SAID = ["We met.", "It is late.", "Room zorro 7.", "My pin is zorro1", "Call 55
 @given(st.lists(st.lists(st.sampled_from(_SAID), max_size=5), max_size=6))
 def test_the_public_part_is_the_same_when_a_secret_in_private_sentences_is_masked(documents):
     texts = [" ".join(sentences) for sentences in documents]
-    replaced = [text.replace("zorro", "[hidden 9]") for text in texts]  # private as a mask is
+    replaced = [text.replace("zorro", "[hidden 9]") for text in texts]  # private, as a mask is
     public, _ = screened(*texts, conservative=PlainWords()).parts()
     other, _ = screened(*replaced, conservative=PlainWords()).parts()
     assert public._per_unit == other._per_unit
@@ -103,9 +104,9 @@ def test_a_text_that_holds_the_mask_is_refused_and_not_quoted():
 @pytest.mark.parametrize(
     ("secret", "expected"),
     [
-        ("555-010-2345", 0),  # found: leaves no trace
-        ("Anna", 2),  # missed, in two sentences that differ
-        ("zorro", 1),  # missed, in one sentence that stands in three records
+        ("555-010-2345", 0),  # found, without a trace
+        ("Anna", 2),  # missed, in two different sentences
+        ("zorro", 1),  # missed, in one sentence that three records contain
         ("nowhere", 0),
     ],
 )
@@ -131,7 +132,8 @@ def test_a_detector_that_relabels_the_neighbour_of_a_mask_shows_in_the_replay():
 
 
 def test_a_secret_that_moves_the_end_of_a_sentence_counts_the_records_it_uncovers():
-    # "J." goes on as an initial; a mask does not, so "Good bye." becomes the first of its kind.
+    # "J." continues as an initial, but a mask does not. So "Good bye." becomes the first occurrence
+    # of its sentence.
     texts = Private(["I am Smith J. Good bye.", "Hi. Good bye."])
     assert changed_units(texts, "Smith J", policy=POLICY) == 2
 

@@ -1,4 +1,4 @@
-"""Selective DP-SGD: what is noised and clipped, what is not, and what that costs."""
+"""Selective DP-SGD: what is noised and clipped, what is not, and the cost."""
 
 import math
 from dataclasses import replace
@@ -51,7 +51,7 @@ def no_state_noise(monkeypatch):
 
 @pytest.fixture
 def fixed_state_noise(monkeypatch):
-    """The same large noise in each run, so that two runs differ by their tokens alone."""
+    """The same large noise in each run, so that two runs differ only in their tokens."""
 
     def add(tensors, *, stddev):
         generator = torch.Generator().manual_seed(1)
@@ -74,7 +74,7 @@ def test_with_nothing_private_it_is_ordinary_training(model):
 def test_a_found_secret_moves_the_clipped_sum_alone_and_by_twice_the_clip_norm_at_most(
     model, no_state_noise
 ):
-    # Without noise the state still tells of the secret, so the span stands at the end of the text.
+    # Without noise the state still reveals the secret, so the span is at the end of the text.
     one = gradient_sums(model, [example(1, 2, 3, 20, private=[3])], MECHANISM)
     other = gradient_sums(model, [example(1, 2, 3, 21, private=[3])], MECHANISM)
     assert relative_error(one.public, other.public) == 0
@@ -83,7 +83,7 @@ def test_a_found_secret_moves_the_clipped_sum_alone_and_by_twice_the_clip_norm_a
 
 
 def test_a_missed_secret_moves_the_sum_that_gets_no_clipping(model):
-    # This is what makes epsilon infinite: the same secret, not marked.
+    # This is the reason for the infinite epsilon: the same secret, not marked.
     one = gradient_sums(model, [example(1, 2, 3, 20)], MECHANISM)
     other = gradient_sums(model, [example(1, 2, 3, 21)], MECHANISM)
     moved = record_l2_sensitivity([a - b for a, b in zip(one.public, other.public, strict=True)])
@@ -92,7 +92,7 @@ def test_a_missed_secret_moves_the_sum_that_gets_no_clipping(model):
 
 
 def test_public_tokens_see_a_secret_only_through_the_noisy_state(model, fixed_state_noise):
-    # With the state clipped to nearly nothing, what follows a span cannot depend on it.
+    # If the state is clipped to nearly nothing, the tokens after a span cannot depend on it.
     narrow = replace(MECHANISM, state_clip_norm=1e-9, state_noise=1e9)
     one = gradient_sums(model, [example(1, 20, 22, 3, 4, private=[1, 2])], narrow)
     other = gradient_sums(model, [example(1, 21, 23, 3, 4, private=[1, 2])], narrow)

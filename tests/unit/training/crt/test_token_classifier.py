@@ -1,4 +1,4 @@
-"""A tiny token classifier made here: what it says becomes findings, in windows that fit."""
+"""A tiny token classifier made here: its labels become findings, in windows that fit the model."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "am", "ada", "lovelace", "here
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A classifier that knows one thing: 'ada' and 'lovelace' are a person, 'here' is unsure."""
+    """A classifier with fixed labels: 'ada' and 'lovelace' are a person, 'here' is unsure."""
     path = tmp_path_factory.mktemp("classifier")
     tokenizer = BertTokenizerFast(vocab={w: i for i, w in enumerate(WORDS)}, model_max_length=16)
     config = BertConfig(
@@ -76,7 +76,7 @@ def test_a_text_longer_than_the_model_is_read_whole(folder):
 def test_an_endless_sentence_is_read_by_a_model_that_spells_a_word_otherwise_at_its_start(
     tmp_path, told
 ):
-    # " dada" is one token and "dada", where a piece would start, three.
+    # " dada" is one token, but "dada" at the start of a piece would be three.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     space = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(" ")[0][0]
     merges = [(space, "d"), ("a", "d"), (f"{space}d", "ad"), (f"{space}dad", "a")]

@@ -1,4 +1,4 @@
-"""CRT's training: charged as confidential, alternating, batches never mixed, resumable."""
+"""CRT's training: charged as confidential, alternating, without mixed batches, resumable."""
 
 import math
 from dataclasses import replace
@@ -52,7 +52,7 @@ def run(folder, *, model=None, public=PUBLIC, private=PRIVATE, cap=math.inf, **c
 
 @pytest.fixture
 def order(monkeypatch):
-    """What was trained on, in order: the examples of each public pass, and of each sample."""
+    """The training examples in order: of each public pass, and of each sample."""
     seen = []
     ordinary, draw = crt_module.train_on_public, train_module.PoissonSampler.draw
 

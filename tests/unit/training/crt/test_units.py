@@ -63,7 +63,7 @@ def test_a_model_with_room_for_the_mask_says_of_all_else_what_it_said():
 
 
 def test_the_mask_takes_no_row_that_a_model_was_never_trained_in():
-    # As models with a vocabulary rounded up to a multiple of 64 have them.
+    # Models with a vocabulary rounded up to a multiple of 64 have such rows.
     tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
     model = models.new_model(
         tokenizer, models.ModelShape(layers=1, width=8, heads=1, context=16), seed=1
@@ -153,7 +153,8 @@ def test_the_card_keeps_confidentiality_apart_from_dp():
     card = confidentiality_card(TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured)
     assert card["differential_privacy"]["epsilon"].startswith("infinite")
     assert card["uniform"]["epsilon"] == pytest.approx(3.50, abs=0.005)
-    assert card["bayesian"]["epsilon"] < 1.08  # of gamma 0.1; here it is 0.058
+    # 1.08 is the value for gamma 0.1; here gamma is 0.058
+    assert card["bayesian"]["epsilon"] < 1.08
     assert card["bayesian"]["gamma_from"] == "sample.jsonl"
     assert card["recall"]["missed_by_label"]["PHONE"]["total"] == 50
     json.dumps(card, allow_nan=False)

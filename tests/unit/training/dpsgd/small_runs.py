@@ -1,4 +1,4 @@
-"""What a training run of a few steps needs besides its model: settings and a ledger."""
+"""Settings and a ledger for a training run of a few steps."""
 
 import math
 from pathlib import Path

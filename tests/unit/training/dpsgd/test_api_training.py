@@ -1,4 +1,4 @@
-"""`sugarbush.train_dpsgd`: one charge for one run, and another run for anything that differs."""
+"""`sugarbush.train_dpsgd`: each run is charged once; changed texts or arguments start a new run."""
 
 from __future__ import annotations
 

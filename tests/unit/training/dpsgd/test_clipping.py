@@ -1,4 +1,4 @@
-"""Clipped sums against a loop over the records, and what must be refused."""
+"""Clipped sums compared with a loop over the records, and models that must be refused."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def assert_equal_to_the_loop(model, *, losses_of=record_losses, micro_batches=1)
     dtype = trainable(model)[0].dtype
     alone = singly(EXAMPLES)
     norms, _ = clip_one_by_one(model, alone, clip_norm=1.0, losses_of=losses_of)
-    clip_norm = float(norms.median())  # so that some are clipped and some are not
+    clip_norm = float(norms.median())  # then some are clipped and some are not
     expected_norms, expected = clip_one_by_one(
         model, alone, clip_norm=clip_norm, losses_of=losses_of
     )
@@ -85,9 +85,9 @@ def test_lora_factors_are_clipped_as_if_each_record_were_alone(dtype):
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
 @pytest.mark.parametrize("rank", [None, 4], ids=["all weights", "LoRA"])
 def test_a_llama_is_clipped_as_if_each_record_were_alone(rank):
-    """Its padding token is one that the records hold: the head learns it, the embedding does not.
+    """Its padding token occurs in the records: the head learns it, the embedding does not.
 
-    In float32 alone, in which its norms compute whatever the weights are.
+    The test uses float32 only, because the model's norms always compute in float32.
     """
     model = tiny_llama(padding_token=3)
     if rank is not None:
@@ -180,7 +180,7 @@ def test_under_bfloat16_one_record_adds_at_most_the_clip_norm():
 
     for batch in singly(some_examples(20, seed=3)):
         _, added = clip_together(model, [batch], clip_norm=0.5, losses_of=losses_of)
-        # The bound holds with room to spare; that the room is small shows that it is no idle one.
+        # The bound holds with a margin; the margin is small, so the test is meaningful.
         assert 0.5 * 0.8 < record_l2_sensitivity(added) <= 0.5
 
 

@@ -1,4 +1,4 @@
-"""One record, one example: codes, text, end."""
+"""One record is one example: codes, text, end."""
 
 import numpy as np
 import pytest

@@ -95,7 +95,7 @@ def test_equal_seeds_give_equal_texts(saved_model):
 
 
 def test_only_a_requested_end_token_precedes_a_text(saved_model, monkeypatch):
-    """A code that names it is plain text, as in training."""
+    """A code that contains the name of the end token is plain text, as in training."""
     model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))
     untrained, seen, write_on = (Released(model), tokenizer), [], model.generate
 
@@ -112,7 +112,7 @@ def test_only_a_requested_end_token_precedes_a_text(saved_model, monkeypatch):
 
 @pytest.fixture
 def often_empty(saved_model):
-    """The end of the text has about half of the probability after any code."""
+    """After any code the end of the text has about half of the probability."""
     model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))
     ends = [
         Example(tokens=np.array([*prompt, *rest], dtype=np.int32), prompt_length=len(prompt))
@@ -124,7 +124,8 @@ def often_empty(saved_model):
 
 
 def test_empty_texts_are_counted_and_written_again(often_empty):
-    """30 texts, half of them empty at first; all filled in 30 draws but for 30/2^30."""
+    """30 texts, half of them empty at first; all are filled after 30 draws except with probability
+    30/2^30."""
     prompts = list(PAIRS) * 10
     generation = write(often_empty, prompts, attempts=30).value
     assert len(generation.texts) == 30

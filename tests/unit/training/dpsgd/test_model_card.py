@@ -1,4 +1,4 @@
-"""What is said of a trained model."""
+"""The statements about a trained model."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Charged first, noisy once a step, silent, and able to go on after a kill."""
+"""Charged first, with noise once per step, without output, and resumable after a kill."""
 
 import logging
 import math
@@ -30,7 +30,7 @@ MECHANISM = Mechanism(
     clip_norm=1.0,
     expected_batch_size=6.0,
 )
-# Everyone in every step and no noise: the run is the same each time.
+# Every unit is in every step and there is no noise, so each run is the same.
 EXACT = replace(MECHANISM, rate=1.0, noise_multiplier=0.0, expected_batch_size=12.0)
 
 
@@ -61,7 +61,8 @@ class Killed(Exception):
 
 
 def kill_before_step(monkeypatch, number):
-    """The process dies on its `number`-th step, when its draw is noted and nothing is kept."""
+    """The process dies on its `number`-th step: the draw is counted, but its result is not
+    stored."""
     take, taken = train_module.NoisyStep.take, []
 
     def dying(self):
@@ -144,7 +145,10 @@ def test_micro_batches_and_their_order_change_nothing(tmp_path):
 
 
 def test_a_sum_is_divided_by_the_expected_batch_size(tmp_path):
-    """The true size is private. AdamW moves the same for any divisor, so the gradients are told."""
+    """The true number of units is private.
+
+    AdamW makes the same step for any divisor, so the test compares the gradients.
+    """
     gradients = []
     for expected in (12.0, 24.0):
         model, folder = tiny_gpt2(), tmp_path / str(expected)
@@ -185,8 +189,11 @@ def test_noise_is_added_once_per_step_for_any_number_of_micro_batches(
 
 
 def test_a_step_of_many_micro_batches_has_the_noise_that_is_accounted_for(tmp_path, ledger):
-    """n of about 34,000; |z| < 5: false alarm 6e-7. Noise per micro-batch would be at |z| > 100;
-    the clipped sum itself, of 12 records, adds under 1e-4 to the variance."""
+    """n of about 34,000; |z| < 5: false alarm 6e-7.
+
+    Noise per micro-batch would be at |z| > 100. The clipped sum of 12 records itself adds less than
+    1e-4 to the variance.
+    """
     model = tiny_gpt2()
     once = replace(MECHANISM, steps=1, rate=1.0)
     run(
@@ -241,7 +248,7 @@ def test_repeated_kills_never_take_more_steps_than_were_charged(tmp_path, ledger
 def test_an_old_copy_of_the_private_root_does_not_pay_for_steps_twice(
     tmp_path, ledger, monkeypatch
 ):
-    """The copy is of before the first checkpoint; five steps were drawn after it was made."""
+    """The copy is from before the first checkpoint; five steps were drawn after it was made."""
     taken = []
     draw = train_module.PoissonSampler.draw
     monkeypatch.setattr(

@@ -1,4 +1,5 @@
-"""A GPT-2 and a Llama of a few thousand weights, examples for it, and the slow obvious clipping."""
+"""A GPT-2 and a Llama with a few thousand weights, examples for them, and a slow, obvious
+clipper."""
 
 from collections.abc import Callable, Sequence
 
@@ -44,7 +45,7 @@ def tiny_gpt2(
 
 
 def tiny_llama(*, padding_token: int, seed: int = 1) -> LlamaForCausalLM:
-    """With a tied embedding, two query heads a key, and a padding token that stays what it is."""
+    """It has a tied embedding, two query heads per key, and a padding token."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         config = LlamaConfig(
@@ -68,7 +69,7 @@ def tiny_llama(*, padding_token: int, seed: int = 1) -> LlamaForCausalLM:
 
 
 def some_examples(count: int, *, tokens: int = 20, longest: int = 20, seed: int = 2):
-    """Few distinct tokens, so that a record meets its own targets among its inputs."""
+    """Few distinct tokens, so that the targets of a record also occur in its inputs."""
     rng = np.random.default_rng(seed)
     return [
         Example(
@@ -90,7 +91,7 @@ def clip_one_by_one(
     clip_norm: float,
     losses_of: Losses = record_losses,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The norms (records,) and the clipped sum, a parameter at a time, by a loop over records."""
+    """The norms (records,) and the clipped sum of each parameter, by a loop over records."""
     norms, total = [], [torch.zeros_like(p) for p in trainable(model)]
     for batch in batches:
         loss = losses_of(model, batch).sum()
@@ -130,7 +131,7 @@ def singly(examples: Sequence[Example]) -> list[TokenBatch]:
 
 
 def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest over parameters, in the L2 norm."""
+    """The largest error over parameters, in the L2 norm."""
     return max(
         float((f - e).detach().double().norm() / (e.detach().double().norm() + 1e-30))
         for f, e in zip(found, expected, strict=True)
