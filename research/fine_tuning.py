@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--batch", type=float, default=256)
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate of DP-SGD")
     parser.add_argument(
-        "--bfloat16", action="store_true", help="autocast, where a CPU is faster so"
+        "--bfloat16", action="store_true", help="autocast outside DP-SGD, if the CPU is faster"
     )
     options = parser.parse_args()
     schema = schema_of(options.set)
@@ -267,7 +267,6 @@ def fine_tuned(
             learning=learning(options.rate, Decay.LINEAR),
             performance=Performance(
                 micro_batch_tokens=MICRO_BATCH_TOKENS,
-                bfloat16=options.bfloat16,
                 checkpoint_every=mechanism.steps,
             ),
             probe=probe_examples(len(tokenizer), max_length=options.length),

@@ -40,7 +40,6 @@ from sugarbush.training import (
 
 PERFORMANCE = Performance(
     micro_batch_tokens=MICRO_BATCH_TOKENS,
-    bfloat16=False,
     checkpoint_every=10**9,
 )
 

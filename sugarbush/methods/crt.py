@@ -264,7 +264,6 @@ class CRT(Method):
             public_pass=PublicPass(learning=learning, batch_size=16, seed=settings.seed),
             performance=Performance(
                 micro_batch_tokens=settings.micro_batch_tokens,
-                bfloat16=False,
                 checkpoint_every=settings.checkpoint_every,
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),

@@ -301,8 +301,6 @@ class DPFT(Method):
             ),
             performance=Performance(
                 micro_batch_tokens=how.micro_batch_tokens,
-                bfloat16=how.precision == "bfloat16"
-                or (how.precision == "auto" and device.type == "cuda"),
                 checkpoint_every=how.checkpoint_every,
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),

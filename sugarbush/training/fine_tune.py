@@ -97,7 +97,6 @@ def fine_tune(
         ),
         performance=Performance(
             micro_batch_tokens=wanted.micro_batch_tokens,
-            bfloat16=False,
             checkpoint_every=1,
         ),
         probe=probe_examples(len(tokenizer), max_length=wanted.max_length),

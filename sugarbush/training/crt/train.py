@@ -81,7 +81,7 @@ def train_by_crt(
                 epochs=1,
                 batch_size=public_pass.batch_size,
                 micro_batch_tokens=performance.micro_batch_tokens,
-                bfloat16=performance.bfloat16,
+                bfloat16=False,
                 seed=seed_of(public_pass.seed, "epoch", step // epoch_steps),
             )
 

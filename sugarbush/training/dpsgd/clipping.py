@@ -14,17 +14,19 @@ cross terms. With the norms, the clipped sum over records is sum_i L_i^T (c_i R_
 factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that are
 smaller than their factors (norms, biases, LoRA) are stored in full.
 
-Guarantee: one record adds a vector of L2 norm at most `clip_norm` to `p.grad`, over all parameters
-together, up to float rounding. This holds for any record and any other records of its micro-batch.
-The bound includes the rounding of bfloat16. A record with a gradient that is not finite adds zero.
-Each loss must depend on its own record alone: `exactness.check` tests that on two records before
-training.
+Guarantee: one record adds a vector of L2 norm at most `clip_norm` * (1 + 2^-20) to `p.grad`, over
+all parameters together. The scale includes the rounding errors of the norm and of the product, also
+where terms cancel. A record with a gradient that is not finite adds zero. Each loss must depend on
+its own record alone: `exactness.check` tests that on two records before training.
 
-Not protected against: timing attacks, and attackers who read this process's memory.
+Not covered: the sum over records is rounded too, and the padding of a micro-batch may change the
+last bits of its other records' gradients. Both are float32 rounding; the decision record has
+measurements. So lower precision is refused. Also not protected against: timing attacks, and
+attackers who read this process's memory.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
-Cost", section 3 (book-keeping); the tied cross term and the rounding bound are derived in
-docs/decisions/dp-sgd-clipping.md.
+Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the tied cross term and
+the rounding bound.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from sugarbush.training.dpsgd.record_gradients import Factors, RecordGradients, 
 STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
-_MASTER_DTYPES = (torch.float32, torch.float64)
+_EXACT_ENOUGH = (torch.float32, torch.float64)
 
 
 class PerRecordClipper:
@@ -57,16 +59,19 @@ class PerRecordClipper:
         with clipper.recording(records=len(batch)):
             clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record
 
-    Micro-batches of one logical batch add up. Raises PrivacyError on a trainable parameter that
-    no exact rule covers.
+    Micro-batches of one logical batch add up. `usual_length` is a public number of tokens, for
+    which the gradients take the least memory. Raises PrivacyError on a trainable parameter that no
+    exact rule covers.
     """
 
-    def __init__(self, model: nn.Module, *, clip_norm: float) -> None:
+    def __init__(self, model: nn.Module, *, clip_norm: float, usual_length: int = 128) -> None:
         self.clip_norm = clip_norm
+        self._usual_length = usual_length
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._trainable = {id(p) for p in self._parameters}
         owners = [m for m in model.modules() if self._owned(m)]
         self._require_rules(owners)
+        _require_float32(model)
         self._hooks = [m.register_forward_hook(self._after_forward) for m in owners]
         self._records = 0
         self._gradients: dict[int, RecordGradients] = {}
@@ -83,7 +88,10 @@ class PerRecordClipper:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
         self._gradients = {
-            id(p): RecordGradients(records=records, device=p.device) for p in self._parameters
+            id(p): RecordGradients(
+                records=records, usual_length=self._usual_length, device=p.device
+            )
+            for p in self._parameters
         }
         for parameter in self._parameters:
             parameter.requires_grad_(False)
@@ -104,8 +112,9 @@ class PerRecordClipper:
         losses.sum().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             norms, bounds = self._norms(losses.device)
-            usable = bounds.isfinite()
             scales = (self.clip_norm / (bounds + STABILISER)).clamp(max=1.0)
+            # A smaller scale would lose digits when it is rounded to the type of the weights.
+            usable = bounds.isfinite() & (scales >= torch.finfo(torch.float32).tiny)
             scales = torch.where(usable, scales, 0.0)
             for parameter in self._parameters:
                 gradients = self._gradients.pop(id(parameter))
@@ -117,18 +126,23 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The norms, and upper bounds on the norms of the rounded gradients."""
+        """The norms as computed, and upper bounds of what is added at scale 1."""
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
-            own = gradients.squared_norms()
-            squared += own
-            squared_bounds += (own.sqrt() + gradients.rounding()) ** 2
+            norms, bounds = gradients.norms()
+            squared += norms**2
+            squared_bounds += bounds**2
         return squared.sqrt(), squared_bounds.sqrt()
 
     def _after_forward(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Any:
         if not self._records:
             return None
+        if torch.is_autocast_enabled(output.device.type):
+            raise PrivacyError(
+                "the model computes in less than float32 (autocast). The padding of a batch would "
+                "change the gradients of its other records. Leave autocast out."
+            )
         values = inputs[0]
         if isinstance(module, nn.Embedding) and output.shape[0] == 1:
             # Positions are shared by all records when the model looks them up; from here on each
@@ -147,7 +161,7 @@ class PerRecordClipper:
         return _HandOver.apply(output, values, anchor, receive)  # type: ignore[no-untyped-call]
 
     def _after_backward(self, module: nn.Module, values: Tensor, gradient: Tensor) -> None:
-        with torch.no_grad(), torch.autocast(gradient.device.type, enabled=False):
+        with torch.no_grad():
             for parameter, use in _uses(module, values, gradient):
                 if id(parameter) in self._trainable:
                     self._gradients[id(parameter)].add(use)
@@ -163,14 +177,6 @@ class PerRecordClipper:
                     f"a trainable {type(module).__name__} {problem}, so the model cannot be "
                     "clipped exactly. Set finetune.model to a GPT-2 or Llama, or train it by LoRA."
                 )
-        for parameter in self._parameters:
-            if parameter.dtype not in _MASTER_DTYPES:
-                raise PrivacyError(
-                    f"trainable weights are {parameter.dtype}; noise is added in float32 or "
-                    "float64. Load the model in float32 and use autocast."
-                )
-        if torch.get_float32_matmul_precision() != "highest":
-            raise PrivacyError("float32 matrix products are set to less than float32 precision")
 
 
 class _HandOver(torch.autograd.Function):
@@ -224,6 +230,18 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
             yield module.weight, Factors(forward.to(backward.dtype), backward)
     if getattr(module, "bias", None) is not None:
         yield module.bias, Whole(backward.sum(1, dtype=wide))
+
+
+def _require_float32(model: nn.Module) -> None:
+    """Raise PrivacyError if anything of the model, frozen or not, computes in less."""
+    for parameter in model.parameters():
+        if parameter.is_floating_point() and parameter.dtype not in _EXACT_ENOUGH:
+            raise PrivacyError(
+                f"weights are {parameter.dtype}; gradients are clipped in float32 or float64. Load "
+                "the model in float32."
+            )
+    if torch.get_float32_matmul_precision() != "highest":
+        raise PrivacyError("float32 matrix products are set to less than float32 precision")
 
 
 def _problem(module: Any) -> str | None:

@@ -2,7 +2,25 @@
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
 one-hot token ids. Norms come from inner products between the forms, including cross terms, and no
-product is larger than its factors. Products are accumulated in float32 or wider.
+product is larger than its factors.
+
+The terms of a squared norm may cancel, and then its rounding error is larger than the norm. So
+`RecordGradients.norms` also returns an upper bound of the norm that `add_scaled` adds, with the
+rounding of both. Let u be the unit roundoff, L_t and R_t the rows of the factors, and S the size
+sum_t |L_t| |R_t| (the norm, for a whole gradient; the sum of the sizes, for several forms).
+
+1. A product over k terms is added up in blocks of b terms. Its error is at most gamma_n |x| |y|,
+   n = min(k, b) + ceil(k / b), in any order within a block (Higham 2002, Eq. 3.5).
+2. So |G|^2 is computed up to kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
+   product of the two, the rounding of S, and terms of second order.
+3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2.
+4. To scale and add up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
+
+    bound = sqrt(computed + (kappa u + p^2 2^-53) S^2) + 1.01 (p + 4) u S
+
+Positions count only if their rows are not zero. So the bound of a record does not depend on its
+padding. A whole gradient is added as it is stored, so its norm has no such error. The derivation,
+with underflow, is in docs/decisions/dp-sgd-clipping.md.
 """
 
 from __future__ import annotations
@@ -14,9 +32,10 @@ from torch import Tensor
 
 from sugarbush.errors import InvariantError
 
-# The largest relative error of one rounding to the type; 0 if it counts as exact. Float16 is not in
-# the list, because it also underflows.
-_ROUNDING = {torch.float32: 0.0, torch.float64: 0.0, torch.bfloat16: 2.0**-8}
+_BLOCK = 256  # terms of a product that are added up at once: b above
+_OTHER_ROUNDINGS = 8  # in kappa
+# Added to the square of a row's length, because products may underflow: 4 b 2^-126 / 2^-24.
+_UNDERFLOW = 4 * _BLOCK * 2.0**-102
 
 
 @dataclass(frozen=True)
@@ -33,10 +52,9 @@ class Factors:
     left: Tensor
     right: Tensor
 
-    @property
-    def larger_than_product(self) -> bool:
-        """Whether the factors are larger than their product."""
-        positions, rows, columns = *self.left.shape[1:], self.right.shape[2]
+    def larger_than_product(self, positions: int) -> bool:
+        """Whether factors with so many positions are larger than their product."""
+        rows, columns = self.left.shape[2], self.right.shape[2]
         return bool(positions * (rows + columns) >= rows * columns)
 
 
@@ -52,9 +70,15 @@ Use = Whole | Factors | Tokens
 
 
 class RecordGradients:
-    """The sum of all uses of one parameter, for each record."""
+    """The sum of all uses of one parameter, for each record.
 
-    def __init__(self, *, records: int, device: torch.device) -> None:
+    `usual_length` is a public number of positions that decides which factors are multiplied at
+    once. The actual number depends on the longest record of a micro-batch. If it decided, that
+    record would change the bounds, and so the scales, of all others.
+    """
+
+    def __init__(self, *, records: int, usual_length: int, device: torch.device) -> None:
+        self._usual_length = usual_length
         self._none = torch.zeros(records, dtype=torch.float64, device=device)
         self._whole: list[Whole] = []
         self._factors: list[Factors] = []
@@ -63,7 +87,7 @@ class RecordGradients:
     def add(self, use: Use) -> None:
         """Add one more use of the parameter."""
         match use:
-            case Factors() if use.larger_than_product:
+            case Factors() if use.larger_than_product(self._usual_length):
                 self.add(Whole(_product(use.left.transpose(1, 2), use.right)))
             case Factors():
                 self._factors.append(use)
@@ -74,28 +98,28 @@ class RecordGradients:
             case Whole():
                 self._whole = [use]
 
-    def squared_norms(self) -> Tensor:
-        """|G_i|^2, (records,) float64."""
-        forms, total = self._forms(), self._none
-        for place, form in enumerate(forms):
-            total = total + _inner(form, form)
-            for earlier in forms[:place]:
-                total = total + 2 * _inner(earlier, form)
-        return total.clamp(min=0)
+    def norms(self) -> tuple[Tensor, Tensor]:
+        """|G_i| as computed, and an upper bound of the norm that `add_scaled` adds at scale 1.
 
-    def rounding(self) -> Tensor:
-        """The largest effect of rounding on a record's part of the sum, divided by its scale;
-        (records,).
-
-        `add_scaled` rounds a scaled factor to the factor's type. This changes each number by a
-        relative u at most, and so the product by at most u sum_t |L_t| |R_t|.
+        Each (records,) float64. Both are not finite if a gradient is not.
         """
-        total = self._none
-        for use in self._factors:
-            if _ROUNDING[use.right.dtype]:
-                lengths = _lengths(use.left) * _lengths(use.right)
-                total = total + _ROUNDING[use.right.dtype] * lengths.sum(1)
-        return total
+        forms, squares = self._forms(), self._none
+        sizes = positions = self._none
+        roundings = 0
+        for place, form in enumerate(forms):
+            measured = _measure(form)
+            squares = squares + measured.squares
+            for earlier in forms[:place]:
+                squares = squares + 2 * _inner(earlier, form)
+            sizes, positions = sizes + measured.sizes, positions + measured.positions
+            roundings = max(roundings, measured.roundings)
+        squares = squares.clamp(min=0)
+        if not roundings:
+            return squares.sqrt(), squares.sqrt()
+        unit = max(_unit_roundoff(form) for form in forms)
+        error = (roundings + _OTHER_ROUNDINGS) * unit + positions**2 * 2.0**-53
+        adding = 1.01 * (positions + 4) * unit * sizes
+        return squares.sqrt(), (squares + error * sizes**2).sqrt() + adding
 
     def zero_all_but(self, usable: Tensor) -> None:
         """Set the gradients of the other records to zero; `usable` (records,) bool.
@@ -119,8 +143,8 @@ class RecordGradients:
             scaled = _scaled(tokens.right, scales)
             out.index_add_(0, tokens.ids.flatten(), scaled.to(out.dtype))
         for factors in self._factors:
-            scaled = _scaled(factors.right, scales).to(factors.right.dtype)
-            _add_product(factors.left.flatten(0, 1).t(), scaled, out=out)
+            scaled = _scaled(factors.right, scales).to(out.dtype)
+            out.addmm_(factors.left.flatten(0, 1).t().to(out.dtype), scaled)
 
     def _forms(self) -> list[Use]:
         """At most one of each form: several uses of one form are one use with more positions."""
@@ -134,6 +158,52 @@ class RecordGradients:
         return forms
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """Of one form, for every record: |G|^2 as computed, the size S, and the positions that are not
+    zero, each (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole gradient.
+    """
+
+    squares: Tensor
+    sizes: Tensor
+    positions: Tensor
+    roundings: int
+
+
+def _measure(form: Use) -> _Measured:
+    match form:
+        case Whole():
+            squares = _inner(form, form)
+            return _Measured(squares, squares.sqrt(), torch.zeros_like(squares), 0)
+        case Factors(left, right):
+            lefts, rights = _kernel(left, left), _kernel(right, right)
+            roundings = _roundings(left.shape[2]) + _roundings(right.shape[2])
+            return _measured(_sum(lefts * rights), lefts, rights, roundings)
+        case Tokens(ids, right):
+            same, rights = ids[:, :, None] == ids[:, None, :], _kernel(right, right)
+            lefts = torch.ones_like(rights)
+            return _measured(_sum(same * rights), lefts, rights, _roundings(right.shape[2]))
+
+
+def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) -> _Measured:
+    """The sizes from the inner products of the rows, `lefts` and `rights` (records, T, T): their
+    diagonals are squared lengths."""
+    left, right = (kernel.diagonal(dim1=1, dim2=2).double() for kernel in (lefts, rights))
+    sizes = ((left + _UNDERFLOW) * (right + _UNDERFLOW)).sqrt().sum(1)
+    positions = ((left > 0) & (right > 0)).sum(1, dtype=torch.float64)
+    return _Measured(squares, sizes, positions, roundings)
+
+
+def _roundings(terms: int) -> int:
+    """n in the error bound of `_product` over `terms`."""
+    return min(terms, _BLOCK) + -(-terms // _BLOCK)
+
+
+def _unit_roundoff(form: Use) -> float:
+    values = form.gradients if isinstance(form, Whole) else form.right
+    return torch.finfo(values.dtype).eps / 2
+
+
 def _inner(one: Use, other: Use) -> Tensor:
     """<G_i, H_i> for every record, (records,) float64. Forms come in the order of `_forms`."""
     match one, other:
@@ -144,14 +214,9 @@ def _inner(one: Use, other: Use) -> Tensor:
         case Whole(g), Tokens(ids, right):
             places = torch.arange(len(ids), device=ids.device)[:, None]
             return _sum(g[places, ids] * right)
-        case Factors(left, right), Factors(other_left, other_right):
-            return _sum(_kernel(left, other_left) * _kernel(right, other_right))
         case Factors(left, right), Tokens(ids, other_right):
             rows = ids[:, None, :].expand(-1, left.shape[1], -1)
             return _sum(left.gather(2, rows) * _kernel(right, other_right))
-        case Tokens(ids, right), Tokens(other_ids, other_right):
-            same = ids[:, :, None] == other_ids[:, None, :]
-            return _sum(same * _kernel(right, other_right))
     raise InvariantError("forms out of order")
 
 
@@ -162,22 +227,12 @@ def _kernel(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _product(one: Tensor, other: Tensor) -> Tensor:
-    """A batched matrix product with a result in float32 or wider."""
-    if one.dtype is torch.bfloat16:
-        if one.is_cuda:
-            return torch.bmm(one, other, out_dtype=torch.float32)
-        one, other = one.float(), other.float()
-    return torch.bmm(one, other)
-
-
-def _add_product(one: Tensor, other: Tensor, *, out: Tensor) -> None:
-    """out += one @ other, accumulated in the type of `out`."""
-    if one.dtype is out.dtype:
-        out.addmm_(one, other)
-    elif one.is_cuda:
-        out += torch.mm(one, other, out_dtype=out.dtype)
-    else:
-        out.addmm_(one.to(out.dtype), other.to(out.dtype))
+    """A batched matrix product, added up in blocks of `_BLOCK` terms."""
+    total = torch.bmm(one[:, :, :_BLOCK], other[:, :_BLOCK])
+    for start in range(_BLOCK, one.shape[2], _BLOCK):
+        block = slice(start, start + _BLOCK)
+        total += torch.bmm(one[:, :, block], other[:, block])
+    return total
 
 
 def _scaled(values: Tensor, scales: Tensor) -> Tensor:
@@ -187,11 +242,6 @@ def _scaled(values: Tensor, scales: Tensor) -> Tensor:
 
 def _sum(values: Tensor) -> Tensor:
     return values.sum((1, 2), dtype=torch.float64)
-
-
-def _lengths(rows: Tensor) -> Tensor:
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=2, dtype=torch.float32)
-    return lengths
 
 
 def _joined(parts: tuple[Tensor, ...]) -> Tensor:

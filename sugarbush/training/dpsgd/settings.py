@@ -117,7 +117,10 @@ class Lora(DpSgdSettings):
 class FinetuneSettings(Section):
     """Training by DP-SGD: the presets, the chosen preset, and how it is computed."""
 
-    removed_settings: ClassVar[Mapping[str, Any]] = {"clipping": "book_keeping"}
+    removed_settings: ClassVar[Mapping[str, Any]] = {
+        "clipping": "book_keeping",
+        "precision": "auto",
+    }
 
     preset: Literal["dpft", "yue2023", "lora"] = "dpft"
     """The preset in use: dpft, yue2023 or lora."""
@@ -128,8 +131,6 @@ class FinetuneSettings(Section):
     """auto, cpu or cuda."""
     processes: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
     """Processes, one GPU each, started by torchrun."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """float32, or bfloat16 by autocast; auto: bfloat16 on a GPU."""
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
     """Whether activations are recomputed to save memory."""
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096

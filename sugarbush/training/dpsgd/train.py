@@ -118,7 +118,6 @@ class Performance:
     """Settings that do not affect the guarantee. `micro_batch_tokens` includes padding."""
 
     micro_batch_tokens: int
-    bfloat16: bool
     checkpoint_every: int
 
 
@@ -232,11 +231,8 @@ class NoisyStep:
         self._optimizer.step()
 
     def _add(self, batch: TokenBatch) -> None:
-        narrow = self._performance.bfloat16
         with self._clipper.recording(records=len(batch)):
-            with torch.autocast(self._device.type, torch.bfloat16, enabled=narrow):
-                losses = record_losses(self._model, batch)
-            self._clipper.add_clipped(losses)
+            self._clipper.add_clipped(record_losses(self._model, batch))
 
 
 class _ProgressClock:

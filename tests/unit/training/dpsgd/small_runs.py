@@ -9,7 +9,7 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.training.dpsgd.train import Decay, Learning, Performance
 
 LEARNING = Learning(learning_rate=1e-3, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.01)
-PERFORMANCE = Performance(micro_batch_tokens=64, bfloat16=False, checkpoint_every=2)
+PERFORMANCE = Performance(micro_batch_tokens=64, checkpoint_every=2)
 
 
 def session_of(ledger: Ledger) -> PrivacySession:

@@ -16,6 +16,8 @@ from sugarbush.training.dpsgd.language_modelling import (
     record_losses,
 )
 
+# At this length the gradients of some layers stay in factors, and others are stored in full.
+USUAL_LENGTH = 16
 Losses = Callable[[nn.Module, TokenBatch], Tensor]
 
 
@@ -115,7 +117,7 @@ def clip_together(
     losses_of: Losses = record_losses,
 ) -> tuple[Tensor, list[Tensor]]:
     """The same by the clipper, one micro-batch after the other."""
-    clipper = PerRecordClipper(model, clip_norm=clip_norm)
+    clipper = PerRecordClipper(model, clip_norm=clip_norm, usual_length=USUAL_LENGTH)
     norms = []
     for batch in batches:
         with clipper.recording(records=len(batch)):
