@@ -73,20 +73,15 @@ def main() -> None:
 def _ways() -> dict[str, Encode]:
     library = SentenceTransformer(str(MODEL_DIR), device="cpu")
 
-    def ours(max_tokens: int, precision: str) -> Encode:
-        params = EmbeddingSettings.model_validate(
-            {"model": "bundled", "max_tokens": max_tokens, "precision": precision}
-        )
-        return Encoder(params, cache=None).encode
+    def ours(max_tokens: int) -> Encode:
+        return Encoder(EmbeddingSettings(max_tokens=max_tokens), cache=None).encode
 
     return {
         "sentence-transformers, default": lambda texts: library.encode(
             texts, show_progress_bar=False
         ),
-        "sugarbush, auto": ours(256, "auto"),
-        "sugarbush, bfloat16": ours(256, "bfloat16"),
-        "sugarbush, auto, 128 tokens": ours(128, "auto"),
-        "sugarbush, bfloat16, 128 tokens": ours(128, "bfloat16"),
+        "sugarbush": ours(256),
+        "sugarbush, 128 tokens": ours(128),
     }
 
 

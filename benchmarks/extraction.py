@@ -301,7 +301,7 @@ def main() -> None:
     if not DATA.exists():
         sys.exit(f"skipped: {DATA} is not there")
     encoder = Encoder(
-        EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"),
+        EmbeddingSettings(model="bundled", max_tokens=128),
         cache=EmbeddingCache(Path(".cache/embeddings")),
     )
     print(

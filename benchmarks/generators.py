@@ -125,9 +125,7 @@ def told_apart(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 
 
 def nearness_table(arms: dict[str, list[Request]], corpus: Sequence[Record]) -> Table:
-    encode = Encoder(
-        EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None
-    ).encode
+    encode = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None).encode
     private = encode([r["text"] for r in corpus[TEXTS : 2 * TEXTS]])
     others = {name: written(requests) for name, requests in arms.items()}
     others["(corpus)"] = [r["text"] for r in corpus[2 * TEXTS : 3 * TEXTS]]

@@ -36,7 +36,7 @@ from sugarbush.generators import (
 WORDS = 60  # requested words, and most words of a shown text
 EXAMPLES = 3
 REAL = 500
-ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None)
+ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,9 @@
 The centre of a value is the mean embedding of its descriptions, scaled to length 1. Some centres
 are nearer to all texts than others; a calibration on labelled examples corrects that. Centres and
 calibration depend on the schema and donated examples, both public.
+
+A code depends on its own embedding alone, bit for bit. A matrix product does not have this
+property, because its last bits depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ _SPREAD = 0.05
 # Folds of cross-validation, and the shares of the offsets that it chooses from.
 _FOLDS = 5
 _STRENGTHS = (0.0, 0.5, 1.0)
+_BLOCK_ROWS = 1024
 
 
 # What a calibration subtracts from a text's similarity to each of k values; () for none.
@@ -40,6 +44,22 @@ def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
     ]
     stacked = np.stack(places)
     return np.asarray(stacked / np.linalg.norm(stacked, axis=1, keepdims=True))
+
+
+def similarities_of(
+    embedded: NDArray[np.floating], places: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The cosine of every text and every centre, `(n, k)` float64.
+
+    Guarantee: row i depends on `embedded[i]` alone, bit for bit: every cosine is a float64 sum of
+    its own, in an order that depends on its length only. `embedded` (n, dim), `places` (k, dim).
+    """
+    found = np.empty((len(embedded), len(places)))
+    for start in range(0, len(embedded), _BLOCK_ROWS):
+        block = np.ascontiguousarray(embedded[start : start + _BLOCK_ROWS], dtype=np.float64)
+        for value, place in enumerate(places):
+            found[start : start + len(block), value] = (block * place).sum(axis=1)
+    return found
 
 
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
@@ -105,8 +125,12 @@ class ZeroShotReader:
     offsets: Offsets
 
     def read(self, embedded: NDArray[np.floating], *, abstain: float) -> NDArray[np.int64]:
-        """A code a row of `embedded` (n, dim), `(n,)`; each depends on its own row alone."""
-        return nearest_values(embedded @ self.places.T, offsets=self.offsets, abstain=abstain)
+        """A code for each row of `embedded` (n, dim), `(n,)`.
+
+        Guarantee: code i depends on row i alone, bit for bit.
+        """
+        similarities = similarities_of(embedded, self.places)
+        return nearest_values(similarities, offsets=self.offsets, abstain=abstain)
 
 
 def zero_shot_readers(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -12,9 +13,13 @@ from sugarbush.settings import Section
 class EmbeddingSettings(Section):
     """The encoder for votes, metrics and the pool."""
 
+    removed_settings: ClassVar[Mapping[str, Any]] = {"precision": "auto"}
+
     model: str = "bundled"
     """bundled (MiniLM), a sentence-transformers name or folder, or a registered encoder."""
     max_tokens: Annotated[int, Field(ge=8)] = 128
     """Tokens of a text that are read; the bundled model reads at most 256."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type of the weights; auto: float32."""
+
+    def cache_key(self) -> dict[str, Any]:
+        """The settings as finished results are keyed: with `precision`, as in version 0.1."""
+        return {**self.model_dump(mode="json"), **self.removed_settings}

@@ -299,7 +299,7 @@ class Project:
             evolve_seed=settings.evolve.seed,
             text_column=settings.prepare.text_column,
             generator_identity=settings.generator.identity(),
-            embedding=settings.embedding.model_dump(mode="json"),
+            embedding=settings.embedding.cache_key(),
             digests=self.data_names(),
             writer=self.writer,
             encode=self.encoder(private=False).encode,

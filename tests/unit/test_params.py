@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from sugarbush.data.settings import PrepareSettings
+from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import EvolutionSettings, PromptContent
@@ -21,7 +22,7 @@ from sugarbush.pipeline.settings import (
     parse_params,
 )
 from sugarbush.settings import Section, meanings
-from sugarbush.training.dpsgd.settings import Lora, Yue2023
+from sugarbush.training.dpsgd.settings import FinetuneSettings, Lora, Yue2023
 from tests.settings import params, settings
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +74,10 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     for method in ("maple", "augpe", "public", "nonprivate"):
         for name in EvolutionSettings.removed_settings:
             del old["evolve"][method][name]
-    del old["finetune"]["clipping"]
+    for name in FinetuneSettings.removed_settings:
+        del old["finetune"][name]
+    for name in EmbeddingSettings.removed_settings:
+        del old["embedding"][name]
     assert new == old
 
 
@@ -83,6 +87,8 @@ def test_settings_that_were_removed_still_load() -> None:
         evolve__maple__final="density",
         evolve__maple__selection="sample",
         finetune__clipping="opacus",
+        finetune__precision="bfloat16",
+        embedding__precision="bfloat16",
         synthesize_metadata__engine="smartnoise",
     )
     assert parse_params(old) == parse_params(settings())

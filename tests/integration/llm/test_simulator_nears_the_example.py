@@ -36,9 +36,7 @@ def test_only_texts_after_examples_are_near_the_corpus() -> None:
     varied = _written(
         *(VariationRequest(subject=SUBJECT, parent=text, mask_share=0.5) for text in corpus)
     )
-    encode = Encoder(
-        EmbeddingSettings(model="bundled", max_tokens=128, precision="auto"), cache=None
-    ).encode
+    encode = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None).encode
     private, generic, near, children = map(encode, (corpus, unasked, shown, varied))
 
     def nearest(others: np.ndarray) -> float:
