@@ -127,15 +127,15 @@ class DPFT(Method):
         import torch
 
         from sugarbush.training.dpsgd import models
-        from sugarbush.training.dpsgd.clipping import PerRecordClipper
         from sugarbush.training.dpsgd.data import refuse_long_codes
+        from sugarbush.training.dpsgd.train import Clipping, open_clipper
 
         model, tokenizer = models.load(settings.model, device=torch.device("cpu"))
         models.refuse_beyond_context(model, settings.max_length)
         refuse_long_codes(schema, tokenizer, settings.max_length)
         if settings.lora_rank is not None:
             model = models.with_lora(model, rank=settings.lora_rank)
-        PerRecordClipper(model, clip_norm=settings.clip_norm).remove()
+        open_clipper(model, settings.clip_norm, Clipping(self.training.clipping)).remove()
 
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
@@ -276,7 +276,7 @@ class DPFT(Method):
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
         from sugarbush.training.dpsgd.data import probe_examples, truncated
-        from sugarbush.training.dpsgd.train import Decay, Learning, Performance, train
+        from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Performance, train
 
         settings, how = self.training.chosen, self.training
         device = open_device(how.device)
@@ -304,6 +304,7 @@ class DPFT(Method):
                 bfloat16=how.precision == "bfloat16"
                 or (how.precision == "auto" and device.type == "cuda"),
                 checkpoint_every=how.checkpoint_every,
+                clipping=Clipping(how.clipping),
             ),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from sugarbush.errors import PrivacyError
-from sugarbush.training.dpsgd.clipping import STABILISER, PerRecordClipper
+from sugarbush.training.dpsgd.clipping import STABILISER, Clipper
 from sugarbush.training.dpsgd.language_modelling import Losses
 
 
 def check(
     model: nn.Module,
-    clipper: PerRecordClipper,
+    clipper: Clipper,
     losses_of: Losses,
     *,
     together: Any,

@@ -28,13 +28,14 @@ from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, Po
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.dpsgd import exactness
 from sugarbush.training.dpsgd.checkpoints import Checkpoints, RunStart
-from sugarbush.training.dpsgd.clipping import PerRecordClipper
+from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
 from sugarbush.training.dpsgd.language_modelling import (
     Example,
     TokenBatch,
     pad_together,
     record_losses,
 )
+from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.training.processes import broadcast_from_first
@@ -113,6 +114,13 @@ class Learning:
         return torch.optim.AdamW(groups, lr=self.learning_rate)
 
 
+class Clipping(StrEnum):
+    """What clips gradients: our one backward pass, or Opacus' hooks, which are slower."""
+
+    BOOK_KEEPING = "book_keeping"
+    OPACUS = "opacus"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Performance:
     """Settings that do not affect the guarantee. `micro_batch_tokens` includes padding."""
@@ -120,6 +128,7 @@ class Performance:
     micro_batch_tokens: int
     bfloat16: bool
     checkpoint_every: int
+    clipping: Clipping = Clipping.BOOK_KEEPING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +166,7 @@ def train(
     step, and FailureError when the weights are no longer finite.
     """
     rank, processes = _process()
-    clipper = PerRecordClipper(model, clip_norm=mechanism.clip_norm)
+    clipper = open_clipper(model, mechanism.clip_norm, performance.clipping)
     try:
         model.train()
         _check(model, clipper, probe)
@@ -201,6 +210,13 @@ def train(
     return Released(model, (charge,) if charge else ())
 
 
+def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Clipper:
+    """The clipper of a setting. Raises PrivacyError on a model that it cannot clip exactly."""
+    if clipping is Clipping.OPACUS:
+        return HooksClipper(model, clip_norm=clip_norm)
+    return PerRecordClipper(model, clip_norm=clip_norm)
+
+
 class NoisyStep:
     """One logical step: sample, clip, add up, add noise once, update."""
 
@@ -208,7 +224,7 @@ class NoisyStep:
         self,
         model: nn.Module,
         *,
-        clipper: PerRecordClipper,
+        clipper: Clipper,
         optimizer: NoisyOptimizer,
         sampler: PoissonSampler[Example],
         performance: Performance,
@@ -310,7 +326,7 @@ def _process() -> tuple[int, int]:
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def _check(model: nn.Module, clipper: PerRecordClipper, probe: Sequence[Example]) -> None:
+def _check(model: nn.Module, clipper: Clipper, probe: Sequence[Example]) -> None:
     device = next(model.parameters()).device
     exactness.check(
         model,

@@ -32,10 +32,13 @@ def folder_of(folder: Path, kind: str) -> str:
 
 
 @pytest.mark.parametrize("rank", [None, 2])
-def test_a_model_that_can_be_clipped_is_ready(tmp_path: Path, rank: int | None) -> None:
+@pytest.mark.parametrize("clipping", ["book_keeping", "opacus"])
+def test_a_model_that_can_be_clipped_is_ready(
+    tmp_path: Path, rank: int | None, clipping: str
+) -> None:
     ready = params(
         methods=["dpft"], finetune__dpft__model=folder_of(tmp_path, "gpt2"),
-        finetune__dpft__max_length=64, finetune__dpft__lora_rank=rank,
+        finetune__dpft__max_length=64, finetune__dpft__lora_rank=rank, finetune__clipping=clipping,
     )  # fmt: skip
     ready.method("dpft").preflight(SCHEMA)
 
