@@ -17,7 +17,7 @@ from sugarbush.training.dpsgd import train as train_module
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Mechanism, train
 from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in, session_of
-from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2
+from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2, tiny_llama
 
 UNITS = Private([(example,) for example in some_examples(12)])
 PROBE = some_examples(2, seed=5)
@@ -358,6 +358,46 @@ def test_a_model_that_cannot_be_clipped_exactly_is_refused_before_the_charge(
     )
     with pytest.raises(PrivacyError, match="exactly"):
         run(tmp_path, ledger)
+    assert ledger.entries() == ()
+
+
+def test_a_clipper_that_fails_in_the_precision_of_the_run_is_refused_before_the_charge(
+    tmp_path, ledger
+):
+    """Opacus computes gradients in bfloat16, which do not fit weights in float32."""
+    performance = replace(PERFORMANCE, clipping=Clipping.OPACUS, bfloat16=True)
+    with pytest.raises(
+        PrivacyError, match=r"opacus.*bfloat16.*Set finetune\.precision: float32 or"
+    ):
+        run(tmp_path, ledger, model=tiny_gpt2(dtype=torch.float32), performance=performance)
+    assert ledger.entries() == ()
+
+
+def test_a_model_that_opacus_alone_clips_wrongly_is_refused_before_the_charge(tmp_path, ledger):
+    """Opacus adds a gradient to the padding row of an embedding, where autograd adds none."""
+    performance = replace(PERFORMANCE, clipping=Clipping.OPACUS)
+    with pytest.raises(PrivacyError, match=r"exactly.*Set finetune\.clipping: book_keeping"):
+        run(tmp_path, ledger, model=tiny_llama(padding_token=3), performance=performance)
+    assert ledger.entries() == ()
+
+
+def test_records_that_are_coupled_in_bfloat16_alone_are_refused_before_the_charge(
+    tmp_path, ledger, monkeypatch
+):
+    losses_of = train_module.record_losses
+
+    def coupled(model, batch):
+        losses = losses_of(model, batch)
+        return losses * len(batch) if torch.is_autocast_enabled("cpu") else losses
+
+    monkeypatch.setattr(train_module, "record_losses", coupled)
+    with pytest.raises(PrivacyError, match=r"in bfloat16.*finetune\.precision: float32"):
+        run(
+            tmp_path,
+            ledger,
+            model=tiny_gpt2(dtype=torch.float32),
+            performance=replace(PERFORMANCE, bfloat16=True),
+        )
     assert ledger.entries() == ()
 
 
