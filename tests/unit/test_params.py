@@ -86,10 +86,9 @@ def test_settings_that_were_removed_still_load() -> None:
         evolve__maple__contrast=3,
         evolve__maple__final="density",
         evolve__maple__selection="sample",
-        finetune__clipping="opacus",
         finetune__precision="bfloat16",
         embedding__precision="bfloat16",
-        synthesize_metadata__engine="smartnoise",
+        synthesize_metadata__engine="mst",
     )
     assert parse_params(old) == parse_params(settings())
 
@@ -316,6 +315,10 @@ def test_the_settings_that_the_guide_shows_for_real_models_are_known() -> None:
     ("changes", "complaint"),
     [
         ({"methods": ["crt"]}, "protects a secret and no user"),
+        (
+            {"privacy__records_per_user": 2, "synthesize_metadata__engine": "smartnoise"},
+            "noise for one record",
+        ),
         ({"privacy__records_per_user": 0}, "greater than or equal to 1"),
     ],
 )

@@ -32,9 +32,9 @@ the rounding bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +51,18 @@ STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
 _EXACT_ENOUGH = (torch.float32, torch.float64)
+
+
+class Clipper(Protocol):
+    """Adds clipped per-record gradients to `p.grad`: `PerRecordClipper` or `HooksClipper`."""
+
+    clip_norm: float
+
+    def recording(self, *, records: int) -> AbstractContextManager[None]: ...
+
+    def add_clipped(self, losses: Tensor) -> Tensor: ...
+
+    def remove(self) -> None: ...
 
 
 class PerRecordClipper:

@@ -10,17 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from sugarbush.errors import PrivacyError
-from sugarbush.training.dpsgd.clipping import STABILISER, PerRecordClipper
+from sugarbush.training.dpsgd.clipping import STABILISER, Clipper
 from sugarbush.training.dpsgd.language_modelling import Losses
 
 
 def check(
     model: nn.Module,
-    clipper: PerRecordClipper,
+    clipper: Clipper,
     losses_of: Losses,
     *,
     together: Any,
     alone: Sequence[Any],
+    advice: str = "Set finetune.model to another model.",
 ) -> None:
     """Raise PrivacyError unless norms and clipped sum equal those of a loop over the records.
 
@@ -46,7 +47,7 @@ def check(
         if not (exact and bool(error <= tolerance * (1 + _norm(expected)))):
             raise PrivacyError(
                 "this model's gradients cannot be clipped exactly: those of two records together "
-                "differ from those of each alone. Set finetune.model to another model."
+                f"differ from those of each alone. {advice}"
             )
 
 

@@ -117,10 +117,7 @@ class Lora(DpSgdSettings):
 class FinetuneSettings(Section):
     """Training by DP-SGD: the presets, the chosen preset, and how it is computed."""
 
-    removed_settings: ClassVar[Mapping[str, Any]] = {
-        "clipping": "book_keeping",
-        "precision": "auto",
-    }
+    removed_settings: ClassVar[Mapping[str, Any]] = {"precision": "auto"}
 
     preset: Literal["dpft", "yue2023", "lora"] = "dpft"
     """The preset in use: dpft, yue2023 or lora."""
@@ -131,6 +128,8 @@ class FinetuneSettings(Section):
     """auto, cpu or cuda."""
     processes: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
     """Processes, one GPU each, started by torchrun."""
+    clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
+    """What clips gradients: book_keeping (fast), or opacus (its hooks: slow)."""
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
     """Whether activations are recomputed to save memory."""
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096

@@ -13,7 +13,8 @@ fixed beforehand: the last one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -21,20 +22,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from sugarbush.errors import FailureError, PrivacyError
+from sugarbush.errors import FailureError, InvariantError, PrivacyError, SugarbushError
 from sugarbush.privacy.accounting import Relation, epsilon
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, PoissonGaussian
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.dpsgd import exactness
 from sugarbush.training.dpsgd.checkpoints import Checkpoints, RunStart
-from sugarbush.training.dpsgd.clipping import PerRecordClipper
+from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
 from sugarbush.training.dpsgd.language_modelling import (
     Example,
     TokenBatch,
     pad_together,
     record_losses,
 )
+from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.training.processes import broadcast_from_first
@@ -113,12 +115,20 @@ class Learning:
         return torch.optim.AdamW(groups, lr=self.learning_rate)
 
 
+class Clipping(StrEnum):
+    """What clips gradients: our one backward pass, or Opacus' hooks, which are slower."""
+
+    BOOK_KEEPING = "book_keeping"
+    OPACUS = "opacus"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Performance:
     """Settings that do not affect the guarantee. `micro_batch_tokens` includes padding."""
 
     micro_batch_tokens: int
     checkpoint_every: int
+    clipping: Clipping = Clipping.BOOK_KEEPING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +166,8 @@ def train(
     step, and FailureError when the weights are no longer finite.
     """
     rank, processes = _process()
-    clipper = PerRecordClipper(model, clip_norm=mechanism.clip_norm)
-    try:
-        model.train()
-        _check(model, clipper, probe)
+    require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
+    with open_clipper(model, mechanism.clip_norm, performance.clipping) as clipper:
         optimizer = learning.optimizer(model)
         step = NoisyStep(
             model,
@@ -195,9 +203,30 @@ def train(
                 checkpoints.save(done + 1, model, optimizer)
             if rank == 0 and clock.is_due(done + 1):
                 report(clock.progress(done + 1, checkpoints.draws))
+    return Released(model, (charge,) if charge else ())
+
+
+@contextmanager
+def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iterator[Clipper]:
+    """The clipper of a setting. Raises PrivacyError on a model that has no clipping rule."""
+    kind = HooksClipper if clipping is Clipping.OPACUS else PerRecordClipper
+    clipper: Clipper = kind(model, clip_norm=clip_norm)
+    try:
+        yield clipper
     finally:
         clipper.remove()
-    return Released(model, (charge,) if charge else ())
+
+
+def require_exact_clipping(
+    model: nn.Module, probe: Sequence[Example], *, clip_norm: float, performance: Performance
+) -> None:
+    """Raise PrivacyError unless the run's clipper agrees with autograd on two public records.
+
+    The check uses the clipper and the device of the run. It sets the model to training mode and
+    changes nothing else.
+    """
+    model.train()
+    _check(model, probe, clip_norm, performance.clipping)
 
 
 class NoisyStep:
@@ -207,7 +236,7 @@ class NoisyStep:
         self,
         model: nn.Module,
         *,
-        clipper: PerRecordClipper,
+        clipper: Clipper,
         optimizer: NoisyOptimizer,
         sampler: PoissonSampler[Example],
         performance: Performance,
@@ -306,15 +335,30 @@ def _process() -> tuple[int, int]:
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def _check(model: nn.Module, clipper: PerRecordClipper, probe: Sequence[Example]) -> None:
+def _check(
+    model: nn.Module, probe: Sequence[Example], clip_norm: float, clipping: Clipping
+) -> None:
     device = next(model.parameters()).device
-    exactness.check(
-        model,
-        clipper,
-        record_losses,
-        together=pad_together(probe).to(device),
-        alone=[pad_together([example]).to(device) for example in probe],
-    )
+    advice = "Set finetune.model to another model."
+    if clipping is not Clipping.BOOK_KEEPING:
+        advice = f"Set finetune.clipping: {Clipping.BOOK_KEEPING.value}."
+    try:
+        with open_clipper(model, clip_norm, clipping) as clipper:
+            exactness.check(
+                model,
+                clipper,
+                record_losses,
+                together=pad_together(probe).to(device),
+                alone=[pad_together([example]).to(device) for example in probe],
+                advice=advice,
+            )
+    except (SugarbushError, InvariantError):
+        raise
+    except Exception as error:  # of torch and Opacus: each kind of failure has another type
+        raise PrivacyError(
+            f"finetune.clipping: {clipping.value} cannot clip this model: a trial on two public "
+            f"records failed ({type(error).__name__}). {advice}"
+        ) from error
 
 
 def _require_finite(model: nn.Module) -> None:

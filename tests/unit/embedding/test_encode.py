@@ -222,7 +222,8 @@ def test_a_vector_is_equal_to_the_bit_in_every_batch(others: int) -> None:
     rng = public_rng(1, "texts")
     texts = [" ".join(rng.choice(WORDS, length)) for length in (3, 14, 15, 60) for _ in range(3)]
     beside = [" ".join(rng.choice(WORDS, length)) for length in (3, 14, 15, 60)] * others
-    beside = [f"{text} {word}" for text, word in zip(beside, rng.choice(WORDS, len(beside)))]
+    last = rng.choice(WORDS, len(beside))
+    beside = [f"{text} {word}" for text, word in zip(beside, last, strict=True)]
     encoder = an_encoder()
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     assert np.array_equal(encoder.encode(beside + texts)[-len(texts) :], alone)
