@@ -2,8 +2,9 @@
 
 Only this module sends private text to an endpoint. A `Labeller` needs a `LabelEndpoint` with
 `trusted: true`; the generator's settings are another type. Answers and the journal of paid calls
-stay in a folder under data/private. Shows no progress. No message repeats the endpoint's words,
-because they may quote a text.
+stay in a folder under data/private. All labellers of an account take turns, so the caps hold for
+them together, and equal questions are sent once. Shows no progress. No message repeats the
+endpoint's words, because they may quote a text.
 
 The endpoint is asked about a harmless text first. If the endpoint rejects a JSON schema, the
 question describes the form in words (`sugarbush.attributes.label_prompts` has both forms). A text
@@ -16,6 +17,7 @@ may call `codes`.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -80,7 +82,7 @@ class Labeller:
         """
         self._call("", attempt=0, structured=True)
         tokens = self._params.context_tokens - self._params.max_tokens - _TEMPLATE_TOKENS
-        paid_probe(self._params, self._meter, tokens=tokens)
+        paid_probe(self._params, self._meter, tokens=tokens, say=_say)
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Codes `(n, d)` int64, attributes in the order given.
@@ -91,7 +93,10 @@ class Labeller:
         if not len(texts):
             return np.empty((0, len(self._attributes)), dtype=np.int64)
         with open_cache(self._folder) as cache:
-            answers = asyncio.run(self._ask(list(texts), cache))
+            answers = self._cached(texts, cache)
+            if answers is None:
+                with self._meter.alone(_say):
+                    answers = asyncio.run(self._ask(list(texts), cache))
         read = [self._read(answer) or self._buckets() for answer in answers]
         return np.array(read, dtype=np.int64)
 
@@ -103,16 +108,33 @@ class Labeller:
             for place, attribute in enumerate(self._attributes)
         }
 
+    def _cached(self, texts: Sequence[str], cache: AnswerCache) -> list[str | None] | None:
+        """As `_ask`, if the cache has every answer that it needs; else None. Needs no turn."""
+        forms = [
+            structured
+            for structured in (True, False)
+            if cache.get(self._call(_HARMLESS, attempt=0, structured=structured).key) is not None
+        ]
+        answers: list[str | None] = []
+        for text in texts if forms else ():
+            answers.append(None)
+            for attempt in range(_ATTEMPTS):
+                key = self._call(text, attempt=attempt, structured=forms[0]).key
+                if (completion := cache.get(key)) is None:
+                    return None
+                if self._read(completion.text) is not None:
+                    answers[-1] = completion.text
+                    break
+        return answers if forms else None
+
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
         """One usable answer per text; None without an answer or after two unusable ones."""
-        turns = asyncio.Semaphore(self._params.concurrency)
         async with open_client(self._params) as client:
-            asker = _Asker(Endpoint(client, self._params), self._meter, cache, self._params.setting)
+            asker = _Asker(Endpoint(client, self._params), self._meter, cache, self._params)
             structured = await self._takes_schema(asker)
 
             async def label(text: str) -> str | None:
-                async with turns:
-                    return await self._label(asker, text, structured=structured)
+                return await self._label(asker, text, structured=structured)
 
             answers = await asyncio.gather(*map(label, texts))
         if asker.end is not None:
@@ -170,12 +192,20 @@ class Labeller:
 
 
 class _Asker:
-    """Sends the requests without a cached answer, until an error ends the run."""
+    """Sends the requests without a cached answer, until an error ends the run.
 
-    def __init__(self, endpoint: Endpoint, meter: Meter, cache: AnswerCache, setting: str) -> None:
-        self.failed, self._setting = 0, setting
+    A call that is in flight is not sent again: equal calls wait for the answer of the first. Other
+    labellers wait for their turn (`Meter.alone`), and then find it in the cache.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, meter: Meter, cache: AnswerCache, params: LabelEndpoint
+    ) -> None:
+        self.failed, self._setting = 0, params.setting
         self.end: GeneratorError | None = None
         self._endpoint, self._meter, self._cache = endpoint, meter, cache
+        self._turns = asyncio.Semaphore(params.concurrency)
+        self._in_flight: dict[str, asyncio.Task[Completion | None]] = {}
 
     async def answer(self, call: Call) -> Completion | None:
         """The answer, cached before it is used; None when there is none.
@@ -183,8 +213,17 @@ class _Asker:
         Never repeats the endpoint's words about a failure.
         """
         cached = self._cache.get(call.key)
-        if cached is not None or self.end is not None:
+        if cached is not None:
             return cached
+        if call.key not in self._in_flight:
+            self._in_flight[call.key] = asyncio.create_task(self._send(call))
+        return await self._in_flight[call.key]
+
+    async def _send(self, call: Call) -> Completion | None:
+        async with self._turns:
+            return None if self.end is not None else await self._complete(call)
+
+    async def _complete(self, call: Call) -> Completion | None:
         try:
             self._meter.admit(call.worst_cost)
         except CapReachedError:
@@ -198,8 +237,12 @@ class _Asker:
             if isinstance(error, StopError):
                 self._stop("the endpoint refuses every call; 'sugarbush check' says why. Fix it")
             return None
-        self._cache.put(call.key, completion)
-        self._meter.settle(call.worst_cost, completion, what="labels")
+        self._meter.settle(
+            call.worst_cost,
+            completion,
+            what="labels",
+            store=lambda: self._cache.put(call.key, completion),
+        )
         return completion
 
     def _stop(self, why: str) -> None:
@@ -208,6 +251,10 @@ class _Asker:
                 f"{_STAGE}: {why}, then run again: every answer received is cached."
             )
             self._endpoint.close()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _down(params: LabelEndpoint) -> GeneratorError:

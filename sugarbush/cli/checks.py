@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-from urllib.parse import urlsplit
-
 from rich.console import Console
 
 from sugarbush.data.schema import Schema
 from sugarbush.data.split import unmatched_attributes
 from sugarbush.errors import FailureError, InputError
+from sugarbush.generators.openai.address import is_unencrypted
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.flow import read_stages, stale_stages
 from sugarbush.pipeline.graph import STAGES
@@ -36,17 +34,6 @@ def generator_has_another_domain(settings: ProjectSettings) -> bool:
     own = settings.privacy.purpose is not Purpose.EXAMPLE
     asked = any(method.asks_generator for method in settings.chosen)
     return own and asked and settings.generator.chosen.one_domain
-
-
-def is_unencrypted(base_url: str) -> bool:
-    """Whether others can read what is sent there: http, and not to this machine."""
-    parts = urlsplit(base_url)
-    if parts.scheme != "http" or parts.hostname == "localhost":
-        return False
-    try:
-        return not ip_address(parts.hostname or "").is_loopback
-    except ValueError:  # the host is a name
-        return True
 
 
 def check(project: Project, console: Console) -> None:

@@ -365,7 +365,9 @@ def _load_network(folder: Path) -> tuple[Any, str]:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        network = SentenceTransformer(str(folder), device=device, local_files_only=True)
+        network = SentenceTransformer(
+            str(folder), device=device, local_files_only=True, trust_remote_code=False
+        )
     except Exception as error:
         raise ParamsError(
             f"params.yaml: embedding.model: {folder} is not a model that sentence-transformers can "

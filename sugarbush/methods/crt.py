@@ -15,7 +15,7 @@ import numpy as np
 from sugarbush import versions
 from sugarbush.data.reading import read_rows
 from sugarbush.data.schema import Schema
-from sugarbush.errors import InvariantError, ParamsError
+from sugarbush.errors import InputError, InvariantError, ParamsError
 from sugarbush.evolution.population import NO_CODE
 from sugarbush.methods.interface import FinalSet, Method, MethodInputs, TrainedModel
 from sugarbush.privacy.data_types import Private, Released
@@ -96,11 +96,11 @@ class CRT(Method):
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
 
         settings = self.training
+        known = self.known_sentences(inputs)
         policy = make_policy(settings.detectors, threshold=settings.threshold)
         conservative = make_public_policy(settings.conservative)
         measured = self.measured_recall(inputs, policy, conservative)
         gamma = agreed_gamma(settings.gamma, measured=None if measured is None else measured.gamma)
-        known = self.known_sentences(inputs)
         screened = screen(
             inputs.corpus.records().map_batch(lambda records: records.texts),
             policy=policy,
@@ -111,17 +111,22 @@ class CRT(Method):
         mechanism = self.mechanism(
             screened, gamma=gamma, delta=inputs.privacy.delta, delta_2=delta_2
         )
-        digest = digest_of(
-            version=versions.CRT,
-            patterns=described(),
-            start=digest_of_start(inputs.pretrained, settings),
-            corpus=inputs.digests["texts"],
-            settings=settings.model_dump(mode="json"),
-            known=sorted(known),
-            event=mechanism.event.as_dict(),
-        )
-        checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"))
-        trained, tokenizer = self._train(inputs, screened, mechanism, checkpoints, run=digest)
+        key: dict[str, Any] = {
+            "version": versions.CRT,
+            "patterns": described(),
+            "start": digest_of_start(inputs.pretrained, settings),
+            "corpus": inputs.digests["texts"],
+            "settings": settings.model_dump(mode="json"),
+            "known": sorted(known),
+            "event": mechanism.event.as_dict(),
+        }
+        digest = digest_of(**key)
+        # The count of noisy steps is in the state folder: an old copy of the private root must not
+        # lower it. The store's lock also keeps two processes from training on one charge. A forced
+        # run continues an unfinished one, so the generation is never a new one.
+        with inputs.open_store(self.name, key, forced=False, dataset_prefix=self.name) as store:
+            checkpoints = Checkpoints(inputs.scratch(f"{self.name}/{digest}"), counts=store.folder)
+            trained, tokenizer = self._train(inputs, screened, mechanism, checkpoints, run=digest)
         return TrainedModel(
             save=lambda folder: save(trained.value, tokenizer, folder),
             ledger_ids=trained.ledger_ids,
@@ -171,17 +176,27 @@ class CRT(Method):
         return measure(sample, policy, name=Path(name).name, conservative=conservative)
 
     def known_sentences(self, inputs: MethodInputs) -> frozenset[str]:
-        """The sentences of `crt.known`, which are public word for word."""
+        """The sentences of `crt.known`, which are public word for word.
+
+        Raises InputError, with file and row, for a text with the mask or a special token of the
+        model. A known sentence with the mask could equal a private sentence after its secret is
+        masked. Then one secret would change every record with that sentence.
+        """
         from sugarbush.training.crt.sentences import sentences_of
+        from sugarbush.training.crt.start import special_tokens
 
         if self.training.known is None:
             return frozenset()
-        column = inputs.text_column
-        rows = read_rows(
-            inputs.find(self.training.known),
-            setting="crt.known",
-            wanted={column: "prepare.text_column"},
-        )
+        column, path = inputs.text_column, inputs.find(self.training.known)
+        rows = read_rows(path, setting="crt.known", wanted={column: "prepare.text_column"})
+        special = special_tokens(inputs.pretrained, self.training)
+        for row in rows:
+            if found := [token for token in special if token in str(row.fields[column])]:
+                raise InputError(
+                    f"{path}, row {row.number}: contains {found[0]!r}, which is no text to the "
+                    "model but its mask or a special token. Remove it there, or the row "
+                    "(setting crt.known)"
+                )
         return sentences_of(str(row.fields[column]) for row in rows)
 
     def mechanism(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sugarbush.errors import InputError, ParamsError
+from sugarbush.errors import InputError, ParamsError, PrivacyError
 from sugarbush.methods.crt import CRT, LEDGER
 from sugarbush.methods.interface import MetadataRelease
 from sugarbush.pipeline.project import Project
@@ -22,6 +24,7 @@ from sugarbush.training.crt.recall import load_labelled
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.crt.screening import screen
 from sugarbush.training.crt.start import check_start, load_start
+from sugarbush.training.dpsgd import train as train_module
 from tests.integration.project import Checkout
 from tests.pipelines import (
     LABELLED,
@@ -153,6 +156,80 @@ def test_a_secret_in_public_texts_is_no_duplicate(project: Checkout) -> None:
             method = method_of(inside, known=known)
             inputs = inside.method_inputs(method, stage="finetune", metadata=MetadataRelease())
             assert method.known_sentences(inputs) == expected
+
+
+@pytest.mark.parametrize("token", ["<MASK>", "<|endoftext|>"])
+@pytest.mark.parametrize("model", ["tiny", "lstm", "named"])
+def test_a_known_text_with_the_mask_or_a_special_token_is_refused_before_any_charge(
+    project: Checkout, tmp_path: Path, token: str, model: str
+) -> None:
+    own = copied(project, tmp_path)
+    pretrained = own.path / "data/public/pretrained"
+    if model == "lstm":
+        shutil.copytree(pretrained, pretrained / "lstm")
+    rows = [{"text": "It is late."}, {"text": f"It is late. My pin is {token}."}]
+    (own.path / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    named = str(pretrained) if model == "named" else model
+    own.change("crt", known="known.jsonl", model=named, epochs=2)
+    with opened(own) as inside:
+        before = inside.uncapped_ledger(LEDGER).entries()
+    with pytest.raises(InputError, match=rf"known\.jsonl, row 2: contains '{re.escape(token)}'"):
+        run_pipeline(own, "finetune")
+    with opened(own) as inside:
+        assert inside.uncapped_ledger(LEDGER).entries() == before
+    (own.path / "known.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    with opened(own) as inside:
+        method = method_of(inside)
+        inputs = inside.method_inputs(method, stage="finetune", metadata=MetadataRelease())
+        assert method.known_sentences(inputs) == {"It is late."}
+
+
+class KilledError(Exception):
+    """Ends a training before a step."""
+
+
+def test_an_old_copy_of_the_private_root_pays_for_no_step_twice(
+    project: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy has a checkpoint of step 2; steps were drawn after it was made, and drawn again."""
+    own = copied(project, tmp_path)
+    own.change("crt", epochs=3, checkpoint_every=2, repeatable_steps=4)
+    taken, draw = [], train_module.PoissonSampler.draw
+    monkeypatch.setattr(
+        train_module.PoissonSampler, "draw", lambda self: (taken.append(0), draw(self))[1]
+    )
+
+    def finetune(*, kill_before: int) -> None:
+        begun, take = len(taken), train_module.NoisyStep.take
+
+        def dying(self: train_module.NoisyStep) -> None:
+            if len(taken) - begun == kill_before:
+                raise KilledError
+            take(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(train_module.NoisyStep, "take", dying)
+            run_pipeline(own, "finetune")
+
+    private, copy = own.path / "data/private", tmp_path / "copy"
+    with pytest.raises(KilledError):
+        finetune(kill_before=3)
+    shutil.copytree(private, copy)
+    for _ in range(6):
+        with contextlib.suppress(KilledError, PrivacyError):
+            finetune(kill_before=3)
+        shutil.rmtree(private)
+        shutil.copytree(copy, private)
+    with contextlib.suppress(PrivacyError):
+        finetune(kill_before=99)
+    with opened(own) as inside:
+        *_, charged = inside.uncapped_ledger(LEDGER).entries()
+    assert len(inside.uncapped_ledger(LEDGER).entries()) == 2
+    assert isinstance(charged.event, ConfidentialTraining)
+    assert 3 < len(taken) <= charged.event.count
+    (count,) = own.state.rglob(f"draws-{charged.id}")
+    assert count.stat().st_size <= charged.event.count
+    assert not list(private.rglob("draws-*"))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """The Batch API: files of calls that the endpoint answers within a day, at a lower price.
 
-    <state>/batches/<name>.json     one submitted batch: its id, and the keys of its calls
+Each has a file in the state folder (`sugarbush.generators.openai.batch_jobs`), which is written
+before the batch is created, and removed when its last answer is in the cache. A run that needs a
+call of a batch in flight waits for that batch, and does not send the call again.
 
-This file is written before the batch is created, and removed when its last answer is in the cache.
 If the process is killed, the next run finds the file and resumes. If the file has the id of a
 batch, the next run polls that batch. If the file has no id, the next run searches the endpoint for
 the batch by its name, which is in the batch's metadata. It submits the calls again only if there is
@@ -15,18 +16,27 @@ import asyncio
 import json
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import openai
+from filelock import FileLock, Timeout
 from openai.types import Batch
 from openai.types.chat import ChatCompletion
 from tenacity import stop_after_attempt
 
-from sugarbush.errors import StorageError
 from sugarbush.generators.answer_cache import Completion
+from sugarbush.generators.openai.batch_jobs import (
+    Job,
+    job_lock,
+    job_path,
+    jobs_with,
+    remove_job,
+    save_job,
+)
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, call_body, read_completion
 from sugarbush.generators.openai.failures import (
@@ -37,9 +47,6 @@ from sugarbush.generators.openai.failures import (
     retrying,
 )
 from sugarbush.generators.openai.settings import EndpointSettings
-from sugarbush.paths import atomic_file, make_owner_only
-
-FOLDER = "batches"
 
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
@@ -51,23 +58,11 @@ _MOST_BYTES = 150_000_000
 _SUBMISSIONS = 2
 _WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
+# Seconds between two looks at a batch that another run polls.
+_LOOK_S = 1.0
 
 T = TypeVar("T")
 Receive = Callable[[Call, Completion], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Job:
-    """A batch that is submitted or will be submitted next.
-
-    `id` comes from the endpoint and is None before.
-    """
-
-    name: str
-    base_url: str
-    model: str
-    id: str | None
-    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,30 +83,65 @@ class BatchApi:
     async def ask(self, calls: Sequence[Call]) -> None:
         """Make all `calls`; failed ones get no answer.
 
-        Raises CapReachedError when the caps allow no further call, StopError when the endpoint
-        refuses a batch. The next run collects what was submitted.
+        Calls of a batch in flight are not sent: their answers come from that batch. Raises
+        CapReachedError when the caps allow no further call, StopError when the endpoint refuses a
+        batch. The next run collects what was submitted.
         """
         waiting = {call.key: call for call in calls}
-        for job in self._unfinished():
-            if waiting.keys() & set(job.keys):
+        submissions: Counter[str] = Counter()
+        while True:
+            await self._collect_in_flight(waiting)
+            with self.meter.alone(self.say):
+                waiting = {k: call for k, call in waiting.items() if not self.is_cached(k)}
+                if jobs_with(self.folder, waiting):
+                    continue  # another run has just submitted them
+                if not waiting:
+                    return
+                mine = self._next_batch(waiting)
+                submissions.update(mine.keys())
+                lock, job, batch = await self._submit(mine)
+            try:
+                for key in await self._finish(job, batch, mine):
+                    del waiting[key]
+            finally:
+                lock.release()
+            waiting = {k: call for k, call in waiting.items() if submissions[k] < _SUBMISSIONS}
+
+    async def collect(self, calls: Sequence[Call]) -> None:
+        """The answers of those `calls` that are in flight in batches; sends nothing new."""
+        await self._collect_in_flight({call.key: call for call in calls})
+
+    async def _collect_in_flight(self, waiting: dict[str, Call]) -> None:
+        """Wait for the batches in flight with a call of `waiting`. Removes calls that need no
+        further try."""
+        for job in jobs_with(self.folder, waiting):
+            async with self._polling(job):
+                if not job_path(self.folder, job).exists():  # another run has collected it
+                    remove_job(self.folder, job)
+                    continue
                 # Other runs' answers are collected too: they are paid for.
                 unknown = [key for key in job.keys if not self.is_cached(key)]
                 mine = {key: waiting.get(key, _call_of_another_run(key)) for key in unknown}
                 for key in await self._resume(job, mine):
                     waiting.pop(key, None)
-        submissions: Counter[str] = Counter()
-        while waiting:
-            mine = self._next_batch(waiting)
-            submissions.update(mine.keys())
-            for key in await self._submit(mine):
-                del waiting[key]
-            waiting = {k: call for k, call in waiting.items() if submissions[k] < _SUBMISSIONS}
 
-    def _unfinished(self) -> tuple[_Job, ...]:
-        """Batches of this endpoint and model that no run has collected."""
-        jobs = (_load(path) for path in sorted(self.folder.glob("*.json")))
-        here = (self.params.base_url, self.params.model)
-        return tuple(job for job in jobs if (job.base_url, job.model) == here)
+    @asynccontextmanager
+    async def _polling(self, job: Job) -> AsyncIterator[None]:
+        """The right to poll a batch; waits for another run that polls it."""
+        lock = job_lock(self.folder, job)
+        said = False
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                if not said:
+                    self.say(f"waiting: another run polls batch {job.id or job.name}")
+                    said = True
+                await asyncio.sleep(min(self.params.batch_poll_s, _LOOK_S))
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _next_batch(self, waiting: dict[str, Call]) -> dict[str, Call]:
         """As many calls as the size of a batch and the caps allow, at least one."""
@@ -130,16 +160,35 @@ class BatchApi:
             chosen[call.key] = call
         return chosen
 
-    async def _submit(self, mine: dict[str, Call]) -> set[str]:
-        """Submit a new batch and wait for its end. Returns the keys that need no further try."""
-        job = _Job(
+    async def _submit(self, mine: dict[str, Call]) -> tuple[FileLock, Job, Batch]:
+        """A new batch, with the lock of its file. Needs a turn."""
+        job = Job(
             name=uuid.uuid4().hex,
             base_url=self.params.base_url,
             model=self.params.model,
             id=None,
             keys=tuple(mine),
+            account=self.meter.account,
+            worst_cost=sum(call.worst_cost for call in mine.values()),
         )
-        self._save(job)
+        lock = job_lock(self.folder, job)
+        lock.acquire()
+        try:
+            save_job(self.folder, job)
+            self._count_on_file(mine)
+            job, batch = await self._created(job, mine)
+        except BaseException:
+            lock.release()
+            raise
+        return lock, job, batch
+
+    def _count_on_file(self, mine: dict[str, Call]) -> None:
+        """From now on the calls count by the file of their batch, for all runs."""
+        for call in mine.values():
+            self.meter.release(call.worst_cost)
+        self.meter.count_batches()
+
+    async def _created(self, job: Job, mine: dict[str, Call]) -> tuple[Job, Batch]:
         try:
             content = b"".join(_line(call, self.params) for call in mine.values())
             file = await self.client.files.create(
@@ -159,24 +208,24 @@ class BatchApi:
                 " run again."
             ) from None
         job = replace(job, id=batch.id)
-        self._save(job)
+        save_job(self.folder, job)
         self.say(f"batch {batch.id}: {len(mine)} calls submitted")
-        return await self._finish(job, batch, mine)
+        return job, batch
 
-    async def _resume(self, job: _Job, mine: dict[str, Call]) -> set[str]:
-        """As `_submit`, for a batch of an earlier run; returns no key if it was never created."""
+    async def _resume(self, job: Job, mine: dict[str, Call]) -> set[str]:
+        """Collect a batch of an earlier run; returns no key if it was never created."""
         if job.id is not None:
             batch = await self._retried(self.client.batches.retrieve, job.id)
         elif (found := await self._find(job.name)) is not None:
             batch = found
         else:
-            self._path(job).unlink(missing_ok=True)
+            with self.meter.alone(self.say):
+                remove_job(self.folder, job)
             return set()
-        self.meter.reserve(call.worst_cost for call in mine.values())
         self.say(f"batch {batch.id}: resuming the batch of an earlier run")
         return await self._finish(job, batch, mine)
 
-    async def _finish(self, job: _Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
+    async def _finish(self, job: Job, batch: Batch, mine: dict[str, Call]) -> set[str]:
         """Wait for a batch and receive its answers.
 
         Returns the keys that were answered or refused.
@@ -184,14 +233,22 @@ class BatchApi:
         while batch.status not in _ENDED:
             await asyncio.sleep(self.params.batch_poll_s)
             batch = await self._retried(self.client.batches.retrieve, batch.id)
+        contents = [
+            (await self._retried(self.client.files.content, file_id)).text
+            for file_id in (batch.output_file_id, batch.error_file_id)
+            if file_id is not None
+        ]
         missing = dict(mine)
         refused: dict[str, int] = {}
-        for file_id in (batch.output_file_id, batch.error_file_id):
-            if file_id is not None:
-                refused |= await self._collect(file_id, missing)
-        for call in missing.values():
-            self.meter.release(call.worst_cost)
-        self._path(job).unlink(missing_ok=True)
+        with self.meter.alone(self.say):
+            self.meter.reserve(call.worst_cost for call in mine.values())
+            try:
+                for content in contents:
+                    refused |= self._receive_all(content, missing)
+                remove_job(self.folder, job)
+            finally:
+                for call in missing.values():
+                    self.meter.release(call.worst_cost)
         if batch.status == "failed":
             raise StopError(f"batch {batch.id} was refused: {_reasons(batch)}")
         if missing:
@@ -202,14 +259,13 @@ class BatchApi:
             )
         return mine.keys() - missing.keys() | refused.keys()
 
-    async def _collect(self, file_id: str, missing: dict[str, Call]) -> dict[str, int]:
-        """Receive a file's answers, removing them from `missing`.
+    def _receive_all(self, content: str, missing: dict[str, Call]) -> dict[str, int]:
+        """Receive the answers in a file's content, removing them from `missing`.
 
         Returns the status of each call that the endpoint would refuse again.
         """
-        content = await self._retried(self.client.files.content, file_id)
         refused = {}
-        for line in content.text.splitlines():
+        for line in content.splitlines():
             try:
                 fields = json.loads(line)
                 call, response = missing[fields["custom_id"]], fields["response"] or {}
@@ -242,25 +298,6 @@ class BatchApi:
             return await attempts(ask, argument)
         except FAULTS as error:
             raise call_error(error, self.params) from None
-
-    def _path(self, job: _Job) -> Path:
-        return self.folder / f"{job.name}.json"
-
-    def _save(self, job: _Job) -> None:
-        make_owner_only(self.folder)
-        with atomic_file(self._path(job)) as path:
-            path.write_text(json.dumps(asdict(job)))
-
-
-def _load(path: Path) -> _Job:
-    try:
-        fields = json.loads(path.read_text())
-        return _Job(**{**fields, "keys": tuple(fields["keys"])})
-    except (OSError, ValueError, KeyError, TypeError):
-        raise StorageError(
-            f"{path}: is not a record of a submitted batch. Its answers can still be fetched from "
-            "the endpoint by hand; remove the file to continue without them."
-        ) from None
 
 
 def _call_of_another_run(key: str) -> Call:

@@ -1,10 +1,13 @@
 """What answers cost: a journal of paid calls, and caps on calls and cost.
 
     <state>/usage/<account>.jsonl     one paid call a line, appended and never rewritten
+    <state>/usage/<account>.lock      held by the one run whose turn it is to ask
+    <state>/usage/<account>.settling  the line of the answer that is being stored
 
 An account is a `privacy.dataset`. The caps apply to all its runs together: a new run, or a run
-split into stages, does not reset them. A line contains time, stage, batch, model, tokens and cost;
-no text.
+split into stages, does not reset them. So they are one meter: the lines of the journal, the calls
+of the one run whose turn it is, and the batches that no run has collected. A line contains time,
+stage, batch, model, tokens and cost; no text.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from filelock import FileLock, Timeout
 from sugarbush.errors import GeneratorError, StorageError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.interface import cost_of
-from sugarbush.generators.openai.settings import CallMode, EndpointSettings
+from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
+from sugarbush.generators.openai.batch_jobs import jobs_in
+from sugarbush.generators.openai.settings import EndpointSettings
 from sugarbush.paths import make_owner_only
 
 FOLDER = "usage"
@@ -106,9 +111,9 @@ def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
 class Meter:
     """Allows calls under the caps of one account and records their costs.
 
-    Guarantee: `max_cost` is never exceeded: a call reserves the most that it can cost and is then
-    charged its actual cost, and `alone` excludes other processes. Not included: what an endpoint
-    bills for an answer that never arrived.
+    Guarantee: no cap is exceeded: a call reserves the most that it can cost and is then charged its
+    actual cost, `alone` excludes all other runs, and a batch that no run has collected counts as
+    reserved. Not included: what an endpoint bills for an answer that never arrived.
     """
 
     def __init__(self, state: Path, *, account: str, stage: str, params: EndpointSettings) -> None:
@@ -117,7 +122,9 @@ class Meter:
         self.spent = Spending()
         self._stage, self._params = stage, params
         self._journal = _Journal(journal_path(state, account))
+        self._batches = state / BATCHES
         self._reserved_cost = 0.0
+        self._batched_calls, self._batched_cost = 0, 0.0
 
     def worst_cost(self, prompt: str) -> float:
         """The most that a call with this prompt can cost; 0 without a price."""
@@ -128,16 +135,19 @@ class Meter:
         )
         return cost or 0.0
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether a cap limits the calls of this account."""
+        return self._params.max_calls is not None or self._params.max_cost is not None
+
     @contextmanager
     def alone(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Excludes other runs on this account, because they share caps, rate limits and answers.
+        """A turn: excludes other runs on this account, which share caps, rate limits and answers.
 
-        A process that dies releases the lock. Batches without a cap need no lock.
+        Runs are other processes, threads, generators and labellers. A process that dies releases
+        the lock; the payment that it was about to record is recorded first. Do not wait for a batch
+        in a turn.
         """
-        capped = self._params.max_calls is not None or self._params.max_cost is not None
-        if self._params.mode is CallMode.BATCH and not capped:
-            yield
-            return
         lock = FileLock(self._journal.path.with_suffix(".lock"))
         with _storage(Path(lock.lock_file)):
             make_owner_only(self._journal.path.parent)
@@ -147,9 +157,17 @@ class Meter:
                 say(f"waiting: another run on '{self.account}' is asking for answers")
                 lock.acquire()
         try:
+            self._journal.recover()
+            self.count_batches()
             yield
         finally:
             lock.release()
+
+    def count_batches(self) -> None:
+        """Count the calls of batches that no run has collected."""
+        jobs = [job for job in jobs_in(self._batches) if job.account == self.account]
+        self._batched_calls = sum(len(job.keys) for job in jobs)
+        self._batched_cost = sum(job.worst_cost for job in jobs)
 
     def refresh(self) -> None:
         """Read what other processes have paid."""
@@ -159,7 +177,8 @@ class Meter:
     def admit(self, worst_cost: float) -> None:
         """Reserve one call. Raises CapReachedError when it could exceed a cap."""
         self.refresh()
-        calls, cost = self.spent.calls + self.in_flight, self.spent.cost + self._reserved_cost
+        calls = self.spent.calls + self.in_flight + self._batched_calls
+        cost = self.spent.cost + self._reserved_cost + self._batched_cost
         params = self._params
         if params.max_calls is not None and calls + 1 > params.max_calls:
             raise self._refusal(f"max_calls={params.max_calls}", "one more call would exceed it")
@@ -179,12 +198,20 @@ class Meter:
         self.in_flight -= 1
         self._reserved_cost = self._reserved_cost - worst_cost if self.in_flight else 0.0
 
-    def settle(self, worst_cost: float, completion: Completion, *, what: str) -> None:
-        """Record the cost of a reserved call that was answered.
+    def settle(
+        self,
+        worst_cost: float,
+        completion: Completion,
+        *,
+        what: str,
+        store: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Store the answer of a reserved call by `store`, and record its cost.
 
-        If the endpoint counts no tokens (no prompt has 0), this is the most that the call can cost.
+        A kill at any line loses neither: the line of the journal is on disk before the answer is
+        stored, and the next turn appends it where it is missing. If the endpoint counts no tokens
+        (no prompt has 0), the cost is the most that the call can cost.
         """
-        self.release(worst_cost)
         tokens = completion.prompt_tokens, completion.completion_tokens
         cost = cost_of(self._params.price, prompt_tokens=tokens[0], completion_tokens=tokens[1])
         paid = Paid(
@@ -196,7 +223,9 @@ class Meter:
             completion_tokens=tokens[1],
             cost=worst_cost if cost is not None and tokens[0] == 0 else cost,
         )
-        self._journal.append(paid)
+        with self._journal.settling(paid):
+            store()
+        self.release(worst_cost)
         self.refresh()
 
     def shown(self) -> str:
@@ -214,11 +243,14 @@ class Meter:
     def _refusal(self, cap: str, why: str) -> CapReachedError:
         spent = self.spent
         cost = "" if spent.unpriced == spent.calls else f", cost {spent.cost:.4g}"
+        batched = ""
+        if self._batched_calls:
+            batched = f"; {self._batched_calls} calls are in batches that no run has collected"
         return CapReachedError(
             f"{self._params.setting}.{cap} is reached: all runs on '{self.account}' have paid for "
             f"{spent.calls} calls, {spent.prompt_tokens} prompt and {spent.completion_tokens} "
-            f"completion tokens{cost}; {why}. Every answer received is cached: raise the cap in "
-            "params.yaml and run again, and only missing answers are requested."
+            f"completion tokens{cost}{batched}; {why}. Every answer received is cached: raise the "
+            "cap in params.yaml and run again, and only missing answers are requested."
         )
 
 
@@ -229,6 +261,8 @@ class _Journal:
         self.path = path
         self._read_to = 0
         self._checked_end = False
+        self._settling = path.with_suffix(".settling")
+        self._unsettled = False
 
     def new_lines(self) -> list[Paid]:
         """The complete lines since the last reading."""
@@ -242,9 +276,48 @@ class _Journal:
         self._read_to += len(whole)
         return [paid for line in whole.splitlines() if (paid := _parse(line)) is not None]
 
-    def append(self, paid: Paid) -> None:
-        """Write one line in one system call, so that lines of several processes do not mix."""
+    @contextmanager
+    def settling(self, paid: Paid) -> Iterator[None]:
+        """Append a line after the block, which stores what was paid for. The line is on disk before
+        the block, with the place where it belongs."""
+        if self._unsettled:
+            self.recover()
         line = json.dumps(asdict(paid), separators=(",", ":")).encode() + b"\n"
+        with _storage(self.path):
+            make_owner_only(self.path.parent)
+            place = self.path.stat().st_size if self.path.exists() else 0
+            self._write_settling(f"{place}\n".encode() + line)
+        self._unsettled = True
+        yield
+        self._append(line)
+        with _storage(self.path):
+            self._write_settling(b"")
+        self._unsettled = False
+
+    def recover(self) -> None:
+        """Append the line that a run wrote before it died, unless it is there."""
+        with _storage(self.path):
+            written = self._settling.read_bytes() if self._settling.exists() else b""
+            place, _, line = written.partition(b"\n")
+            if _parse(line) is None or not line.endswith(b"\n") or not place.isdigit():
+                return  # nothing, or the run died before it stored anything
+            after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
+        if line not in after:
+            self._append(line)
+        with _storage(self.path):
+            self._write_settling(b"")
+        self._unsettled = False
+
+    def _write_settling(self, content: bytes) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        descriptor = os.open(self._settling, flags, 0o600)
+        try:
+            os.write(descriptor, content)
+        finally:
+            os.close(descriptor)
+
+    def _append(self, line: bytes) -> None:
+        """Write one line in one system call, so that lines of several processes do not mix."""
         with _storage(self.path):
             make_owner_only(self.path.parent)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)

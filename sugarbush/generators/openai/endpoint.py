@@ -24,6 +24,7 @@ from tenacity import RetryCallState
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
+from sugarbush.generators.openai.address import may_use_proxy
 from sugarbush.generators.openai.cost import likely_prompt_tokens
 from sugarbush.generators.openai.failures import (
     FAULTS,
@@ -77,12 +78,11 @@ def read_key(params: EndpointSettings) -> str:
 async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpenAI]:
     """The official client, without its own retries.
 
-    A proxy from the environment could read what is sent to an http address, and the settings do not
-    declare the proxy trusted. So private text is sent without it.
+    `sugarbush.generators.openai.address` decides whether a proxy from the environment is used.
     """
-    proxy_reads = params.base_url.startswith("http:") and params.reads_private_text
+    proxied = may_use_proxy(params.base_url, reads_private_text=params.reads_private_text)
     http_client = openai.DefaultAsyncHttpxClient(
-        follow_redirects=False, timeout=params.timeout_s, trust_env=not proxy_reads
+        follow_redirects=False, timeout=params.timeout_s, trust_env=proxied
     )
     async with openai.AsyncOpenAI(
         base_url=params.base_url,

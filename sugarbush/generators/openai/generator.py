@@ -25,8 +25,9 @@ from sugarbush.generators.interface import (
     released_requests,
     usage_of,
 )
-from sugarbush.generators.openai.batch_api import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_api import BatchApi, Receive
+from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
+from sugarbush.generators.openai.batch_jobs import jobs_with
 from sugarbush.generators.openai.cost import CapReachedError, Meter
 from sugarbush.generators.openai.endpoint import Call, Endpoint, open_client
 from sugarbush.generators.openai.failures import CallError, StopError
@@ -74,7 +75,7 @@ class OpenAiGenerator:
         """
         prompts = map(self._rendered, released_requests(planned))
         tokens = max(map(estimate_tokens, prompts), default=0)
-        found = paid_probe(self._params, self._meter, tokens=tokens)
+        found = paid_probe(self._params, self._meter, tokens=tokens, say=self._say)
         if found.whole is False:
             self._say(_CUT.format(found.completion.prompt_tokens))
 
@@ -112,29 +113,55 @@ class OpenAiGenerator:
     ) -> tuple[dict[str, Completion], set[str]]:
         """Answers by key, from the cache or the endpoint, and the keys of those from the
         endpoint."""
-        had = cache.find(c.key for c in calls)
-        if len(had) == len({c.key for c in calls}):
-            return had, set()
-        with self._meter.alone(self._say):
-            # answers of the run that held the lock
-            had |= cache.find(c.key for c in calls if c.key not in had)
-            missing = {c.key: c for c in calls if c.key not in had}
-            fresh = self._asked_for(list(missing.values()), cache, what) if missing else {}
+        wanted = {c.key: c for c in calls}
+        had = cache.find(wanted)
+        fresh: dict[str, Completion] = {}
+        in_batches = self._params.mode is CallMode.BATCH
+        while missing := [c for key, c in wanted.items() if key not in had]:
+            # A batch is awaited without a turn, because it may take a day.
+            if in_batches or self._in_flight(missing):
+                fresh |= self._asked_for(missing, cache, what, send=in_batches)
+                had |= cache.find(c.key for c in missing)
+                if in_batches:
+                    break
+                continue
+            with self._meter.alone(self._say):
+                # answers of the runs that had their turn before
+                had |= cache.find(c.key for c in missing)
+                missing = [c for c in missing if c.key not in had]
+                if self._in_flight(missing):
+                    continue
+                if missing:
+                    fresh |= self._asked_for(missing, cache, what)
+            break
         return had | fresh, set(fresh)
 
-    def _asked_for(self, calls: list[Call], cache: AnswerCache, what: str) -> dict[str, Completion]:
-        """Answers by key; failed calls have none. Each answer is cached first."""
+    def _in_flight(self, calls: Iterable[Call]) -> bool:
+        """Whether a batch that no run has collected contains one of `calls`."""
+        return bool(jobs_with(self._state / BATCHES, [call.key for call in calls]))
+
+    def _asked_for(
+        self, calls: list[Call], cache: AnswerCache, what: str, *, send: bool | None = None
+    ) -> dict[str, Completion]:
+        """Answers by key; failed calls have none. Each answer is cached first.
+
+        Batches are used if `send` is a boolean: false only collects those that are in flight.
+        """
         received: dict[str, Completion] = {}
         with progress(len(calls), what=what) as advance:
 
             def receive(call: Call, completion: Completion) -> None:
-                cache.put(call.key, completion)
-                self._meter.settle(call.worst_cost, completion, what=what)
+                self._meter.settle(
+                    call.worst_cost,
+                    completion,
+                    what=what,
+                    store=lambda: cache.put(call.key, completion),
+                )
                 received[call.key] = completion
                 advance(1, self._meter.shown())
 
-            if self._params.mode is CallMode.BATCH:
-                asyncio.run(self._ask_in_batches(calls, cache, receive))
+            if send is not None:
+                asyncio.run(self._ask_in_batches(calls, cache, receive, send=send))
             else:
                 asyncio.run(self._ask(calls, receive, what))
         return received
@@ -149,7 +176,7 @@ class OpenAiGenerator:
                     self._say(f"{what}: {workers.failed} calls failed. Last error: {workers.why}")
 
     async def _ask_in_batches(
-        self, calls: list[Call], cache: AnswerCache, receive: Receive
+        self, calls: list[Call], cache: AnswerCache, receive: Receive, *, send: bool
     ) -> None:
         async with open_client(self._params) as client:
             api = BatchApi(
@@ -161,7 +188,7 @@ class OpenAiGenerator:
                 folder=self._state / BATCHES,
                 say=self._say,
             )
-            await api.ask(calls)
+            await (api.ask(calls) if send else api.collect(calls))
 
     def _prompts(self, wanted: tuple[Request, ...], what: str) -> dict[int, str]:
         prompts = fitting_prompts(wanted, self._rendered, what=what, say=self._say)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +59,18 @@ class Probed:
     whole: bool | None
 
 
-def paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed:
-    """`probe`, recorded in the journal of paid calls. Raises CapReachedError where a cap is."""
+def paid_probe(
+    params: EndpointSettings, meter: Meter, *, tokens: int, say: Callable[[str], None]
+) -> Probed:
+    """`probe`, recorded in the journal of paid calls. Raises CapReachedError where a cap is.
+
+    Under a cap it waits for its turn, because the calls of other runs count too.
+    """
+    with meter.alone(say) if meter.is_capped else nullcontext():
+        return _paid_probe(params, meter, tokens=tokens)
+
+
+def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed:
     worst_cost = meter.worst_cost(longest_question(tokens))
     meter.admit(worst_cost)
 
@@ -66,7 +78,11 @@ def paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed
         async with open_client(params) as client:
             return await probe(client, params, tokens=tokens)
 
-    found = asyncio.run(ask())
+    try:
+        found = asyncio.run(ask())
+    except Exception:
+        meter.release(worst_cost)
+        raise
     meter.settle(worst_cost, found.completion, what="check")
     return found
 

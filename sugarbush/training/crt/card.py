@@ -79,6 +79,7 @@ def _source(gamma: float, measured: RecallMeasurement | None) -> str:
 def _recall(measured: RecallMeasurement) -> dict[str, Any]:
     return {
         "sample": measured.sample,
+        "counted": "distinct secrets: text (without case and repeated white space) and label",
         "confidence": measured.confidence,
         "missed": _share(measured.missed),
         "missed_by_label": {k: _share(v) for k, v in measured.missed_by_label.items()},

@@ -135,4 +135,4 @@ def load(folder: Path, *, device: torch.device) -> tuple[LstmModel, Any]:
     vocabulary, width = weights["embedding.weight"].shape
     model = LstmModel(vocabulary=vocabulary, width=width, seed=0)
     model.load_state_dict(weights)
-    return model.to(device), AutoTokenizer.from_pretrained(folder)
+    return model.to(device), AutoTokenizer.from_pretrained(folder, trust_remote_code=False)

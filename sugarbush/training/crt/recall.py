@@ -1,17 +1,23 @@
-"""The recall of a policy on labelled spans, with confidence bounds.
+"""The recall of a policy on labelled secrets, with confidence bounds.
 
-A labelled secret counts as found only if it is masked completely. A complete mask is not enough for
+The unit is the distinct secret: its text, without differences in case, width and white space, and
+its label. Many labelled spans of one secret are one case, because they are not independent: the
+policy reads the same words again. A distinct secret counts as missed if the policy misses any of
+its spans.
+
+A labelled span counts as found only if it is masked completely. A complete mask is not enough for
 epsilon 0: a detector may mask the word before a name, but not the word before a mask. So gamma
 counts the secrets with a *trace*: the missed ones, and those where redaction gives another text if
-a mask replaces the secret. The accounting uses an *upper* confidence bound: 200 labels without a
-trace still give 1.5%. If gamma and delta_2 are both used, both bounds must hold at once, so each is
-measured at half the error (Bonferroni). They hold for secrets from the same source as the labelled
-ones, so a report names the sample.
+a mask replaces the secret. The accounting uses an *upper* confidence bound: 200 distinct secrets
+without a trace still give 1.5%. If gamma and delta_2 are both used, both bounds must hold at once,
+so each is measured at half the error (Bonferroni). They hold for secrets from the same source as
+the labelled ones, so a report names the sample.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,11 +65,12 @@ def load_labelled(path: Path, *, text_column: str) -> list[LabelledText]:
 @dataclass(frozen=True, kw_only=True)
 class RecallMeasurement:
     """`missed`: secrets that are not masked completely, by label and in total. `traced`: the missed
-    secrets, and those that are masked but leave a trace (gamma is its `upper`).
+    secrets, and those that are masked but leave a trace (gamma is its `upper`). `public`: secrets
+    that remain visible in the public part, because the conservative policy missed them (delta_2 is
+    its `upper`); None without such a policy. These shares count each distinct secret once, and it
+    counts if any of its spans does.
 
-    `precision`: the share of masked spans that overlap a labelled one. `public`: secrets that
-    remain visible in the public part, because the conservative policy missed them (delta_2 is its
-    `upper`); None without such a policy.
+    `precision`: the share of masked spans that overlap a labelled one.
 
     Results that use gamma and delta_2 together hold at `confidence`. So the bounds of `traced` and
     of `public` each hold at `confidence_each`; each of the other bounds holds at `confidence`.
@@ -98,19 +105,23 @@ def measure(
     """Misses and precision of `policy` on `sample`, which is called `name`.
 
     gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 hold together. The
-    bounds assume that the labelled secrets are independent. Raises InputError when there is no
-    label, or when one is not within its text.
+    bounds assume that the distinct labelled secrets are independent. Raises InputError when there
+    is no label, or when one is not within its text.
     """
     _require_spans(sample, name)
     masked = policy.spans([one.text for one in sample])
+    secrets: list[Secret] = []
     every: list[bool] = []
-    misses: dict[str, list[bool]] = defaultdict(list)
     hits = []
     for one, own in zip(sample, masked, strict=True):
         for start, end, label in one.spans:
+            secrets.append(distinct_secret(one.text[start:end], label))
             every.append(not any(s.start <= start and end <= s.end for s in own))
-            misses[label].append(every[-1])
         hits += [any(s.start < end and start < s.end for start, end, _ in one.spans) for s in own]
+    missed_secrets = _of_any_span(secrets, every)
+    misses: dict[str, list[bool]] = defaultdict(list)
+    for secret, is_missed in missed_secrets.items():
+        misses[secret.label].append(is_missed)
     replays = replayed(sample, policy)
     each = confidence if conservative is None else (1 + confidence) / 2
     left = [missed or replay.traced for missed, replay in zip(every, replays, strict=True)]
@@ -118,14 +129,39 @@ def measure(
         sample=name,
         confidence=confidence,
         confidence_each=each,
-        missed=share(every, confidence=confidence),
-        traced=share(left, confidence=each),
+        missed=share([*missed_secrets.values()], confidence=confidence),
+        traced=share([*_of_any_span(secrets, left).values()], confidence=each),
         missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
         precision=share(hits, confidence=confidence),
         public=None
         if conservative is None
-        else share(shown(replays, conservative), confidence=each),
+        else share(
+            [*_of_any_span(secrets, shown(replays, conservative)).values()], confidence=each
+        ),
     )
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A distinct secret: its normalised text and its label."""
+
+    text: str
+    label: str
+
+
+def distinct_secret(text: str, label: str) -> Secret:
+    """The secret of a labelled span. Spans that differ in case, width or white space are one
+    secret."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return Secret(" ".join(plain.split()), label)
+
+
+def _of_any_span(secrets: Sequence[Secret], spans: Sequence[bool]) -> dict[Secret, bool]:
+    """For each distinct secret, whether the value of any of its spans is true."""
+    found: dict[Secret, bool] = {}
+    for secret, value in zip(secrets, spans, strict=True):
+        found[secret] = found.get(secret, False) or value
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

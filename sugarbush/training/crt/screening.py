@@ -57,8 +57,10 @@ def screen(
     Guarantee: replacing every occurrence of a secret by a mask changes `changed_units` units: at
     most one for each distinct sentence with it, where masking it moves no
     end of a sentence. There is no guarantee for a secret in a known sentence.
-    Raises InputError when a text contains the mask already, since masks must be distinguishable.
+    Raises InputError when a text or a known sentence contains the mask already. Masks in texts must
+    be distinguishable. A known sentence with a mask could equal a sentence with a masked secret.
     """
+    _refuse_known_masks(known)
     originals = list(texts._per_unit)
     for row, text in enumerate(originals, start=1):
         if MASK in text:
@@ -93,6 +95,7 @@ def changed_units(
     a detector that relabels the neighbours of a masked secret counts as a change. Private.
     """
     originals: Sequence[str] = list(texts._per_unit)
+    _refuse_known_masks(known)
     if not secret:
         raise InputError("an empty text is not a secret")
     replaced = [text.replace(secret, MASK) for text in originals]
@@ -104,6 +107,13 @@ def changed_units(
     redacted_before = policy.redact([one for one, _ in pairs])
     redacted_after = policy.redact([other for _, other in pairs])
     return sum(one != other for one, other in zip(redacted_before, redacted_after, strict=True))
+
+
+def _refuse_known_masks(known: Set[str]) -> None:
+    if any(MASK in sentence for sentence in known):
+        raise InputError(
+            f"a known sentence contains {MASK!r}, the mask of redacted text. Remove it there."
+        )
 
 
 def _masked_runs(sentences: Iterable[Sentence], public: Set[str]) -> list[Sentence]:

@@ -25,12 +25,12 @@ class CrtSettings(NoisyStepsSettings):
     labelled: str | None = EXAMPLE_FOLDER + "donated.jsonl"
     """Public file of texts with labelled secrets, to measure the miss rate; null: unmeasured."""
     known: str | None = EXAMPLE_FOLDER + "donated.jsonl"
-    """Public file of texts with sentences that never count as duplicates; null: none."""
+    """Public file of texts (no masks) with sentences that never count as duplicates; null: none."""
     conservative: str | None = None
     """Policy that decides which sentences are public: plain_words or a token classifier; null:
     none."""
     gamma: Share | None = None
-    """Share of secrets that the detectors miss; null: its measured upper bound, else 1."""
+    """Share of distinct secrets that the detectors miss; null: its measured upper bound, else 1."""
     epsilon: Positive = 1.0
     """Bayesian epsilon, under replacement of one secret."""
     max_length: Annotated[int, Field(ge=16)] = 96

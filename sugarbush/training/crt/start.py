@@ -10,6 +10,7 @@ import torch
 
 from sugarbush.paths import require
 from sugarbush.training.crt import lstm
+from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.settings import LSTM, CrtSettings
 from sugarbush.training.crt.units import add_mask_token, give_room_for_mask
 from sugarbush.training.device import open_device
@@ -33,6 +34,14 @@ def check_start(settings: CrtSettings) -> None:
     """
     if settings.model not in (TINY, LSTM):
         _with_mask(settings.model, settings, torch.device("cpu"))
+
+
+def special_tokens(pretrained: Path, settings: CrtSettings) -> tuple[str, ...]:
+    """The mask, and the special tokens of the first model's tokenizer, as they are written."""
+    own = settings.model in (TINY, LSTM)
+    name = str(_made(pretrained, settings)) if own else settings.model
+    tokenizer = models.load_tokenizer(name, section="crt")
+    return tuple(dict.fromkeys([MASK, *tokenizer.all_special_tokens]))
 
 
 def digest_of_start(pretrained: Path, settings: CrtSettings) -> str:

@@ -18,6 +18,8 @@ PAPER_PLAIN_SCORE = 0.9  # a token with a lower score for "outside" may be a sec
 class TokenClassifier:
     """Named entities by a model, by name or path. A local folder needs no network.
 
+    Code that comes with a model is never run.
+
     A text is read sentence by sentence, in windows that fit the model; a long sentence is read in
     pieces. Neighbouring tokens with the same label are one finding, with the smallest of their
     scores. A batch contains several texts. A score depends on its own text alone, except for float
@@ -28,8 +30,12 @@ class TokenClassifier:
         from transformers import AutoModelForTokenClassification, AutoTokenizer
 
         try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(name_or_path, use_fast=True)
-            model: Any = AutoModelForTokenClassification.from_pretrained(name_or_path)
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                name_or_path, use_fast=True, trust_remote_code=False
+            )
+            model: Any = AutoModelForTokenClassification.from_pretrained(
+                name_or_path, trust_remote_code=False
+            )
         except (OSError, ValueError) as error:
             raise ParamsError(
                 f"{name_or_path!r} cannot be loaded ({type(error).__name__}): it is not a folder "

@@ -120,7 +120,13 @@ class Checkpoints:
         optimizer.load_state_dict(state["optimizer"])
 
     def _count(self, begun: RunStart) -> Path:
-        return self._counts / f"draws-{begun.ledger_id}"
+        path = self._counts / f"draws-{begun.ledger_id}"
+        before = self.folder / path.name
+        if not path.exists() and before.exists():
+            # An earlier version of CRT counted beside the checkpoints. Its count is copied once.
+            with atomic_file(path) as temporary:
+                temporary.write_bytes(before.read_bytes())
+        return path
 
     def _steps(self) -> list[int]:
         found = [_STEP.fullmatch(path.name) for path in self.folder.iterdir()]

@@ -51,7 +51,8 @@ TINY = ModelShape(layers=4, width=256, heads=4, context=256)
 def load(name_or_path: str, *, device: torch.device, section: str = "finetune") -> tuple[Any, Any]:
     """A causal language model in float32 without dropout, and its tokenizer.
 
-    A name is searched in Hugging Face's cache, then downloaded. Dropout is off: DP-SGD's noise
+    A name is searched in Hugging Face's cache, then downloaded. Code that comes with a model is
+    never run. Dropout is off: DP-SGD's noise
     regularises enough. Raises ParamsError when there is no such model or some of its weights are
     missing. Also when its tokenizer cannot read a text, does not mark its end, takes special tokens
     from a text, or has tokens that the model does not know. `section` is the section of the
@@ -59,19 +60,19 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     """
 
     def refusal(problem: str) -> ParamsError:
-        return ParamsError(f"params.yaml: {section}.model={name_or_path!r} {problem}")
+        return _refusal(name_or_path, section, problem)
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    tokenizer = load_tokenizer(name_or_path, section=section)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name_or_path)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            name_or_path, dtype=torch.float32, output_loading_info=True
+            name_or_path,
+            dtype=torch.float32,
+            output_loading_info=True,
+            trust_remote_code=False,
         )
     except _UNREADABLE as error:
-        raise refusal(
-            f"cannot be loaded ({type(error).__name__}): it is no folder with a causal language "
-            "model, and no such name could be downloaded."
-        ) from None
+        raise _unreadable(name_or_path, section, error) from None
     model, info = loaded
     if info["missing_keys"]:
         raise refusal(
@@ -106,6 +107,27 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
     return model.to(device), tokenizer
 
 
+def load_tokenizer(name_or_path: str, *, section: str) -> Any:
+    """The tokenizer of a model. Raises ParamsError where it cannot be read."""
+    try:
+        return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=False)
+    except _UNREADABLE as error:
+        raise _unreadable(name_or_path, section, error) from None
+
+
+def _unreadable(name_or_path: str, section: str, error: Exception) -> ParamsError:
+    return _refusal(
+        name_or_path,
+        section,
+        f"cannot be loaded ({type(error).__name__}): it is no folder with a causal language "
+        "model, and no such name could be downloaded.",
+    )
+
+
+def _refusal(name_or_path: str, section: str, problem: str) -> ParamsError:
+    return ParamsError(f"params.yaml: {section}.model={name_or_path!r} {problem}")
+
+
 def refuse_beyond_context(model: Any, max_length: int, *, section: str = "finetune") -> None:
     """Raise ParamsError if texts of `max_length` tokens are longer than the model can read.
 
@@ -137,7 +159,7 @@ def train_tokenizer(texts: Iterable[str], *, vocabulary: int) -> Any:
     )
     with tempfile.TemporaryDirectory() as folder:
         trained.save_model(folder)
-        return GPT2Tokenizer.from_pretrained(folder)
+        return GPT2Tokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
 def new_model(tokenizer: Any, shape: ModelShape, *, seed: int) -> GPT2LMHeadModel:

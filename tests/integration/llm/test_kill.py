@@ -115,8 +115,8 @@ def test_three_kills_lose_no_answer_that_was_received(bench: Start, nursery: Nur
     assert len(run.server.asked) - asked_before == WANTED - before
     assert len(ended.texts) == WANTED
     paid = read_journal(journal_path(run.state, "tickets"))
-    # a kill may happen between an answer and its journal line
-    assert WANTED - 3 <= len(paid) <= WANTED
+    # A kill may happen before an answer is stored, whose payment is on disk already.
+    assert WANTED <= len(paid) <= WANTED + 3
 
 
 @pytest.mark.parametrize("moment", ["submitted", "half collected"])
@@ -142,7 +142,7 @@ def test_a_kill_while_a_batch_is_out_submits_no_second_one(
     assert len(ended.texts) == IN_A_BATCH
     assert not list((run.state / "batches").glob("*.json"))
     paid = read_journal(journal_path(run.state, "tickets"))
-    assert IN_A_BATCH - 1 <= len(paid) <= IN_A_BATCH
+    assert IN_A_BATCH <= len(paid) <= IN_A_BATCH + 1
 
 
 def _lines(run: Bench) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from sugarbush.cli.checks import is_unencrypted
+from sugarbush.generators.openai.address import is_unencrypted, may_use_proxy
 
 
 @pytest.mark.parametrize(
@@ -17,7 +19,32 @@ from sugarbush.cli.checks import is_unencrypted
         ("http://localhost:8000/v1", False),
         ("http://127.0.0.1:8000/v1", False),
         ("http://[::1]:8000/v1", False),
+        ("HTTP://10.0.0.5:8000/v1", True),
+        ("Http://MODELS.internal/v1", True),
+        ("HTTPS://models.internal/v1", False),
+        ("HTTP://127.0.0.1:8000/v1", False),
+        ("Http://LOCALHOST:8000/v1", False),
+        ("HTTP://[::1]:8000/v1", False),
     ],
 )
 def test_http_to_another_machine_is_unencrypted(base_url: str, clear: bool) -> None:
     assert is_unencrypted(base_url) is clear
+
+
+@pytest.mark.parametrize("write", [str, str.upper, str.title])
+@pytest.mark.parametrize(
+    ("base_url", "public", "private"),
+    [
+        ("http://models.internal/v1", True, False),
+        ("https://models.internal/v1", True, True),
+        ("http://localhost:8000/v1", False, False),
+        ("http://127.0.0.9:8000/v1", False, False),
+        ("http://[::1]:8000/v1", False, False),
+    ],
+)
+def test_a_proxy_is_used_only_where_it_may_read(
+    write: Callable[[str], str], base_url: str, public: bool, private: bool
+) -> None:
+    written = write(base_url)
+    assert may_use_proxy(written, reads_private_text=False) is public
+    assert may_use_proxy(written, reads_private_text=True) is private

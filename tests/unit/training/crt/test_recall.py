@@ -3,6 +3,7 @@
 import pytest
 
 from sugarbush.errors import InputError
+from sugarbush.training.crt.findings import Finding
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.recall import LabelledText, measure, replayed, shown
 from sugarbush.training.crt.redact import Policy
@@ -40,7 +41,7 @@ def test_gamma_is_the_upper_bound_and_not_the_rate():
 def test_the_bounds_of_gamma_and_delta_2_hold_at_once():
     # If none of n cases was seen, 1 - (1 - c)^(1/n) is the upper bound of the share, with
     # confidence c.
-    sample = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 20
+    sample = [labelled(f"call 555-010-{i:04d}", (f"555-010-{i:04d}", "PHONE")) for i in range(20)]
     alone = measure(sample, POLICY, name="s")
     both = measure(sample, POLICY, name="s", conservative=PlainWords())
     assert alone.gamma == pytest.approx(1 - 0.05 ** (1 / 20))
@@ -52,12 +53,55 @@ def test_the_bounds_of_gamma_and_delta_2_hold_at_once():
 
 def test_a_secret_that_is_masked_whole_and_leaves_a_trace_counts_for_gamma():
     # "Yes" is masked together with the name, but stays if there is a mask instead of the name.
-    sample = [labelled("Yes Jean Horning.", ("Jean Horning", "NAME"))] * 20
+    names = [f"Jean {last}" for last in ("Horning", "Peterson", "Alvarez", "Hughes")]
+    sample = [labelled(f"Yes {name}.", (name, "NAME")) for name in names]
     measured = measure(sample, Policy([RegexDetector(["NAME"])]), name="s")
-    assert (measured.missed.count, measured.traced.count) == (0, 20)
+    assert (measured.missed.count, measured.traced.count) == (0, 4)
     assert measured.gamma == 1
     plain = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 20
     assert measure(plain, POLICY, name="s").traced.count == 0
+
+
+def test_gamma_counts_distinct_secrets_and_no_copies():
+    # 400 copies of one number are one case. By spans, five missed names would be at most 2.6%.
+    copies = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 400
+    names = [labelled(f"I am {name}", (name, "NAME")) for name in ("Ann", "Bo", "Cy", "Di", "Ed")]
+    measured = measure([*copies, *names], POLICY, name="s", conservative=PlainWords())
+    for share in (measured.missed, measured.traced):
+        assert (share.count, share.total) == (5, 6)
+    assert measured.public.total == 6
+    phone = measured.missed_by_label["PHONE"]
+    assert (phone.count, phone.total) == (0, 1)
+    assert measured.gamma > 0.99
+    once = measure([copies[0], *names], POLICY, name="s", conservative=PlainWords())
+    assert (once.gamma, once.delta_2) == (measured.gamma, measured.delta_2)
+
+
+def test_spans_that_differ_in_case_width_or_white_space_are_one_secret():
+    written = ("Anna Berg", "anna berg", "ANNA  BERG", "Anna\nBerg", "\uff21nna Berg")
+    sample = [labelled(f"I am {name}", (name, "NAME")) for name in written]
+    assert measure(sample, POLICY, name="s").missed.total == 1
+    other = labelled("I am Anna Berg", ("Anna Berg", "PLACE"))
+    assert measure([*sample, other], POLICY, name="s").missed.total == 2
+
+
+class AfterCall:
+    """Finds the words after "call ", and nothing in other texts."""
+
+    def find(self, texts):
+        return [
+            [Finding(5, len(text), "PHONE", 1.0)] if text.startswith("call ") else []
+            for text in texts
+        ]
+
+
+def test_a_secret_counts_as_missed_if_any_of_its_spans_is():
+    found = [labelled("call 555-010-2345", ("555-010-2345", "PHONE"))] * 9
+    missed = labelled("dial 555-010-2345", ("555-010-2345", "PHONE"))
+    measured = measure([*found, missed], Policy([AfterCall()]), name="s")
+    assert (measured.missed.count, measured.missed.total) == (1, 1)
+    alone = measure(found, Policy([AfterCall()]), name="s")
+    assert (alone.missed.count, alone.missed.total) == (0, 1)
 
 
 def test_delta_2_counts_the_secrets_that_show_in_the_public_part():

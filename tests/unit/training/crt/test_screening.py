@@ -76,6 +76,18 @@ def test_a_text_with_a_mask_alone_in_its_view_is_in_the_private_part_only():
     assert (public._per_unit, private._per_unit) == (["We met."], ["Room 7. Room 8."])
 
 
+def test_a_known_sentence_with_a_mask_is_refused_because_it_spreads_a_secret():
+    # After masking, "I am zorro." would equal the known sentence and be a duplicate nowhere.
+    texts = Private(["I am zorro."] * 6)
+    for check in (
+        lambda known: screen(texts, policy=POLICY, known=known),
+        lambda known: changed_units(texts, "zorro", policy=POLICY, known=known),
+    ):
+        with pytest.raises(InputError, match="known sentence contains '<MASK>'"):
+            check(frozenset({f"I am {MASK}."}))
+    assert changed_units(texts, "zorro", policy=POLICY) == 1
+
+
 _SAID = ["We met.", "It is late.", "Room zorro 7.", "My pin is zorro1", "Call 555-010-2345."]
 
 

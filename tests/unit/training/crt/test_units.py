@@ -107,7 +107,7 @@ def test_the_conservative_policy_by_name():
 
 
 def test_with_a_conservative_policy_nothing_holds_for_every_secret():
-    sample = [LabelledText(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    sample = fifty_numbers()
     policy = Policy([RegexDetector()])
     measured = measure(sample, policy, name="sample.jsonl", conservative=PlainWords())
     delta = 2 * measured.delta_2
@@ -128,6 +128,13 @@ def test_with_a_conservative_policy_nothing_holds_for_every_secret():
         )  # fmt: skip
 
 
+def fifty_numbers():
+    """Texts with one labelled secret each, all different."""
+    return [
+        LabelledText(text=f"call 555-010-{i:04d}", spans=((5, 17, "PHONE"),)) for i in range(50)
+    ]
+
+
 def test_policies_by_name():
     assert "@" not in make_policy(["regex"], threshold=0.3).redact(["write to a@b.org"])[0]
     with pytest.raises(ParamsError, match="cannot be loaded"):
@@ -137,7 +144,7 @@ def test_policies_by_name():
 
 
 def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_known():
-    sample = [LabelledText(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    sample = fifty_numbers()
     measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
     given, unknown = (
         confidentiality_card(TRAINING, gamma=1.0, delta=1e-5, measured=of)
@@ -148,7 +155,7 @@ def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_kn
 
 
 def test_the_card_keeps_confidentiality_apart_from_dp():
-    sample = [LabelledText(text="call 555-010-2345", spans=((5, 17, "PHONE"),))] * 50
+    sample = fifty_numbers()
     measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
     card = confidentiality_card(TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured)
     assert card["differential_privacy"]["epsilon"].startswith("infinite")
@@ -157,4 +164,5 @@ def test_the_card_keeps_confidentiality_apart_from_dp():
     assert card["bayesian"]["epsilon"] < 1.08
     assert card["bayesian"]["gamma_from"] == "sample.jsonl"
     assert card["recall"]["missed_by_label"]["PHONE"]["total"] == 50
+    assert card["recall"]["counted"].startswith("distinct secrets")
     json.dumps(card, allow_nan=False)
