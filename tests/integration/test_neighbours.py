@@ -20,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from sugarbush.pipeline.project import Project
+from sugarbush.privacy.accounting import adaptive_epsilon
+from sugarbush.privacy.accounting import epsilon as composed
 from tests.integration.project import TINY_ENCODER, as_lines, letters
 from tests.stand_ins import write_key
 from tests.unit.audited import IMPORTS_NOISE
@@ -253,3 +255,32 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
     assert len(released) >= 8 and len(whole) > 60
     assert abs((whole**2).mean() - 1) < 6 * np.sqrt(2 / len(whole))
     assert abs(whole.mean()) < 6 / np.sqrt(len(whole))
+
+
+@pytest.mark.slow
+def test_the_card_states_the_totals_of_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two releases with different settings: the second card has its own epsilon and the sum."""
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    for epsilon in (1.0, 0.5):
+        project = write_project(
+            tmp_path / "project",
+            embedding__model="tiny",
+            methods=["maple"],
+            privacy__epsilon=epsilon,
+        )
+        run_stages(tmp_path / "project", without=frozenset())
+        card = json.loads((tmp_path / "project/reports/public/release_card.json").read_text())
+        entries = project.ledger().entries()
+        ids = {event["id"] for event in card["budget"]["events"]}
+        own = [entry.event for entry in entries if entry.id in ids]
+        assert len(own) == 2
+        assert card["promise"]["epsilon"] == pytest.approx(composed(own, delta=1e-6), rel=1e-9)
+        assert card["promise"]["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+        total = adaptive_epsilon([entry.event for entry in entries], delta=1e-6)
+        assert card["budget"]["dataset_total_epsilon"] == pytest.approx(total, rel=1e-9)
+    assert len(entries) == 4
+    assert total > 1.1
