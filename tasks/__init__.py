@@ -1,1 +1,1 @@
-"""One thin module per stage, with the stage's name in dvc.yaml."""
+"""One thin module a stage, of the name that dvc.yaml gives it."""

@@ -84,6 +84,10 @@ class InMemoryProject(Project):
     def corpus(self) -> PrivateCorpus:
         return self._corpus.private
 
+    def _paid_for(self) -> dict[str, Path]:
+        """Nothing: a program may run in any folder, and its releases are where it saves them."""
+        return {}
+
     def donated(self) -> Donated | None:
         found = self._corpus.donated
         return Donated(texts=found.texts, codes=found.codes) if found.texts else None

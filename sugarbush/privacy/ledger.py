@@ -144,7 +144,7 @@ class Ledger:
         self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
         self.user_column = user_column
         self.different_from = frozenset(different_from)
-        self._state, self._purpose, self._paid_for = state, purpose, paid_for
+        self._state, self._purpose, self.paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
@@ -159,6 +159,7 @@ class Ledger:
         ones."""
         found = copy.copy(self)
         found.fixed_entries = self.entries()
+        found.paid_for = dict
         return found
 
     def total(self, *more: Event) -> float:
@@ -224,7 +225,7 @@ class Ledger:
         """Charges that a finished result or a released folder names and no ledger of the dataset
         has, each with the place that names it."""
         named = _ids_of_results(self._state / "draws", f"{self._purpose}-{self.dataset}")
-        named |= self._paid_for()
+        named |= self.paid_for()
         known = {entry.id for entry in self.entries()}
         if named.keys() <= known:
             return {}

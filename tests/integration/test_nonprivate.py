@@ -45,13 +45,13 @@ def test_every_use_of_the_data_is_noted_as_not_private_and_no_budget_is_spent(
 
 
 def test_its_texts_are_nowhere_outside_the_private_root(project: Checkout) -> None:
-    """DVC gets a keyed digest instead."""
+    """DVC gets a random name instead."""
     assert (project.path / RESULTS / "synthetic.jsonl").exists()
     for stage in ("initial", "evolve"):
         released = project.path / "data/released" / stage / "nonprivate"
         assert [path.name for path in released.iterdir()] == ["private.json"]
         (digest,) = json.loads((released / "private.json").read_text()).values()
-        assert len(digest) == 64
+        assert len(digest) == 32
     card = json.loads((project.path / "reports/public/release_card.json").read_text())
     assert "nonprivate" not in json.dumps(card)
     assert "nonprivate" not in (project.path / "reports/public/metrics.json").read_text()

@@ -251,6 +251,7 @@ def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
 
 
 def without_settings(card: dict[str, float]) -> dict[str, float]:
-    """The settings on the card may gain one that has a default; cache keys show that none
-    changed."""
-    return {name: value for name, value in card.items() if not name.startswith("made_by.settings")}
+    """Without the settings on the card: a setting with a default may be added, and cache keys show
+    that none changed. Without its totals too: since then they are bounds for adaptive choices."""
+    other = ("made_by.settings", "budget.dataset_total_epsilon", "promise.epsilon")
+    return {name: value for name, value in card.items() if not name.startswith(other)}

@@ -114,9 +114,12 @@ def test_the_promise_of_a_card_of_0_1_is_derived_again(first: Path) -> None:
     assert metadata.rows is not None and metadata.labels is not None
     old = json.loads((first / "reports/public/release_card.json").read_text())
     card = release_card(public_data(project).release)
-    for name in ("epsilon", "delta", "unit", "records_per_unit"):
+    for name in ("delta", "unit", "records_per_unit"):
         assert card["promise"][name] == pytest.approx(old["promise"][name]), name
-    for name in ("planned_epsilon", "dataset_total_epsilon", "dataset_cap_epsilon"):
+    for name in ("planned_epsilon", "dataset_cap_epsilon"):
         assert card["budget"][name] == pytest.approx(old["budget"][name]), name
+    # 0.1 added up as if rate and steps had been fixed in advance: too small, by 5% at most.
+    for part, name in (("promise", "epsilon"), ("budget", "dataset_total_epsilon")):
+        assert old[part][name] <= card[part][name] <= 1.05 * old[part][name], name
     charged = [[event["id"] for event in of["budget"]["events"]] for of in (card, old)]
     assert charged[0] == charged[1]
