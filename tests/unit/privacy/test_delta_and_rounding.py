@@ -36,7 +36,9 @@ def test_a_delta_above_one_over_the_dp_count_is_refused() -> None:
 
 def test_the_api_refuses_a_large_delta() -> None:
     with pytest.raises(ParamsError, match="at most 1e-05"):
-        sb.private_histogram(["a"], ["a", "b"], epsilon=1.0, delta=0.5, dataset="letters")
+        sb.private_histogram(
+            ["a"], categories=["a", "b"], epsilon=1.0, delta=0.5, dataset="letters"
+        )
 
 
 @given(st.floats(min_value=1e-9, max_value=1e6), st.integers(2, 6))
