@@ -34,7 +34,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks.mst import mst
-from benchmarks.smartnoise import require_smartnoise, smartnoise
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.data_types import Private
 from sugarbush.randomness import public_rng
@@ -44,7 +43,7 @@ from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.synthesis import draw_rows
 
 DELTA = 1e-9
-MST, SMARTNOISE, PEER = "mst", "smartnoise", "peer"
+MST, PEER = "mst", "peer"
 WAYS = (1, 2, 3)
 # age, workclass, education, marital status, occupation, relationship, race, sex, income, then six
 # more: hours, capital gain, country, citizen, years of education, region.
@@ -134,10 +133,7 @@ def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
     measurer = MarginalMeasurer(
         Private(table.codes), domain, mu=mu_of(epsilon=job.epsilon, delta=DELTA)
     )
-    if job.engine == SMARTNOISE:
-        require_smartnoise()
-        made = smartnoise(measurer, degree=2, max_cells=10_000, max_model_mb=job.max_model_mb)
-    elif job.engine == MST:
+    if job.engine == MST:
         made = mst(measurer, max_cells=10_000)
     else:
         settings = SynthesizeMetadataSettings(
@@ -190,9 +186,7 @@ def _isolated(job: Job, table: Table) -> Result:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     own = [Engine.SUGARBUSH.value, MST, Engine.INDEPENDENT.value]
-    parser.add_argument(
-        "--engines", nargs="+", choices=[*Engine, MST, SMARTNOISE, PEER], default=own
-    )
+    parser.add_argument("--engines", nargs="+", choices=[*Engine, MST, PEER], default=own)
     parser.add_argument("--rows", nargs="+", type=int, default=[5_000, 50_000, 1_000_000])
     parser.add_argument("--columns", nargs="+", type=int, default=[5, 9, 15])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1, 10])

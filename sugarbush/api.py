@@ -271,8 +271,9 @@ def dp_table(
     before any noise is drawn. `frame` has a column of integer codes in [0, size) for each name in
     `domain`. The result has the columns of `domain`; its number of rows is a DP estimate. A table
     of codes has no fingerprint: the ledger cannot recognise it under another `dataset`. Raises
-    ParamsError for a code outside its domain, before the charge, and BudgetExceededError. Source:
-    McKenna et al. 2022, "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
+    ParamsError for a code outside its domain or an engine that is not installed, before the charge,
+    and BudgetExceededError. Source: McKenna et al. 2022, "AIM";
+    `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})

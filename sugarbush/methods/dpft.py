@@ -46,7 +46,7 @@ from sugarbush.training.dpsgd.settings import (
 
 if TYPE_CHECKING:
     from sugarbush.training.dpsgd.language_modelling import Example
-    from sugarbush.training.dpsgd.train import Mechanism, Progress
+    from sugarbush.training.dpsgd.train import Mechanism, Performance, Progress
 
 STAGE = "finetune"  # the name in ledgers and finished results
 _MODEL, _STEPS = "model", "steps.json"
@@ -117,25 +117,36 @@ class DPFT(Method):
         return {"finetune": preset, "generate": self.sampling.model_dump(mode="json")}
 
     def preflight(self, schema: Schema) -> None:
-        """Check that the model loads, has a clipping rule, and has room for a text.
+        """Check that the model loads, has room for a text, and is clipped exactly as the run will.
 
-        Raises ParamsError and PrivacyError.
+        Stage `pretrain` may not have written the tiny model yet, so another GPT-2 is checked in its
+        place, and only with Opacus: our clipper works with every GPT-2. Raises ParamsError and
+        PrivacyError.
         """
-        settings = self.training.chosen
-        if settings.model == TINY:
+        settings, how = self.training.chosen, self.training
+        if settings.model == TINY and how.clipping == "book_keeping":
             return
-        import torch
-
+        from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd import models
-        from sugarbush.training.dpsgd.clipping import PerRecordClipper
-        from sugarbush.training.dpsgd.data import refuse_long_codes
+        from sugarbush.training.dpsgd.data import probe_examples, refuse_long_codes
+        from sugarbush.training.dpsgd.train import require_exact_clipping
 
-        model, tokenizer = models.load(settings.model, device=torch.device("cpu"))
-        models.refuse_beyond_context(model, settings.max_length)
-        refuse_long_codes(schema, tokenizer, settings.max_length)
-        if settings.lora_rank is not None:
-            model = models.with_lora(model, rank=settings.lora_rank)
-        PerRecordClipper(model, clip_norm=settings.clip_norm).remove()
+        device = open_device(how.device)
+        if settings.model == TINY:
+            tokenizer = models.train_tokenizer([schema.subject], vocabulary=300)
+            shape = models.ModelShape(layers=1, width=16, heads=2, context=settings.max_length)
+            model: Any = models.new_model(tokenizer, shape, seed=1)
+            model.to(device)
+        else:
+            model, tokenizer = models.load(settings.model, device=device)
+            models.refuse_beyond_context(model, settings.max_length)
+            refuse_long_codes(schema, tokenizer, settings.max_length)
+        require_exact_clipping(
+            self._trainable(model),
+            probe_examples(len(tokenizer), max_length=settings.max_length),
+            clip_norm=settings.clip_norm,
+            performance=self._performance(device),
+        )
 
     def final_plan(
         self, plan: BudgetPlan, metadata: MetadataRelease, privacy: PrivacySettings
@@ -276,15 +287,12 @@ class DPFT(Method):
         from sugarbush.training.dpsgd import models
         from sugarbush.training.dpsgd.checkpoints import Checkpoints
         from sugarbush.training.dpsgd.data import probe_examples, truncated
-        from sugarbush.training.dpsgd.train import Decay, Learning, Performance, train
+        from sugarbush.training.dpsgd.train import Decay, Learning, train
 
-        settings, how = self.training.chosen, self.training
-        device = open_device(how.device)
+        settings = self.training.chosen
+        device = open_device(self.training.device)
         model, tokenizer = _load_start(settings, inputs.pretrained, device)
-        if how.activation_checkpointing:
-            model.activation_checkpointing_enable()
-        if settings.lora_rank is not None:
-            model = models.with_lora(model, rank=settings.lora_rank)
+        model = self._trainable(model)
         units = self._units(inputs, tokenizer)
         checkpoints = Checkpoints(
             inputs.scratch(f"{STAGE}/{run}"), counts=None if store is None else store.folder
@@ -299,12 +307,7 @@ class DPFT(Method):
                 warmup_steps=settings.warmup_steps,
                 weight_decay=settings.weight_decay,
             ),
-            performance=Performance(
-                micro_batch_tokens=how.micro_batch_tokens,
-                bfloat16=how.precision == "bfloat16"
-                or (how.precision == "auto" and device.type == "cuda"),
-                checkpoint_every=how.checkpoint_every,
-            ),
+            performance=self._performance(device),
             probe=probe_examples(len(tokenizer), max_length=settings.max_length),
             checkpoints=checkpoints,
             session=PrivacySession(
@@ -323,6 +326,27 @@ class DPFT(Method):
             (folder / _STEPS).write_text(json.dumps({"steps_taken": checkpoints.step()}))
         shutil.rmtree(checkpoints.folder, ignore_errors=True)
         return {STAGE: {"texts_cut": truncated(units, end=tokenizer.eos_token_id)}}
+
+    def _trainable(self, model: Any) -> Any:
+        """A loaded model as it is trained: with low-rank factors, if the preset has a rank."""
+        from sugarbush.training.dpsgd import models
+
+        if self.training.activation_checkpointing:
+            model.activation_checkpointing_enable()
+        rank = self.training.chosen.lora_rank
+        return model if rank is None else models.with_lora(model, rank=rank)
+
+    def _performance(self, device: Any) -> Performance:
+        from sugarbush.training.dpsgd.train import Clipping, Performance
+
+        how = self.training
+        return Performance(
+            micro_batch_tokens=how.micro_batch_tokens,
+            bfloat16=how.precision == "bfloat16"
+            or (how.precision == "auto" and device.type == "cuda"),
+            checkpoint_every=how.checkpoint_every,
+            clipping=Clipping(how.clipping),
+        )
 
     def _units(self, inputs: MethodInputs, tokenizer: Any) -> Private[tuple[Example, ...]]:
         """Every record as one training example; the records of a user form one unit."""

@@ -33,7 +33,7 @@ from sugarbush.privacy.unit import Unit
 from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
 from sugarbush.report.settings import ReportSettings
 from sugarbush.settings import Section, parse_sections
-from sugarbush.tables.settings import SynthesizeMetadataSettings
+from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.settings import CrtSettings
 from sugarbush.training.dpsgd.settings import FinetuneSettings, GenerateSettings, PretrainSettings
 
@@ -162,6 +162,13 @@ class ProjectSettings(Section):
             raise ValueError(
                 "prepare.user_column is set, but privacy.unit: record protects each record and "
                 "not the user. Set privacy.unit: user, or user_column: null"
+            )
+        if self.privacy.records_per_user > 1 and (
+            self.synthesize_metadata.engine is Engine.SMARTNOISE
+        ):
+            raise ValueError(
+                "synthesize_metadata.engine: smartnoise calibrates the noise for one record per "
+                "user: set engine: sugarbush, or privacy.records_per_user: 1"
             )
         return self
 

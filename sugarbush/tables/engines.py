@@ -14,6 +14,7 @@ from sugarbush.tables.aim import aim
 from sugarbush.tables.dp_table import DpTable
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
+from sugarbush.tables.smartnoise import require_smartnoise, smartnoise
 from sugarbush.tables.synthesis import Synthesis, draw_rows, finish_singles
 
 
@@ -32,9 +33,12 @@ def synthesize(
     `session.records_per_unit` records, charged as one event before the table is opened. The
     measurer's filter keeps every engine within it.
     Shapes: `table` has one row of codes per record, columns in the order of `schema_domain`.
-    Raises BudgetExceededError, before the charge and before the table is read.
+    Raises ParamsError where the engine is not installed, and BudgetExceededError. Both come before
+    the charge and before the table is read.
     Source: the engines' own; docs/decisions/aim-in-gaussian-dp.md.
     """
+    if params.engine is Engine.SMARTNOISE:
+        require_smartnoise()
     charge = session.charge(GaussianDp(mu=mu))
     measurer = MarginalMeasurer(
         table, schema_domain, mu=mu, records_per_unit=session.records_per_unit
@@ -55,6 +59,13 @@ def run_engine(measurer: MarginalMeasurer, params: SynthesizeMetadataSettings) -
     match params.engine:
         case Engine.SUGARBUSH:
             return aim(
+                measurer,
+                degree=params.degree,
+                max_cells=params.max_cells,
+                max_model_mb=params.max_model_mb,
+            )
+        case Engine.SMARTNOISE:
+            return smartnoise(
                 measurer,
                 degree=params.degree,
                 max_cells=params.max_cells,

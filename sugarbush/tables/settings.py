@@ -13,22 +13,23 @@ from sugarbush.settings import AtLeastOne, Positive, Section
 class Engine(StrEnum):
     """The algorithm that synthesizes the DP table.
 
-    Version 0.1 also had `smartnoise` and `mst`: settings that say so get AIM.
+    Version 0.1 also had `mst`: settings that say so get AIM.
     """
 
     SUGARBUSH = "sugarbush"
+    SMARTNOISE = "smartnoise"
     INDEPENDENT = "independent"
 
     @classmethod
     def _missing_(cls, value: object) -> Engine | None:
-        return cls.SUGARBUSH if value in {"smartnoise", "mst"} else None
+        return cls.SUGARBUSH if value == "mst" else None
 
 
 class SynthesizeMetadataSettings(Section):
     """The DP table of metadata, by AIM."""
 
     engine: Engine = Engine.SUGARBUSH
-    """sugarbush (AIM), or independent (no dependence)."""
+    """sugarbush (our AIM), smartnoise (smartnoise-synth's AIM), or independent (no dependence)."""
     attributes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Attributes of the schema in the table; null: all."""
     degree: Annotated[int, Field(ge=1, le=4)] = 2

@@ -40,6 +40,7 @@ __getattr__ = lazy_names(
         "dpsgd.sampling": ("make_schedule",),
         "dpsgd.settings": ("GenerateSettings",),
         "dpsgd.train": (
+            "Clipping",
             "Decay",
             "Learning",
             "Mechanism",

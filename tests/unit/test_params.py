@@ -73,7 +73,6 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     for method in ("maple", "augpe", "public", "nonprivate"):
         for name in EvolutionSettings.removed_settings:
             del old["evolve"][method][name]
-    del old["finetune"]["clipping"]
     assert new == old
 
 
@@ -82,8 +81,7 @@ def test_settings_that_were_removed_still_load() -> None:
         evolve__maple__contrast=3,
         evolve__maple__final="density",
         evolve__maple__selection="sample",
-        finetune__clipping="opacus",
-        synthesize_metadata__engine="smartnoise",
+        synthesize_metadata__engine="mst",
     )
     assert parse_params(old) == parse_params(settings())
 
@@ -310,6 +308,10 @@ def test_the_settings_that_the_guide_shows_for_real_models_are_known() -> None:
     ("changes", "complaint"),
     [
         ({"methods": ["crt"]}, "protects a secret and no user"),
+        (
+            {"privacy__records_per_user": 2, "synthesize_metadata__engine": "smartnoise"},
+            "noise for one record",
+        ),
         ({"privacy__records_per_user": 0}, "greater than or equal to 1"),
     ],
 )

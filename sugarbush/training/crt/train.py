@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from sugarbush.errors import InvariantError, PrivacyError
+from sugarbush.errors import InvariantError, ParamsError, PrivacyError
 from sugarbush.privacy.accounting import Relation
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.session import PrivacySession
@@ -24,7 +24,7 @@ from sugarbush.randomness import seed_of
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
 from sugarbush.training.dpsgd.language_modelling import Example
 from sugarbush.training.dpsgd.ordinary import train_on_public
-from sugarbush.training.dpsgd.train import Learning, Mechanism, Performance, train
+from sugarbush.training.dpsgd.train import Clipping, Learning, Mechanism, Performance, train
 
 Units = Private[Sequence[Example]]
 
@@ -64,6 +64,11 @@ def train_by_crt(
     """
     if mechanism.relation is not Relation.REPLACE_ONE:
         raise InvariantError("confidentiality replaces a secret: account under REPLACE_ONE")
+    if performance.clipping is not Clipping.BOOK_KEEPING:
+        raise ParamsError(
+            "CRT alternates DP-SGD with ordinary training, which Opacus' hooks would record. Use "
+            "clipping: book_keeping"
+        )
     if not private._per_unit:
         raise PrivacyError(
             "the conservative policy calls every text public, so that none would be protected. "

@@ -30,9 +30,9 @@ docs/decisions/dp-sgd-clipping.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,18 @@ STABILISER = 1e-6
 
 _WITH_A_RULE = (nn.Linear, Conv1D, nn.Embedding, nn.LayerNorm, LlamaRMSNorm)
 _MASTER_DTYPES = (torch.float32, torch.float64)
+
+
+class Clipper(Protocol):
+    """Adds clipped per-record gradients to `p.grad`: `PerRecordClipper` or `HooksClipper`."""
+
+    clip_norm: float
+
+    def recording(self, *, records: int) -> AbstractContextManager[None]: ...
+
+    def add_clipped(self, losses: Tensor) -> Tensor: ...
+
+    def remove(self) -> None: ...
 
 
 class PerRecordClipper:

@@ -10,24 +10,27 @@ import torch
 from torch import Tensor, nn
 
 from sugarbush.errors import PrivacyError
-from sugarbush.training.dpsgd.clipping import STABILISER, PerRecordClipper
+from sugarbush.training.dpsgd.clipping import STABILISER, Clipper
 from sugarbush.training.dpsgd.language_modelling import Losses
 
 
 def check(
     model: nn.Module,
-    clipper: PerRecordClipper,
+    clipper: Clipper,
     losses_of: Losses,
     *,
     together: Any,
     alone: Sequence[Any],
+    precision: torch.dtype | None = None,
+    advice: str = "Set finetune.model to another model.",
 ) -> None:
     """Raise PrivacyError unless norms and clipped sum equal those of a loop over the records.
 
     `together` is one batch of the records that `alone` has one by one. They should be public and
     differ in length. It detects a weight that is used outside its own module, a loss or a layer
     that couples records, and a layer with another gradient than its type implies. Weights,
-    gradients and dropout stay unchanged.
+    gradients and dropout stay unchanged. `precision` is that of `losses_of`, if it is less than
+    that of the weights.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     with _no_dropout(model), _gradients_put_aside(parameters):
@@ -41,12 +44,13 @@ def check(
             for of_one in zip(*singly, strict=True)
         ]
         error = _norm([p.grad - e for p, e in zip(parameters, expected, strict=True)])
-        tolerance = torch.finfo(parameters[0].dtype).eps ** 0.5
+        tolerance = torch.finfo(precision or parameters[0].dtype).eps ** 0.5
         exact = torch.allclose(norms, expected_norms, rtol=tolerance, atol=tolerance)
         if not (exact and bool(error <= tolerance * (1 + _norm(expected)))):
+            where = f" in {precision}".replace("torch.", "") if precision else ""
             raise PrivacyError(
                 "this model's gradients cannot be clipped exactly: those of two records together "
-                "differ from those of each alone. Set finetune.model to another model."
+                f"differ from those of each alone{where}. {advice}"
             )
 
 

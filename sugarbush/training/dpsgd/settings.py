@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -117,8 +116,6 @@ class Lora(DpSgdSettings):
 class FinetuneSettings(Section):
     """Training by DP-SGD: the presets, the chosen preset, and how it is computed."""
 
-    removed_settings: ClassVar[Mapping[str, Any]] = {"clipping": "book_keeping"}
-
     preset: Literal["dpft", "yue2023", "lora"] = "dpft"
     """The preset in use: dpft, yue2023 or lora."""
     dpft: DpSgdSettings = DpSgdSettings()
@@ -130,6 +127,8 @@ class FinetuneSettings(Section):
     """Processes, one GPU each, started by torchrun."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """float32, or bfloat16 by autocast; auto: bfloat16 on a GPU."""
+    clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
+    """What clips gradients: book_keeping (fast), or opacus (its hooks: slow, float32 only)."""
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
     """Whether activations are recomputed to save memory."""
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096

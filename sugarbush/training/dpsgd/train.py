@@ -13,28 +13,31 @@ fixed beforehand: the last one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from sugarbush.errors import FailureError, PrivacyError
+from sugarbush.errors import FailureError, InvariantError, PrivacyError, SugarbushError
 from sugarbush.privacy.accounting import Relation, epsilon
 from sugarbush.privacy.data_types import Private, Released
 from sugarbush.privacy.events import ConfidentialTraining, Event, NonPrivate, PoissonGaussian
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.training.dpsgd import exactness
 from sugarbush.training.dpsgd.checkpoints import Checkpoints, RunStart
-from sugarbush.training.dpsgd.clipping import PerRecordClipper
+from sugarbush.training.dpsgd.clipping import Clipper, PerRecordClipper
 from sugarbush.training.dpsgd.language_modelling import (
     Example,
     TokenBatch,
     pad_together,
     record_losses,
 )
+from sugarbush.training.dpsgd.opacus_hooks import HooksClipper
 from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.training.processes import broadcast_from_first
@@ -113,6 +116,13 @@ class Learning:
         return torch.optim.AdamW(groups, lr=self.learning_rate)
 
 
+class Clipping(StrEnum):
+    """What clips gradients: our one backward pass, or Opacus' hooks, which are slower."""
+
+    BOOK_KEEPING = "book_keeping"
+    OPACUS = "opacus"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Performance:
     """Settings that do not affect the guarantee. `micro_batch_tokens` includes padding."""
@@ -120,6 +130,7 @@ class Performance:
     micro_batch_tokens: int
     bfloat16: bool
     checkpoint_every: int
+    clipping: Clipping = Clipping.BOOK_KEEPING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +168,8 @@ def train(
     step, and FailureError when the weights are no longer finite.
     """
     rank, processes = _process()
-    clipper = PerRecordClipper(model, clip_norm=mechanism.clip_norm)
-    try:
-        model.train()
-        _check(model, clipper, probe)
+    require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
+    with open_clipper(model, mechanism.clip_norm, performance.clipping) as clipper:
         optimizer = learning.optimizer(model)
         step = NoisyStep(
             model,
@@ -196,9 +205,33 @@ def train(
                 checkpoints.save(done + 1, model, optimizer)
             if rank == 0 and clock.is_due(done + 1):
                 report(clock.progress(done + 1, checkpoints.draws))
+    return Released(model, (charge,) if charge else ())
+
+
+@contextmanager
+def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iterator[Clipper]:
+    """The clipper of a setting. Raises PrivacyError on a model that has no clipping rule."""
+    kind = HooksClipper if clipping is Clipping.OPACUS else PerRecordClipper
+    clipper: Clipper = kind(model, clip_norm=clip_norm)
+    try:
+        yield clipper
     finally:
         clipper.remove()
-    return Released(model, (charge,) if charge else ())
+
+
+def require_exact_clipping(
+    model: nn.Module, probe: Sequence[Example], *, clip_norm: float, performance: Performance
+) -> None:
+    """Raise PrivacyError unless the run's clipper agrees with autograd on two public records.
+
+    The check uses the clipper, the precision and the device of the run. It sets the model to
+    training mode and changes nothing else.
+    """
+    model.train()
+    _check(model, probe, clip_norm, performance.clipping, bfloat16=False)
+    if performance.bfloat16:
+        # Without clipping: in bfloat16 our clipper scales by an upper bound on the norm.
+        _check(model, probe, math.inf, performance.clipping, bfloat16=True)
 
 
 class NoisyStep:
@@ -208,7 +241,7 @@ class NoisyStep:
         self,
         model: nn.Module,
         *,
-        clipper: PerRecordClipper,
+        clipper: Clipper,
         optimizer: NoisyOptimizer,
         sampler: PoissonSampler[Example],
         performance: Performance,
@@ -232,11 +265,15 @@ class NoisyStep:
         self._optimizer.step()
 
     def _add(self, batch: TokenBatch) -> None:
-        narrow = self._performance.bfloat16
         with self._clipper.recording(records=len(batch)):
-            with torch.autocast(self._device.type, torch.bfloat16, enabled=narrow):
-                losses = record_losses(self._model, batch)
+            losses = _losses(self._model, batch, bfloat16=self._performance.bfloat16)
             self._clipper.add_clipped(losses)
+
+
+def _losses(model: nn.Module, batch: TokenBatch, *, bfloat16: bool) -> Tensor:
+    """Each record's loss, in the precision of the run."""
+    with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=bfloat16):
+        return record_losses(model, batch)
 
 
 class _ProgressClock:
@@ -310,15 +347,38 @@ def _process() -> tuple[int, int]:
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def _check(model: nn.Module, clipper: PerRecordClipper, probe: Sequence[Example]) -> None:
+def _check(
+    model: nn.Module,
+    probe: Sequence[Example],
+    clip_norm: float,
+    clipping: Clipping,
+    *,
+    bfloat16: bool,
+) -> None:
     device = next(model.parameters()).device
-    exactness.check(
-        model,
-        clipper,
-        record_losses,
-        together=pad_together(probe).to(device),
-        alone=[pad_together([example]).to(device) for example in probe],
-    )
+    fixes = ["finetune.precision: float32"] if bfloat16 else []
+    if clipping is not Clipping.BOOK_KEEPING:
+        fixes.append(f"finetune.clipping: {Clipping.BOOK_KEEPING.value}")
+    advice = f"Set {' or '.join(fixes) or 'finetune.model to another model'}."
+    try:
+        with open_clipper(model, clip_norm, clipping) as clipper:
+            exactness.check(
+                model,
+                clipper,
+                partial(_losses, bfloat16=bfloat16),
+                together=pad_together(probe).to(device),
+                alone=[pad_together([example]).to(device) for example in probe],
+                precision=torch.bfloat16 if bfloat16 else None,
+                advice=advice,
+            )
+    except (SugarbushError, InvariantError):
+        raise
+    except Exception as error:  # of torch and Opacus: each kind of failure has another type
+        raise PrivacyError(
+            f"finetune.clipping: {clipping.value} cannot clip this model in "
+            f"{'bfloat16' if bfloat16 else 'float32'}: a trial on two public records failed "
+            f"({type(error).__name__}). {advice}"
+        ) from error
 
 
 def _require_finite(model: nn.Module) -> None:

@@ -32,10 +32,13 @@ def folder_of(folder: Path, kind: str) -> str:
 
 
 @pytest.mark.parametrize("rank", [None, 2])
-def test_a_model_that_can_be_clipped_is_ready(tmp_path: Path, rank: int | None) -> None:
+@pytest.mark.parametrize("clipping", ["book_keeping", "opacus"])
+def test_a_model_that_can_be_clipped_is_ready(
+    tmp_path: Path, rank: int | None, clipping: str
+) -> None:
     ready = params(
         methods=["dpft"], finetune__dpft__model=folder_of(tmp_path, "gpt2"),
-        finetune__dpft__max_length=64, finetune__dpft__lora_rank=rank,
+        finetune__dpft__max_length=64, finetune__dpft__lora_rank=rank, finetune__clipping=clipping,
     )  # fmt: skip
     ready.method("dpft").preflight(SCHEMA)
 
@@ -47,3 +50,18 @@ def test_a_model_that_has_no_clipping_rule_is_refused(tmp_path: Path) -> None:
     )  # fmt: skip
     with pytest.raises(PrivacyError, match=r"no clipping rule.*finetune\.model"):
         bert.method("dpft").preflight(SCHEMA)
+
+
+@pytest.mark.parametrize("start", ["tiny", "gpt2"])
+def test_opacus_in_bfloat16_is_refused(tmp_path: Path, start: str) -> None:
+    narrow = params(
+        methods=["dpft"], finetune__clipping="opacus", finetune__precision="bfloat16",
+        finetune__dpft__model="tiny" if start == "tiny" else folder_of(tmp_path, start),
+        finetune__dpft__max_length=64,
+    )  # fmt: skip
+    with pytest.raises(PrivacyError, match=r"opacus cannot clip.*finetune\.precision: float32"):
+        narrow.method("dpft").preflight(SCHEMA)
+
+
+def test_opacus_in_float32_is_ready_for_the_tiny_model() -> None:
+    params(methods=["dpft"], finetune__clipping="opacus").method("dpft").preflight(SCHEMA)

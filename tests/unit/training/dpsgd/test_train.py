@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.opacus_hooks import HooksClipper
 from sugarbush.errors import BudgetExceededError, FailureError, LedgerError, PrivacyError
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import NonPrivate, PoissonGaussian
 from sugarbush.training.dpsgd import train as train_module
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, train
+from sugarbush.training.dpsgd.train import Clipping, Decay, Learning, Mechanism, train
 from tests.unit.training.dpsgd.small_runs import LEARNING, PERFORMANCE, ledger_in, session_of
-from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2
+from tests.unit.training.dpsgd.tiny import relative_error, some_examples, tiny_gpt2, tiny_llama
 
 UNITS = Private([(example,) for example in some_examples(12)])
 PROBE = some_examples(2, seed=5)
@@ -116,16 +115,15 @@ def test_training_lowers_the_loss(tmp_path, ledger):
     assert float(record_losses(model, batch).mean().detach()) < before - 0.2
 
 
-def test_without_noise_the_weights_equal_those_of_opacus_hooks(tmp_path, monkeypatch):
+def test_without_noise_the_weights_equal_those_of_opacus_hooks(tmp_path):
     ours, theirs = tiny_gpt2(), tiny_gpt2()
     run(tmp_path / "ours", ledger_in(tmp_path / "ours"), model=ours, mechanism=EXACT)
-    monkeypatch.setattr(train_module, "PerRecordClipper", HooksClipper)
     run(
         tmp_path / "theirs",
         ledger_in(tmp_path / "theirs"),
         model=theirs,
         mechanism=EXACT,
-        performance=replace(PERFORMANCE, micro_batch_tokens=10_000),
+        performance=replace(PERFORMANCE, clipping=Clipping.OPACUS, micro_batch_tokens=10_000),
     )
     assert relative_error(weights(ours), weights(theirs)) < 1e-10
     assert relative_error(weights(ours), weights(tiny_gpt2())) > 1e-3
@@ -360,6 +358,46 @@ def test_a_model_that_cannot_be_clipped_exactly_is_refused_before_the_charge(
     )
     with pytest.raises(PrivacyError, match="exactly"):
         run(tmp_path, ledger)
+    assert ledger.entries() == ()
+
+
+def test_a_clipper_that_fails_in_the_precision_of_the_run_is_refused_before_the_charge(
+    tmp_path, ledger
+):
+    """Opacus computes gradients in bfloat16, which do not fit weights in float32."""
+    performance = replace(PERFORMANCE, clipping=Clipping.OPACUS, bfloat16=True)
+    with pytest.raises(
+        PrivacyError, match=r"opacus.*bfloat16.*Set finetune\.precision: float32 or"
+    ):
+        run(tmp_path, ledger, model=tiny_gpt2(dtype=torch.float32), performance=performance)
+    assert ledger.entries() == ()
+
+
+def test_a_model_that_opacus_alone_clips_wrongly_is_refused_before_the_charge(tmp_path, ledger):
+    """Opacus adds a gradient to the padding row of an embedding, where autograd adds none."""
+    performance = replace(PERFORMANCE, clipping=Clipping.OPACUS)
+    with pytest.raises(PrivacyError, match=r"exactly.*Set finetune\.clipping: book_keeping"):
+        run(tmp_path, ledger, model=tiny_llama(padding_token=3), performance=performance)
+    assert ledger.entries() == ()
+
+
+def test_records_that_are_coupled_in_bfloat16_alone_are_refused_before_the_charge(
+    tmp_path, ledger, monkeypatch
+):
+    losses_of = train_module.record_losses
+
+    def coupled(model, batch):
+        losses = losses_of(model, batch)
+        return losses * len(batch) if torch.is_autocast_enabled("cpu") else losses
+
+    monkeypatch.setattr(train_module, "record_losses", coupled)
+    with pytest.raises(PrivacyError, match=r"in bfloat16.*finetune\.precision: float32"):
+        run(
+            tmp_path,
+            ledger,
+            model=tiny_gpt2(dtype=torch.float32),
+            performance=replace(PERFORMANCE, bfloat16=True),
+        )
     assert ledger.entries() == ()
 
 

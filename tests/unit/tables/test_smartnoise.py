@@ -1,17 +1,24 @@
 """smartnoise's AIM on our measurer. One run of its loop spends ten seconds on compiling."""
 
 import itertools
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from benchmarks import smartnoise as engine
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.gaussian_dp import bounded_range_mu, discrete_gaussian_mu
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
 from sugarbush.randomness import public_rng
+from sugarbush.tables import smartnoise as engine
+from sugarbush.tables.engines import run_engine, synthesize
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.synthesis import draw_rows
+
+SETTINGS = SynthesizeMetadataSettings(engine=Engine.SMARTNOISE)
 
 
 @pytest.mark.slow
@@ -23,7 +30,7 @@ def test_smartnoise_reads_the_measurer_only(capsys):
     a = rng.integers(0, 3, 4000)
     table = np.stack([a % 4, a, rng.integers(0, 2, 4000)], axis=1)
     measurer = MarginalMeasurer(Private(table), domain, mu=0.5)
-    made = engine.smartnoise(measurer, degree=2, max_cells=10_000, max_model_mb=80)
+    made = run_engine(measurer, SETTINGS.model_copy(update={"max_model_mb": 80}))
 
     assert capsys.readouterr().out == ""
     assert 0.97 * 0.25 <= measurer.mu_squared_spent <= 0.25
@@ -61,9 +68,18 @@ def test_its_rho_leaves_room_for_every_way_that_its_budget_may_be_spent(mu, colu
 
 
 def test_another_version_is_refused_before_anything_is_spent(monkeypatch):
+    ledger = mock.create_autospec(Ledger, instance=True)
     monkeypatch.setattr(engine.importlib.metadata, "version", lambda name: "1.0.9")
     with pytest.raises(ParamsError, match=r"needs smartnoise-synth 1\.0\.8, found 1\.0\.9"):
-        engine.require_smartnoise()
+        synthesize(
+            Private(np.zeros((1, 1), np.int64)),
+            {"only": 3},
+            mu=0.5,
+            params=SETTINGS,
+            session=PrivacySession(ledger=ledger, stage="synthesize_metadata", run="r"),
+            rng=public_rng(1),
+        )
+    ledger.charge.assert_not_called()
 
 
 @pytest.mark.slow
@@ -81,8 +97,7 @@ def test_awkward_tables_give_a_row_at_least(domain, records, changes):
     pytest.importorskip("snsynth", reason="the extra 'smartnoise' is not installed")
     table = np.zeros((records, len(domain)), dtype=np.int64)
     measurer = MarginalMeasurer(Private(table), domain, mu=0.5)
-    limits = {"degree": 2, "max_cells": 10_000, "max_model_mb": 4} | changes
-    made = engine.smartnoise(measurer, **limits)
+    made = run_engine(measurer, SETTINGS.model_copy(update=changes))
     rows = draw_rows(made, public_rng(1))
     assert len(rows) == max(1, round(made.record_count))
     assert ((rows >= 0) & (rows < list(domain.values()))).all()

@@ -1,4 +1,4 @@
-"""smartnoise-synth's AIM as a peer of ours, which reads our measurer instead of the data.
+"""smartnoise-synth's AIM as a second engine, which reads our measurer instead of the data.
 
 Its loop (snsynth 1.0.8, `AIMSynthesizer.AIM`) decides what to request. The measurer answers with
 exact noise under the filter, so the loop reads no record. Parts of the loop are not used: its
@@ -42,8 +42,8 @@ def require_smartnoise() -> None:
         installed = None
     if installed != _VERSION:
         raise ParamsError(
-            f"needs smartnoise-synth {_VERSION}, found {installed or 'none'}: install the extra "
-            "'smartnoise'"
+            f"synthesize_metadata.engine: smartnoise needs smartnoise-synth {_VERSION}, found "
+            f"{installed or 'none'}: install the extra 'smartnoise', or set engine: sugarbush"
         )
 
 
