@@ -1,7 +1,7 @@
 """Do the tests notice a lie? Each file of this folder breaks one sentence of the promise.
 
-`make mutants` applies each of them to a copy of the tree and runs the tests that it names. These must
-pass on the unchanged copy and fail on the changed one. A mutant that survives means that the
+`make mutants` applies each of them to a copy of the tree and runs the tests that it names. They
+must pass on the unchanged copy and fail on the changed one. A mutant that survives means that the
 promise could be broken without a red test. `python -m tests.mutants NAME ...` runs some of them.
 """
 
