@@ -19,7 +19,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from sugarbush.evolution.voting import PrivateEmbeddings
+from sugarbush.methods.evolving import EvolvingMethod
 from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import read_metadata
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as composed
 from tests.integration.project import TINY_ENCODER, as_lines, letters
@@ -284,3 +287,38 @@ def test_the_card_states_the_totals_of_the_ledger(
         assert card["budget"]["dataset_total_epsilon"] == pytest.approx(total, rel=1e-9)
     assert len(entries) == 4
     assert total > 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method_name", ["maple", "augpe"])
+def test_what_a_record_votes_with_depends_on_that_record_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method_name: str
+) -> None:
+    """Embedding and label of every other record are equal bit for bit when four are gone."""
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    seen = []
+    for name, rows in (("one", LETTERS), ("other", LETTERS[:40] + LETTERS[44:])):
+        monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / f"state-{name}"))
+        project = write_project(
+            tmp_path / name, embedding__model="tiny", prepare__id_column="id", methods=[method_name]
+        )
+        (tmp_path / name / "letters.jsonl").write_text(as_lines(rows))
+        run_stages(tmp_path / name, without=frozenset({"evolve", "evaluate", "report"}))
+        (method,) = project.settings.chosen
+        assert isinstance(method, EvolvingMethod)
+        inputs = project.method_inputs(
+            method, stage="evolve", metadata=read_metadata(project.roots)
+        )
+        own = method.private_embeddings(inputs)._per_unit
+        assert isinstance(own, PrivateEmbeddings)
+        votes = zip(own.embeddings, own.labels.tolist(), strict=True)
+        seen.append(
+            {
+                i: (vector.tobytes(), label)
+                for i, (vector, label) in zip(train_places(tmp_path / name), votes, strict=True)
+            }
+        )
+    one, other = seen
+    assert len(one) - 4 <= len(other) < len(one)
+    assert {i: one[i] for i in other} == other
