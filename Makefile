@@ -15,11 +15,11 @@ export HF_HUB_OFFLINE ?= 1
 export OMP_WAIT_POLICY ?= passive
 
 # Clones on one machine share no state: it is inside each checkout.
-demo test test-fast: export SUGARBUSH_STATE := $(CURDIR)/.state
-demo test test-fast: export PREFECT_HOME := $(CURDIR)/.state/prefect
-demo test test-fast: export PATH := $(CURDIR)/$(BIN):$(PATH)
+demo test test-fast mutants: export SUGARBUSH_STATE := $(CURDIR)/.state
+demo test test-fast mutants: export PREFECT_HOME := $(CURDIR)/.state/prefect
+demo test test-fast mutants: export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: env demo test test-fast docs clean
+.PHONY: env demo test test-fast mutants docs clean
 
 env: $(STAMP)
 
@@ -32,6 +32,10 @@ test: $(STAMP)
 test-fast: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" tests/unit tests/property
+
+# Changes that break the promise, one at a time: each must fail a test.
+mutants: $(STAMP)
+	@$(BIN)/python -m tests.mutants
 
 docs: $(STAMP)
 	@$(INSTALL) -e '.[docs]'

@@ -4,6 +4,8 @@ files."""
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -92,8 +94,14 @@ def test_dvc_keeps_nothing_of_the_private_texts(finished_by_dvc: Checkout) -> No
 
 
 def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Checkout) -> None:
+    """Also where the state folder is named relative to the checkout: the copy is deleted."""
     before = len(project.charges())
-    project.dvc_in_one_process("exp", "run", "--temp", "-S", "privacy.epsilon=2.0", "evolve@maple")
+    relative = os.path.relpath(project.state, project.path)
+    project.run(
+        *(sys.executable, "-m", "dvc", "exp", "run", "--temp", "-S", "privacy.epsilon=2.0"),
+        "evolve@maple",
+        variables=project.one_process | {"SUGARBUSH_STATE": relative},
+    )
     assert [e.stage for e in project.charges()[before:]] == ["synthesize_metadata", "evolve@maple"]
 
 

@@ -92,3 +92,16 @@ def test_of_two_runs_at_once_only_one_draws(tmp_path: Path) -> None:
 def test_an_error_inside_keeps_its_own_kind(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError, match="endpoint"), opened(tmp_path):
         raise ConnectionError("endpoint")
+
+
+def test_the_id_of_a_run_says_nothing_of_its_inputs(tmp_path: Path) -> None:
+    """Equal settings and inputs give ids that differ, on one machine and on two."""
+    ids = set()
+    for folder in ("one", "other"):
+        for _ in range(2):
+            with opened(tmp_path / folder, forced=True) as draws:
+                ids.add(draws.run)
+                assert len(draws.run) == 32
+    with opened(tmp_path / "one") as draws:
+        assert draws.run in ids
+    assert len(ids) == 4

@@ -1,0 +1,324 @@
+"""Two corpora that differ in one unit: nothing but the answers of mechanisms may depend on it.
+
+The functions of `sugarbush.privacy.noise` are replaced by ones whose results depend on no data, and
+what went into them is recorded. Then the released files, the pages, the card, the printed lines and
+the number of calls must be equal to the byte, and what went into the mechanisms may differ by the
+sensitivity that was accounted for.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from sugarbush.evolution.voting import PrivateEmbeddings
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import read_metadata
+from sugarbush.privacy.accounting import adaptive_epsilon
+from sugarbush.privacy.accounting import epsilon as composed
+from tests.integration.project import TINY_ENCODER, as_lines, letters
+from tests.stand_ins import write_key
+from tests.unit.audited import IMPORTS_NOISE
+from tests.unit.pipeline.small_project import run_stages, seed_everything, write_project
+
+LETTERS = letters(146)[6:]
+PUBLIC = ("data/released", "data/public", "data/stamps", "reports/public")
+
+
+@dataclass
+class Inputs:
+    """Stand-ins for the noise, and what went into them: name, values, keywords.
+
+    `left_out` is the place of the removed unit in the sample of each step of DP-SGD; None where
+    the corpus has it.
+    """
+
+    left_out: int | None = None
+    calls: list[tuple[str, NDArray[Any], dict[str, float]]] = field(default_factory=list)
+
+    def discrete_gaussian(
+        self, counts: NDArray[Any], *, stddev: float, sensitivity: float = 1.0
+    ) -> NDArray[np.int64]:
+        self._note("discrete_gaussian", counts, stddev=stddev, sensitivity=sensitivity)
+        return np.random.default_rng(len(self.calls)).integers(5, 60, len(counts))
+
+    def report_noisy_max(self, scores: NDArray[Any], *, epsilon: float, sensitivity: float) -> int:
+        self._note("report_noisy_max", scores, epsilon=epsilon, sensitivity=sensitivity)
+        return len(self.calls) % len(scores)
+
+    def poisson_sample(self, size: int, *, rate: float) -> NDArray[np.int64]:
+        """The first twelve units; where one of them is gone, the other eleven."""
+        self._note("poisson_sample", np.zeros(0), rate=rate)
+        return np.arange(12 if self.left_out is None else 11)
+
+    def secret_choice(self, size: int) -> int:
+        return 0
+
+    def add_gaussian(self, tensors: Any, *, stddev: float) -> None:
+        tensors = list(tensors)
+        sums = torch.cat([t.detach().reshape(-1).double() for t in tensors]).numpy().copy()
+        self._note("add_gaussian", sums, stddev=stddev)
+        rng = np.random.default_rng(len(self.calls))
+        for tensor in tensors:
+            noise = torch.from_numpy(rng.standard_normal(tensor.numel()) * stddev)
+            tensor.detach().view(-1).copy_(noise.to(tensor.dtype))
+
+    def _note(self, name: str, values: NDArray[Any], **keywords: float) -> None:
+        self.calls.append((name, np.array(values, dtype=np.float64), keywords))
+
+
+@dataclass
+class Run:
+    """What a run showed: every public file, the printed lines, and the inputs of its mechanisms."""
+
+    files: dict[str, bytes]
+    printed: str
+    inputs: Inputs
+    charged: list[dict[str, Any]]
+
+
+def run(
+    folder: Path,
+    rows: list[dict[str, Any]],
+    inputs: Inputs,
+    capfd: pytest.CaptureFixture[str],
+    **changes: Any,
+) -> Run:
+    with pytest.MonkeyPatch.context() as patch:
+        for module, names in IMPORTS_NOISE.items():
+            for name in names:
+                patch.setattr(import_module(module), name, getattr(inputs, name))
+        ids = iter(range(10**9))
+        patch.setattr("secrets.token_hex", lambda n=32: f"{next(ids):0{2 * n}x}")
+        patch.setenv("SUGARBUSH_STATE", str(write_key(folder.parent / f"state-{folder.name}")))
+        patch.delenv("DVC_STAGE", raising=False)
+        patch.syspath_prepend(TINY_ENCODER)
+        write_project(folder, **changes)
+        (folder / "letters.jsonl").write_text(as_lines(rows))
+        capfd.readouterr()
+        run_stages(folder, without=frozenset(), before=seed_everything)
+        shown = capfd.readouterr()
+        ledger = Project(folder).ledger()
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for name in PUBLIC
+        for path in sorted((folder / name).rglob("*"))
+        if path.is_file()
+    }
+    charged = [entry.public_fields() for entry in ledger.entries()]
+    return Run(files, (shown.out + shown.err).replace(str(folder), ""), inputs, charged)
+
+
+def train_places(folder: Path) -> list[str]:
+    """The ids of the train records, in order."""
+    import pandas as pd
+
+    return list(pd.read_parquet(folder / "data/private/prepared/train.parquet")["id"])
+
+
+def assert_only_mechanisms_differ(one: Run, other: Run) -> float:
+    """Returns the largest difference of an input, as a share of its sensitivity."""
+    assert one.files.keys() == other.files.keys()
+    assert [name for name in one.files if one.files[name] != other.files[name]] == []
+    assert one.printed == other.printed
+    assert one.charged == other.charged
+    calls = list(zip(one.inputs.calls, other.inputs.calls, strict=True))
+    largest = 0.0
+    for (name, values, keywords), (other_name, other_values, other_keywords) in calls:
+        assert (name, keywords, values.shape) == (other_name, other_keywords, other_values.shape)
+        moved = values - other_values
+        if name == "add_gaussian":
+            share = float(np.linalg.norm(moved)) / CLIP_NORM
+        elif name == "report_noisy_max":
+            share = float(np.abs(moved).max()) / keywords["sensitivity"]
+        elif name == "discrete_gaussian":
+            share = float(np.linalg.norm(moved)) / keywords["sensitivity"]
+        else:
+            continue
+        assert share <= 1 + 1e-5, (name, share)
+        largest = max(largest, share)
+    return largest
+
+
+CLIP_NORM = 1.0
+CASES: dict[str, dict[str, Any]] = {
+    "votes": {"methods": ["maple"]},
+    "kernel_scores": {"methods": ["maple"], "evolve__maple__selection": "kernel_herding"},
+    "labels": {"methods": ["augpe"]},
+    "dpft": {"methods": ["dpft"], "finetune__dpft__clip_norm": CLIP_NORM},
+    "user": {
+        "methods": ["maple"],
+        "privacy__unit": "user",
+        "privacy__records_per_user": 3,
+        "prepare__user_column": "writer",
+    },
+}
+
+
+def written_by_users(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row | {"writer": f"writer-{i // 3}"} for i, row in enumerate(rows)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_one_unit_changes_the_inputs_of_mechanisms_within_their_sensitivity_and_nothing_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], case: str
+) -> None:
+    settings = {"embedding__model": "tiny", "prepare__id_column": "id"} | CASES[case]
+    rows = written_by_users(LETTERS)
+    one = run(tmp_path / "one", rows, Inputs(), capfd, **settings)
+    gone = train_places(tmp_path / "one")[11]  # in the sample of every step
+    if case == "user":
+        (writer,) = {row["writer"] for row in rows if row["id"] == gone}
+        fewer = [row for row in rows if row["writer"] != writer]
+    else:
+        fewer = [row for row in rows if row["id"] != gone]
+    assert 0 < len(rows) - len(fewer) <= 3
+    other = run(tmp_path / "other", fewer, Inputs(left_out=11), capfd, **settings)
+    reached = assert_only_mechanisms_differ(one, other)
+    assert reached > 0.3  # the unit is seen by the mechanisms, or nothing was tested
+    assert len(one.files) > 20
+    assert one.charged
+
+
+@pytest.mark.slow
+def test_a_held_out_record_changes_nothing_that_leaves(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"embedding__model": "tiny", "prepare__id_column": "id", "methods": ["maple"]}
+    one = run(tmp_path / "one", LETTERS, Inputs(), capfd, **settings)
+    train = set(train_places(tmp_path / "one"))
+    heldout = next(row["id"] for row in LETTERS if row["id"] not in train)
+    fewer = [row for row in LETTERS if row["id"] != heldout]
+    other = run(tmp_path / "other", fewer, Inputs(), capfd, **settings)
+    assert assert_only_mechanisms_differ(one, other) == 0.0
+
+
+@pytest.mark.slow
+def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Released minus exact has the planned standard deviation, for tables, labels, votes, scores.
+
+    All numbers of a few runs are divided by their planned deviation. Their mean square is within
+    six standard errors of 1: a false alarm has probability below 1e-8.
+    """
+    noted: list[tuple[NDArray[Any], NDArray[Any], float]] = []
+
+    def watched(module: str) -> None:
+        real = import_module(module).discrete_gaussian
+
+        def noisy(counts: Any, *, stddev: float, sensitivity: float = 1.0) -> Any:
+            result = real(counts, stddev=stddev, sensitivity=sensitivity)
+            noted.append((np.array(counts), np.array(result), stddev))
+            return result
+
+        monkeypatch.setattr(f"{module}.discrete_gaussian", noisy)
+
+    for module in ("sugarbush.privacy.mechanisms", "sugarbush.tables.marginal_measurer"):
+        watched(module)
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    released: list[NDArray[Any]] = []
+    planned: set[float] = set()
+    for number, changes in enumerate(
+        [
+            {"methods": ["maple", "augpe"]},
+            {"methods": ["maple"], "evolve__maple__selection": "kernel_herding"},
+        ]
+    ):
+        folder = tmp_path / str(number)
+        monkeypatch.setenv("SUGARBUSH_STATE", str(folder / "state"))
+        project = write_project(folder, embedding__model="tiny", **changes)
+        run_stages(folder)
+        released += [np.load(path) for path in (folder / "data/released").rglob("votes.npy")]
+        released += [np.load(path) for path in (folder / "data/released").rglob("labels.npy")]
+        table = json.loads((folder / "data/released/metadata/table.json").read_text())
+        released += [np.array(m["counts"]).ravel() for m in table["measurements"]]
+        planned |= {
+            float(entry.event.as_dict()["stddev"])
+            for entry in project.ledger().entries()
+            if "stddev" in entry.event.as_dict()
+        }
+    drawn = {result.tobytes(): (counts, stddev) for counts, result, stddev in noted}
+    z = []
+    for values in released:
+        counts, stddev = drawn[values.astype(np.int64).tobytes()]  # released as it was drawn
+        z.append((values - counts) / stddev)
+    used = {stddev for _, _, stddev in noted}
+    assert planned <= used
+    whole = np.concatenate(z)
+    assert len(released) >= 8 and len(whole) > 60
+    assert abs((whole**2).mean() - 1) < 6 * np.sqrt(2 / len(whole))
+    assert abs(whole.mean()) < 6 / np.sqrt(len(whole))
+
+
+@pytest.mark.slow
+def test_the_card_states_the_totals_of_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two releases with different settings: the second card has its own epsilon and the sum."""
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    for epsilon in (1.0, 0.5):
+        project = write_project(
+            tmp_path / "project",
+            embedding__model="tiny",
+            methods=["maple"],
+            privacy__epsilon=epsilon,
+        )
+        run_stages(tmp_path / "project", without=frozenset())
+        card = json.loads((tmp_path / "project/reports/public/release_card.json").read_text())
+        entries = project.ledger().entries()
+        ids = {event["id"] for event in card["budget"]["events"]}
+        own = [entry.event for entry in entries if entry.id in ids]
+        assert len(own) == 2
+        assert card["promise"]["epsilon"] == pytest.approx(composed(own, delta=1e-6), rel=1e-9)
+        assert card["promise"]["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+        total = adaptive_epsilon([entry.event for entry in entries], delta=1e-6)
+        assert card["budget"]["dataset_total_epsilon"] == pytest.approx(total, rel=1e-9)
+    assert len(entries) == 4
+    assert total > 1.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method_name", ["maple", "augpe"])
+def test_what_a_record_votes_with_depends_on_that_record_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method_name: str
+) -> None:
+    """Embedding and label of every other record are equal bit for bit when four are gone."""
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    seen = []
+    for name, rows in (("one", LETTERS), ("other", LETTERS[:40] + LETTERS[44:])):
+        monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / f"state-{name}"))
+        project = write_project(
+            tmp_path / name, embedding__model="tiny", prepare__id_column="id", methods=[method_name]
+        )
+        (tmp_path / name / "letters.jsonl").write_text(as_lines(rows))
+        run_stages(tmp_path / name, without=frozenset({"evolve", "evaluate", "report"}))
+        (method,) = project.settings.chosen
+        assert isinstance(method, EvolvingMethod)
+        inputs = project.method_inputs(
+            method, stage="evolve", metadata=read_metadata(project.roots)
+        )
+        own = method.private_embeddings(inputs)._per_unit
+        assert isinstance(own, PrivateEmbeddings)
+        votes = zip(own.embeddings, own.labels.tolist(), strict=True)
+        seen.append(
+            {
+                i: (vector.tobytes(), label)
+                for i, (vector, label) in zip(train_places(tmp_path / name), votes, strict=True)
+            }
+        )
+    one, other = seen
+    assert len(one) - 4 <= len(other) < len(one)
+    assert {i: one[i] for i in other} == other

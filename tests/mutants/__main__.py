@@ -1,0 +1,139 @@
+"""Do the tests notice a lie? Each file of this folder breaks one sentence of the promise.
+
+`make mutants` applies each of them to a copy of the tree and runs the tests that it names. They
+must pass on the unchanged copy and fail on the changed one. A mutant that survives means that the
+promise could be broken without a red test. `python -m tests.mutants NAME ...` runs some of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+import yaml
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PARTS = ("sugarbush", "tasks", "flows", "tests", "research", "benchmarks", "docs", "README.md")
+FILES = ("pyproject.toml", "params.yaml", "dvc.yaml", "prefect.yaml", ".gitignore", "mkdocs.yml")
+PASSED, FAILED = 0, 1  # pytest's exit codes
+WORKERS = 2
+LIMIT_S = 600
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` occurs once in `file` and becomes `new`; then one of `tests` fails."""
+
+    name: str
+    promise: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def load() -> list[Mutant]:
+    """Every mutant, by name."""
+    found = []
+    for path in sorted(HERE.glob("*.yaml")):
+        fields = yaml.safe_load(path.read_text())
+        found.append(Mutant(path.stem, **fields | {"tests": tuple(fields["tests"])}))
+    return found
+
+
+def changed(text: str, mutant: Mutant) -> str:
+    """The file with the mutation. Raises ValueError unless `old` occurs once."""
+    if text.count(mutant.old) != 1:
+        raise ValueError(
+            f"{mutant.name}: {mutant.file} has its line {text.count(mutant.old)} times"
+        )
+    return text.replace(mutant.old, mutant.new)
+
+
+def copy_tree(target: Path) -> Path:
+    """A copy of what tests read, without caches and data."""
+    ignored = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.pyc")
+    for name in PARTS:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=ignored)
+    for name in (*FILES, *(part for part in PARTS if (ROOT / part).is_file())):
+        shutil.copy(ROOT / name, target / name)
+    return target
+
+
+def run_tests(tree: Path, tests: tuple[str, ...]) -> int:
+    """The exit code of pytest in a tree."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tree),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "SUGARBUSH_STATE": str(tree / ".state"),
+        "PREFECT_HOME": str(tree / ".state" / "prefect"),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    try:
+        return subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, timeout=LIMIT_S, check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return -1
+
+
+def judge(mutant: Mutant, trees: Queue[Path]) -> str:
+    """Returns "killed", or what happened instead."""
+    tree = trees.get()
+    path = tree / mutant.file
+    original = path.read_text()
+    try:
+        path.write_text(changed(original, mutant))
+        code = run_tests(tree, mutant.tests)
+    except ValueError as error:
+        return str(error)
+    finally:
+        path.write_text(original)
+        trees.put(tree)
+    if code == FAILED:
+        return "killed"
+    return "SURVIVED" if code == PASSED else f"no verdict: pytest ended with {code}"
+
+
+def main(names: list[str]) -> int:
+    """Run the mutants, or those that are named. Returns the exit code."""
+    mutants = [mutant for mutant in load() if not names or mutant.name in names]
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        trees: Queue[Path] = Queue()
+        for number in range(WORKERS):
+            trees.put(copy_tree(Path(folder) / str(number)))
+        every = tuple(sorted({test for mutant in mutants for test in mutant.tests}))
+        halves = [every[number::WORKERS] for number in range(WORKERS)]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            codes = list(pool.map(run_tests, list(trees.queue), [h for h in halves if h]))
+            if any(code != PASSED for code in codes):
+                print("the tests fail without a mutant: run them first")
+                return 1
+            killed = 0
+            for mutant, verdict in zip(
+                mutants, pool.map(lambda m: judge(m, trees), mutants), strict=True
+            ):
+                killed += verdict == "killed"
+                print(f"{mutant.name:36} {verdict:10} {mutant.promise}", flush=True)
+    minutes = (time.monotonic() - began) / 60
+    print(f"{killed} of {len(mutants)} killed, {minutes:.1f} minutes")
+    return 0 if killed == len(mutants) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
