@@ -56,6 +56,7 @@ EDITS = {
     "two lines exchanged": lambda old: [old[0], old[2], old[1], old[3]],
     "a repeated line": lambda old: [*old, old[-1]],
     "a line without a seal": lambda old: [*old[:-1], without_seal(old[-1])],
+    "a line more, without a seal": lambda old: [old[0], without_seal(old[1]), *old[1:]],
     "no line with a seal": lambda old: [without_seal(line) for line in old],
     "a seal of zeros": lambda old: [*old[:-1], old[-1][:-66] + "0" * 64 + '"}'],
 }
