@@ -30,7 +30,7 @@ from sugarbush.privacy.events import (
 # a coarser grid.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
-_SLACKS = (0.003, 0.01, 0.03, 0.1)  # shares of delta that pay for DP-SGD's excess over Gaussian DP
+_SLACKS = (0.01, 0.05)  # shares of delta that pay for DP-SGD's excess over Gaussian DP
 _LARGEST_MU = 64.0
 _WIDE_NOISE = 5.0  # from here on the exact mu is within 0.2% of 1/stddev
 

@@ -59,7 +59,7 @@ class PrivacySettings(Section):
     records_per_user: AtLeastOne = 1
     """Maximum of records used per user; the noise of counts grows with it."""
     epsilon: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """Epsilon that one run may spend."""
+    """Epsilon that one run may spend. With dpft the card's bound may be a few percent above it."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
     """Delta of every epsilon: 1e-5 at most, and below one over the number of units."""
     allow_large_delta: bool = False
