@@ -334,11 +334,14 @@ class Ledger:
         """Append a sealed entry, wait for the disk, and store its seal apart.
 
         An incomplete last line is removed first. The file may be ahead of the stored seal, after a
-        crash, and never behind it.
+        crash, and never behind it. So before the first sealed line the seal that it continues from
+        is stored: a file with sealed lines and without a stored seal was edited.
         """
         body = entry.as_line()
         seal = _seal(state_key(self._state), self.path, chain.last, body)
         line = body[:-1] + _SEAL_FIELD + seal.encode() + b'"}\n'
+        if not _head(self.path).exists():
+            self._store_seal(chain.last)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             whole = self.path.read_bytes().rfind(b"\n") + 1
@@ -354,6 +357,9 @@ class Ledger:
             os.fsync(folder)
         finally:
             os.close(folder)
+        self._store_seal(seal)
+
+    def _store_seal(self, seal: str) -> None:
         with atomic_file(_head(self.path)) as path:
             path.write_text(seal)
             path.chmod(0o600)
@@ -410,7 +416,9 @@ def _read(path: Path, state: Path) -> _Chain:
                 f"{path}, line {number}: not an entry. Restore the file from a backup; "
                 "no mechanism runs while the ledger cannot be read."
             ) from None
-    if (head is not None and head not in seals) or (head is None and len(seals) > 1):
+    if seals and head is None and _head(path).exists():
+        return _read(path, state)  # the first charge was written in between
+    if seals if head is None else head not in (unsealed.hexdigest(), *seals):
         raise _edited(path, "its last lines are missing, or its .head file")
     return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
 
@@ -435,9 +443,17 @@ def _head(path: Path) -> Path:
 
 
 def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
-    """The charges that finished results name, each with a file that names it."""
-    return {
-        str(i): path
-        for path in (folder / dataset).glob("*/generation-*/*/ledger_ids.json")
-        for i in json.loads(path.read_text())
-    }
+    """The charges that finished results name, each with a file that names it.
+
+    A folder whose name starts with a dot is not finished: another process is writing it.
+    """
+    found: dict[str, Path] = {}
+    for path in (folder / dataset).glob("*/generation-*/[!.]*/ledger_ids.json"):
+        try:
+            found |= {str(i): path for i in json.loads(path.read_text())}
+        except (ValueError, TypeError):
+            raise LedgerError(
+                f"{path}: is damaged, so what it cost is unknown. Restore it from a backup, or "
+                "delete its folder: the ledger keeps its charges"
+            ) from None
+    return found
