@@ -176,8 +176,9 @@ class Ledger:
     def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
         """Raise the error that `charge` would raise for `events` together; charge nothing."""
         with self._locked():
-            self._refuse_missing_charges()
-            self._admit(self.entries(), tuple(events), "this run", dataset_fingerprint)
+            entries = self.entries()
+            self._refuse_missing_charges(entries)
+            self._admit(entries, tuple(events), "this run", dataset_fingerprint)
 
     def charge(
         self, event: Event, *, stage: str, run: str, dataset_fingerprint: tuple[str, ...] = ()
@@ -191,7 +192,7 @@ class Ledger:
             raise InvariantError("a snapshot of a ledger cannot be charged")
         with self._locked():
             chain = self._chain()
-            self._refuse_missing_charges()
+            self._refuse_missing_charges(chain.entries)
             self._admit(chain.entries, (event,), f"stage '{stage}'", dataset_fingerprint)
             entry = Entry(
                 id=secrets.token_hex(8),
@@ -224,9 +225,12 @@ class Ledger:
     def missing_charges(self) -> dict[str, Path]:
         """Charges that a finished result or a released folder names and no ledger of the dataset
         has, each with the place that names it."""
+        return self._missing(self.entries())
+
+    def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
         named = _ids_of_results(self._state / "draws", f"{self._purpose}-{self.dataset}")
         named |= self.paid_for()
-        known = {entry.id for entry in self.entries()}
+        known = {entry.id for entry in entries}
         if named.keys() <= known:
             return {}
         for path in self.folder.parent.glob(f"*/{self.dataset}.jsonl"):
@@ -291,16 +295,21 @@ class Ledger:
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
         """A corpus has one name and one purpose, and so one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
-        for path in sorted(path for path in paths if path.stem not in self.different_from):
+        different = self.different_from - {self.dataset}
+        for path in sorted(path for path in paths if path.stem not in different):
             for known in {e.dataset_fingerprint for e in _read(path, self._state).entries}:
                 if is_same_dataset(dataset_fingerprint, known):
+                    confirm = (
+                        f" If nobody is in both, confirm it: privacy.different_from: [{path.stem}]"
+                        if path.stem != self.dataset
+                        else ""
+                    )
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
                         f"'{path.stem}' ({path.parent.name}): they share texts, phrases, users or "
                         "ids, and one dataset has one budget.\n"
                         f"  Set privacy.dataset: {path.stem} and privacy.purpose: "
-                        f"{path.parent.name}. If nobody is in both, confirm it: "
-                        f"privacy.different_from: [{path.stem}]"
+                        f"{path.parent.name}.{confirm}"
                     )
 
     @contextmanager
@@ -319,8 +328,8 @@ class Ledger:
     def _chain(self) -> _Chain:
         return _read(self.path, self._state)
 
-    def _refuse_missing_charges(self) -> None:
-        missing = self.missing_charges()
+    def _refuse_missing_charges(self, entries: tuple[Entry, ...]) -> None:
+        missing = self._missing(entries)
         if missing:
             place = next(iter(missing.values()))
             raise LedgerError(
@@ -396,12 +405,13 @@ def _read(path: Path, state: Path) -> _Chain:
     entries: list[Entry] = []
     unsealed = hashlib.sha256()
     seals: list[str] = []
+    key = state_key(state) if lines else b""
     for number, line in enumerate(lines, start=1):
         body, mark, seal = line.rpartition(_SEAL_FIELD)
         if mark:
             found = seal.removesuffix(b'"}').decode("ascii", "replace")
             before = seals[-1] if seals else unsealed.hexdigest()
-            expected = _seal(state_key(state), path, before, body + b"}")
+            expected = _seal(key, path, before, body + b"}")
             if not hmac.compare_digest(expected.encode(), found.encode()):
                 raise _edited(path, f"line {number} does not continue the lines before it")
             seals.append(found)
