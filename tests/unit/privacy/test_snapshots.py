@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sugarbush.api import open_ledger
+from sugarbush.errors import StorageError
 from sugarbush.paths import state_root
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import fingerprint
@@ -149,3 +150,23 @@ def test_a_relative_state_of_the_api_is_one_folder_whatever_folder_the_program_e
     monkeypatch.chdir(copy)
     assert ledger.path.is_absolute()
     assert open_ledger("letters", state=Path("mine")).path == ledger.path
+
+
+def test_lost_names_are_random_again(tmp_path: Path) -> None:
+    """Names that are digests would show that two inputs are equal, and restore older results."""
+    results = tmp_path / "draws/release-x/evolve-abc/generation-1"
+    results.mkdir(parents=True)
+    file = tmp_path / "snapshots/release-x.json"
+    assert Snapshots(tmp_path, "release-x").of("a", digest="d") == "d"  # results of version 0.2
+    file.unlink()
+    (results / "run").write_text("r")
+    assert Snapshots(tmp_path, "release-x").of("a", digest="d") != "d"
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": 3}', '{"a": {"digest": "d"}}'])
+def test_damaged_names_are_refused_with_what_to_do(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "snapshots/release-x.json"
+    file.parent.mkdir()
+    file.write_text(content)
+    with pytest.raises(StorageError, match="delete it"):
+        Snapshots(tmp_path, "release-x").of("a", digest="d")
