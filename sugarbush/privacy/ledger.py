@@ -14,9 +14,9 @@ records.
 Each entry is sealed: its last field is an HMAC under the key over the entry and the seal before it.
 An edited, reordered or deleted line breaks the chain, and the last seal is stored apart, so that a
 missing end is noticed too. Lines of version 0.1 have no seal; the first sealed line covers them.
-Whoever has the key can forge a ledger. An older copy of the whole state folder is noticed only by
-what its charges paid for: while a released folder or a finished result names a charge that the
-ledger lacks, nothing more is charged.
+Whoever has the key can forge a ledger. An older copy of the state folder, or of a ledger with its
+last seal, is noticed only by what its charges paid for: while a released folder or a finished
+result names a charge that the ledger lacks, nothing more is charged.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sugarbush.errors import LedgerError, StorageError
-from sugarbush.paths import atomic_file
+from sugarbush.paths import Roots, atomic_file
 from sugarbush.pipeline.released import charges_of_releases, entries_of_releases, write_release
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.ledger import Ledger
@@ -180,24 +180,24 @@ def test_a_release_that_another_process_is_writing_stops_nothing(
 ) -> None:
     ledger = charged(tmp_path)
     roots, privacy = released(tmp_path, ledger)
-    named = charges_of_releases(roots, privacy)  # type: ignore[arg-type]
-    own = roots.released / "evolve"  # type: ignore[attr-defined]
+    named = charges_of_releases(roots, privacy)
+    own = roots.released / "evolve"
     (own / ".maple.x1").mkdir()
     (own / ".maple.x1" / "release.json").write_text(content)
-    assert charges_of_releases(roots, privacy) == named  # type: ignore[arg-type]
-    assert len(entries_of_releases(roots, privacy)) == 4  # type: ignore[arg-type]
+    assert charges_of_releases(roots, privacy) == named
+    assert len(entries_of_releases(roots, privacy)) == 4
     (own / "maple" / "release.json").write_text(content)
     for read in (charges_of_releases, entries_of_releases):
         with pytest.raises(LedgerError, match="damaged"):
-            read(roots, privacy)  # type: ignore[operator]
+            read(roots, privacy)
 
 
 def test_a_damaged_charge_of_a_release_cannot_be_repaired_from(tmp_path: Path) -> None:
     roots, privacy = released(tmp_path, charged(tmp_path))
-    path = roots.released / "evolve/maple/release.json"  # type: ignore[attr-defined]
+    path = roots.released / "evolve/maple/release.json"
     path.write_text(path.read_text().replace("discrete_gaussian", "no_such_noise"))
     with pytest.raises(LedgerError, match="damaged"):
-        entries_of_releases(roots, privacy)  # type: ignore[arg-type]
+        entries_of_releases(roots, privacy)
 
 
 def test_a_ledger_of_0_1_is_continued_and_sealed_from_there(tmp_path: Path) -> None:
@@ -229,9 +229,7 @@ def test_a_finished_result_whose_charge_is_missing_stops_every_charge(tmp_path: 
         ledger.check([DiscreteGaussian(stddev=9.0)])
 
 
-def released(tmp_path: Path, ledger: Ledger) -> tuple[object, PrivacySettings]:
-    from sugarbush.paths import Roots
-
+def released(tmp_path: Path, ledger: Ledger) -> tuple[Roots, PrivacySettings]:
     privacy = params(privacy__dataset="letters", privacy__purpose="release").privacy
     roots = Roots(tmp_path / "project")
     folder = roots.released / "evolve" / "maple"
@@ -249,7 +247,7 @@ def test_another_state_folder_cannot_be_charged_for_a_project_with_releases(
     roots, privacy = released(tmp_path, first)
     other = ledger_at(
         tmp_path / "theirs",
-        paid_for=lambda: charges_of_releases(roots, privacy),  # type: ignore
+        paid_for=lambda: charges_of_releases(roots, privacy),
     )
     with pytest.raises(LedgerError, match="lacks 4 charges"):
         other.charge(DiscreteGaussian(stddev=9.0), stage="evolve", run="r")
@@ -261,9 +259,9 @@ def test_a_repair_only_adds_and_makes_the_totals_equal(tmp_path: Path) -> None:
     roots, privacy = released(tmp_path, first)
     other = ledger_at(
         tmp_path / "theirs",
-        paid_for=lambda: charges_of_releases(roots, privacy),  # type: ignore
+        paid_for=lambda: charges_of_releases(roots, privacy),
     )
-    entries = entries_of_releases(roots, privacy)  # type: ignore[arg-type]
+    entries = entries_of_releases(roots, privacy)
     assert [other.add_missing(entries), other.add_missing(entries)] == [4, 0]
     assert other.total() == first.total()
     assert other.missing_charges() == {}
