@@ -35,7 +35,7 @@ from sugarbush.methods.interface import (
     MethodInputs,
 )
 from sugarbush.methods.maple import Maple
-from sugarbush.paths import atomic_directory, state_root
+from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan, BudgetRequest, make_plan
@@ -179,7 +179,7 @@ def prepare(
         )
     assert examples is None or isinstance(examples, pd.DataFrame)
     return prepare_corpus(
-        frame, found, own, donated=examples, state=None if state is None else Path(state)
+        frame, found, own, donated=examples, state=None if state is None else _state(state)
     )
 
 
@@ -602,7 +602,7 @@ def _unit(name: str) -> Unit:
 
 
 def _state(state: Path | str | None) -> Path:
-    return state_root(Path()) if state is None else Path(state)
+    return state_root(Path()) if state is None else named_state(Path(), state)
 
 
 def _require_kind(name: str, value: object, kind: type, example: str) -> None:

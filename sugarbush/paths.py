@@ -3,7 +3,7 @@
 data/private/     mode 0700; never a DVC output, never pushed
 data/released/    DP output; every folder has a release.json
 data/public/      schema, donated examples, the embedded example
-data/stamps/      what private stages hand to DVC: keyed digests
+data/stamps/      what private stages hand to DVC: random names
 reports/internal/ computed on real texts: private
 reports/public/   safe to hand out
 <state>           ledger, key, finished results, caches: outside the checkout
@@ -46,20 +46,33 @@ def state_root(base: Path, *, example: bool = False) -> Path:
     checkout. A DVC experiment's temporary copy (under .dvc/tmp/exps), which is deleted, always uses
     the state of the checkout around it.
     """
-    named = os.environ.get(STATE_VARIABLE)
-    if named:
-        return checkout_root(base) / Path(named).expanduser()
+    if named := os.environ.get(STATE_VARIABLE):
+        return named_state(base, named)
     if example:
         return checkout_root(base) / ".state"
     return Path(platformdirs.user_state_dir("sugarbush"))
 
 
+def named_state(base: Path, name: Path | str) -> Path:
+    """The absolute path of a state folder that somebody named, relative to the checkout of
+    `base`."""
+    return checkout_root(base) / Path(name).expanduser()
+
+
 def checkout_root(base: Path) -> Path:
-    """`base`, or the checkout around it when `base` is a DVC experiment's temporary copy."""
+    """`base`, or the same folder of the checkout when `base` is in a DVC experiment's temporary
+    copy.
+
+    DVC copies the whole git repository, and the project may be a folder of it.
+    """
     base = base.absolute()
     for parent in base.parents:
-        if parent.name == "exps" and parent.parent.name == "tmp":
-            return parent.parents[2]
+        if parent.parts[-3:] == (".dvc", "tmp", "exps"):
+            around, inside = parent.parents[2], base.relative_to(parent).parts[1:]
+            if inside:
+                repositories = (f for f in (around, *around.parents) if (f / ".git").exists())
+                around = next(repositories, around)
+            return around.joinpath(*inside)
     return base
 
 

@@ -25,7 +25,7 @@ UPDATE = "sugarbush init --update"
 SETTINGS_FILE = "data/stamps/settings.json"
 HEAD = """\
 # Generated from the declarations in sugarbush/pipeline/graph.py; `sugarbush init --update` writes
-# it again. Private files are no outputs: their stages write keyed digests to data/stamps instead.
+# it again. Private files are no outputs: their stages write random names to data/stamps instead.
 
 """
 METRICS: dict[str, Any] = {

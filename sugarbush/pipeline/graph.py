@@ -5,7 +5,7 @@
        ├─ initialise@m ─ evolve@m ──────────┬─ evaluate ─ report
        └─ pretrain ─ finetune@m ─ generate@m ┘
 
-A stage that spends budget depends on settings, keyed digests of the private data and its version.
+A stage that spends budget depends on settings, random names of the private data and its version.
 It does not depend on code, so that an edited comment costs no epsilon.
 """
 
@@ -37,7 +37,7 @@ STAGES = (
     ),
     Stage(
         name="fingerprint",
-        description="keyed digests of the files that the settings name, and the resolved settings",
+        description="names of the files that the settings name, and the resolved settings",
         inputs=("data/public/example",),
         outputs=(
             *map(_stamp, ("corpus", "schema", "donated", "pool", "policy")),

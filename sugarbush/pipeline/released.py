@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sugarbush.data.private_store import PrivateStore, write_stamp
 from sugarbush.data.schema import Schema
+from sugarbush.errors import InvariantError, LedgerError
 from sugarbush.evolution.evolve import Evolution
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.evolution.population import NO_CODE, Population, load_population, save_population
@@ -83,24 +84,46 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
     """The charges on the settings' dataset that released folders name, each with such a folder."""
     return {
         str(i): path.parent
-        for path in sorted(roots.released.glob(f"**/{FILE}"))
-        if _is_of(fields := json.loads(path.read_text()), privacy)
+        for path, fields in _releases(roots, privacy)
         for i in fields["ledger_ids"]
     }
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
     """The same charges as ledger entries. Folders that version 0.2 wrote do not contain them."""
-    return tuple(
-        Entry.from_public_fields(charge)
-        for path in sorted(roots.released.glob(f"**/{FILE}"))
-        if _is_of(fields := json.loads(path.read_text()), privacy)
-        for charge in fields.get("charges", ())
+    found = []
+    for path, fields in _releases(roots, privacy):
+        try:
+            found += [Entry.from_public_fields(charge) for charge in fields.get("charges", ())]
+        except (ValueError, KeyError, TypeError, AttributeError, InvariantError):
+            raise _damaged(path) from None
+    return tuple(found)
+
+
+def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Each release.json of the settings' dataset, and its content.
+
+    A folder whose name starts with a dot is not finished: another process is writing it.
+    """
+    for path in sorted(roots.released.glob(f"**/{FILE}")):
+        if any(part.startswith(".") for part in path.relative_to(roots.released).parts):
+            continue
+        try:
+            fields = json.loads(path.read_text())
+            named = fields["dataset"], fields["purpose"], list(fields["ledger_ids"])
+        except FileNotFoundError:
+            continue  # another process has replaced the folder since
+        except (ValueError, KeyError, TypeError):
+            raise _damaged(path) from None
+        if named[:2] == (privacy.dataset, privacy.purpose.value):
+            yield path, fields
+
+
+def _damaged(path: Path) -> LedgerError:
+    return LedgerError(
+        f"{path}: is damaged, so it does not show what was charged for its folder. Restore it from "
+        "a backup, or move the folder out of data/released"
     )
-
-
-def _is_of(fields: dict[str, Any], privacy: PrivacySettings) -> bool:
-    return bool(fields["dataset"] == privacy.dataset and fields["purpose"] == privacy.purpose.value)
 
 
 def restored(value: T, folder: Path) -> Released[T]:

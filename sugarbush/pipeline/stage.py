@@ -27,10 +27,11 @@ SKIP_MARKER = "not_needed.txt"
 class Output:
     """A file or folder that a stage writes, relative to the project. `{method}` may occur in it.
 
-    `keyed` outputs contain digests under the installation's key: DVC does not copy them into its
-    cache. With `persist` the old output stays while the stage runs. So DVC never restores one half
-    of an output if the other half is private. This includes the outputs of every method: if a
-    method has no DP guarantee its results are private, and DVC sees a keyed digest.
+    `keyed` outputs contain random names of private inputs and keyed digests of public ones: DVC
+    does not copy them into its cache. With `persist` the old output stays while the stage runs. So
+    DVC never restores one half of an output if the other half is private. This includes the outputs
+    of every method: if a method has no DP guarantee its results are private, and DVC sees a random
+    name.
     """
 
     path: str

@@ -4,9 +4,11 @@ A corpus has one name in the ledger, and so one budget. Under another name it is
 shares about one in fifty of its distinct texts, phrases, users or ids with a known one: after
 changes of case, punctuation, spaces and invisible characters, of a few words in each text, of most
 of its records, or when it is another month of the same users. Not recognised are: translated or
-rewritten texts without a user column; a share that is smaller; fewer than `_ENOUGH` common values;
-ids that are numbers, which say nothing, since every table may count from 1. The rule protects
-against mistakes. It does not stop somebody who wants to break it.
+rewritten texts without a user column, as with every sixth word changed or look-alike letters; a
+share that is smaller; fewer than `_ENOUGH` common values; ids that are numbers, which say nothing,
+since every table may count from 1. Recognised by mistake are unrelated corpora whose users are
+numbered from 1, whose ids are row-1, row-2, ..., or which are small and full of equal short
+answers. The rule protects against mistakes. It does not stop somebody who wants to break it.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ records.
 Each entry is sealed: its last field is an HMAC under the key over the entry and the seal before it.
 An edited, reordered or deleted line breaks the chain, and the last seal is stored apart, so that a
 missing end is noticed too. Lines of version 0.1 have no seal; the first sealed line covers them.
-Whoever has the key can forge a ledger. An older copy of the whole state folder is noticed only by
-what its charges paid for: while a released folder or a finished result names a charge that the
-ledger lacks, nothing more is charged.
+Whoever has the key can forge a ledger. An older copy of the state folder, or of a ledger with its
+last seal, is noticed only by what its charges paid for: while a released folder or a finished
+result names a charge that the ledger lacks, nothing more is charged.
 """
 
 from __future__ import annotations
@@ -176,8 +176,9 @@ class Ledger:
     def check(self, events: Iterable[Event], *, dataset_fingerprint: tuple[str, ...] = ()) -> None:
         """Raise the error that `charge` would raise for `events` together; charge nothing."""
         with self._locked():
-            self._refuse_missing_charges()
-            self._admit(self.entries(), tuple(events), "this run", dataset_fingerprint)
+            entries = self.entries()
+            self._refuse_missing_charges(entries)
+            self._admit(entries, tuple(events), "this run", dataset_fingerprint)
 
     def charge(
         self, event: Event, *, stage: str, run: str, dataset_fingerprint: tuple[str, ...] = ()
@@ -191,7 +192,7 @@ class Ledger:
             raise InvariantError("a snapshot of a ledger cannot be charged")
         with self._locked():
             chain = self._chain()
-            self._refuse_missing_charges()
+            self._refuse_missing_charges(chain.entries)
             self._admit(chain.entries, (event,), f"stage '{stage}'", dataset_fingerprint)
             entry = Entry(
                 id=secrets.token_hex(8),
@@ -224,9 +225,12 @@ class Ledger:
     def missing_charges(self) -> dict[str, Path]:
         """Charges that a finished result or a released folder names and no ledger of the dataset
         has, each with the place that names it."""
+        return self._missing(self.entries())
+
+    def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
         named = _ids_of_results(self._state / "draws", f"{self._purpose}-{self.dataset}")
         named |= self.paid_for()
-        known = {entry.id for entry in self.entries()}
+        known = {entry.id for entry in entries}
         if named.keys() <= known:
             return {}
         for path in self.folder.parent.glob(f"*/{self.dataset}.jsonl"):
@@ -291,16 +295,21 @@ class Ledger:
     def _refuse_other_names(self, dataset_fingerprint: tuple[str, ...]) -> None:
         """A corpus has one name and one purpose, and so one budget."""
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
-        for path in sorted(path for path in paths if path.stem not in self.different_from):
+        different = self.different_from - {self.dataset}
+        for path in sorted(path for path in paths if path.stem not in different):
             for known in {e.dataset_fingerprint for e in _read(path, self._state).entries}:
                 if is_same_dataset(dataset_fingerprint, known):
+                    confirm = (
+                        f" If nobody is in both, confirm it: privacy.different_from: [{path.stem}]"
+                        if path.stem != self.dataset
+                        else ""
+                    )
                     raise LedgerError(
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
                         f"'{path.stem}' ({path.parent.name}): they share texts, phrases, users or "
                         "ids, and one dataset has one budget.\n"
                         f"  Set privacy.dataset: {path.stem} and privacy.purpose: "
-                        f"{path.parent.name}. If nobody is in both, confirm it: "
-                        f"privacy.different_from: [{path.stem}]"
+                        f"{path.parent.name}.{confirm}"
                     )
 
     @contextmanager
@@ -319,8 +328,8 @@ class Ledger:
     def _chain(self) -> _Chain:
         return _read(self.path, self._state)
 
-    def _refuse_missing_charges(self) -> None:
-        missing = self.missing_charges()
+    def _refuse_missing_charges(self, entries: tuple[Entry, ...]) -> None:
+        missing = self._missing(entries)
         if missing:
             place = next(iter(missing.values()))
             raise LedgerError(
@@ -334,11 +343,14 @@ class Ledger:
         """Append a sealed entry, wait for the disk, and store its seal apart.
 
         An incomplete last line is removed first. The file may be ahead of the stored seal, after a
-        crash, and never behind it.
+        crash, and never behind it. So before the first sealed line the seal that it continues from
+        is stored: a file with sealed lines and without a stored seal was edited.
         """
         body = entry.as_line()
         seal = _seal(state_key(self._state), self.path, chain.last, body)
         line = body[:-1] + _SEAL_FIELD + seal.encode() + b'"}\n'
+        if not _head(self.path).exists():
+            self._store_seal(chain.last)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             whole = self.path.read_bytes().rfind(b"\n") + 1
@@ -354,6 +366,9 @@ class Ledger:
             os.fsync(folder)
         finally:
             os.close(folder)
+        self._store_seal(seal)
+
+    def _store_seal(self, seal: str) -> None:
         with atomic_file(_head(self.path)) as path:
             path.write_text(seal)
             path.chmod(0o600)
@@ -390,12 +405,13 @@ def _read(path: Path, state: Path) -> _Chain:
     entries: list[Entry] = []
     unsealed = hashlib.sha256()
     seals: list[str] = []
+    key = state_key(state) if lines else b""
     for number, line in enumerate(lines, start=1):
         body, mark, seal = line.rpartition(_SEAL_FIELD)
         if mark:
             found = seal.removesuffix(b'"}').decode("ascii", "replace")
             before = seals[-1] if seals else unsealed.hexdigest()
-            expected = _seal(state_key(state), path, before, body + b"}")
+            expected = _seal(key, path, before, body + b"}")
             if not hmac.compare_digest(expected.encode(), found.encode()):
                 raise _edited(path, f"line {number} does not continue the lines before it")
             seals.append(found)
@@ -410,7 +426,9 @@ def _read(path: Path, state: Path) -> _Chain:
                 f"{path}, line {number}: not an entry. Restore the file from a backup; "
                 "no mechanism runs while the ledger cannot be read."
             ) from None
-    if (head is not None and head not in seals) or (head is None and len(seals) > 1):
+    if seals and head is None and _head(path).exists():
+        return _read(path, state)  # the first charge was written in between
+    if seals if head is None else head not in (unsealed.hexdigest(), *seals):
         raise _edited(path, "its last lines are missing, or its .head file")
     return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
 
@@ -435,9 +453,17 @@ def _head(path: Path) -> Path:
 
 
 def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
-    """The charges that finished results name, each with a file that names it."""
-    return {
-        str(i): path
-        for path in (folder / dataset).glob("*/generation-*/*/ledger_ids.json")
-        for i in json.loads(path.read_text())
-    }
+    """The charges that finished results name, each with a file that names it.
+
+    A folder whose name starts with a dot is not finished: another process is writing it.
+    """
+    found: dict[str, Path] = {}
+    for path in (folder / dataset).glob("*/generation-*/[!.]*/ledger_ids.json"):
+        try:
+            found |= {str(i): path for i in json.loads(path.read_text())}
+        except (ValueError, TypeError):
+            raise LedgerError(
+                f"{path}: is damaged, so what it cost is unknown. Restore it from a backup, or "
+                "delete its folder: the ledger keeps its charges"
+            ) from None
+    return found

@@ -78,6 +78,15 @@ class PrivacySettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _different_from_others(self) -> PrivacySettings:
+        if self.dataset and self.dataset in self.different_from:
+            raise ValueError(
+                f"different_from names the dataset itself, '{self.dataset}': a dataset has one "
+                "budget, whatever its purpose"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _small_delta(self) -> PrivacySettings:
         if self.delta > LARGE_DELTA and not self.allow_large_delta:
             raise ValueError(

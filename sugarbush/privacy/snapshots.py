@@ -54,7 +54,7 @@ class Snapshots:
         Raises StorageError where the state folder cannot be used.
         """
         with self._open() as inputs:
-            adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._draws.is_dir()))})
+            adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._are_of_0_2()))})
             known = inputs.get(name)
             same = known is not None and (known["digest"], known["within"]) == (digest, within)
             if known is None and adopted["digest"] == "1" and not renew:
@@ -69,6 +69,14 @@ class Snapshots:
             known = inputs.get(name)
         return known["name"] if known is not None and known["digest"] == digest else random_id()
 
+    def _are_of_0_2(self) -> bool:
+        """Whether there are results, and none with the id that versions after 0.2 give them.
+
+        Otherwise the file of names was lost: names that are digests would be those of an earlier
+        release, whose results would be restored.
+        """
+        return self._draws.is_dir() and not any(self._draws.glob("*/generation-*/run"))
+
     @contextmanager
     def _open(self) -> Iterator[dict[str, dict[str, str]]]:
         try:
@@ -80,7 +88,14 @@ class Snapshots:
                 if (after := json.dumps(inputs)) != before:
                     with atomic_file(self._path) as path:
                         path.write_text(after)
-        except (Timeout, ValueError) as error:
-            raise StorageError(f"{self._path}: cannot be used ({type(error).__name__})") from None
+        except Timeout:
+            raise StorageError(
+                f"{self._path}.lock: another run held the lock for {_LOCK_TIMEOUT_S} s"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise StorageError(
+                f"{self._path}: is damaged. Restore it from a backup, or delete it: every input "
+                "then has a new name, and what is drawn again is charged again"
+            ) from None
         except OSError as error:
             raise StorageError(f"{self._path}: {error.strerror or error}") from None

@@ -11,6 +11,7 @@ from sugarbush.errors import LedgerError
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.fingerprint import is_same_dataset, make_dataset_fingerprint, stored_part
 from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.settings import PrivacySettings
 from sugarbush.privacy.unit import Unit
 
 KEY = bytes(range(32))
@@ -126,6 +127,25 @@ def test_a_confirmed_difference_is_accepted_for_the_named_dataset_alone(tmp_path
     with pytest.raises(LedgerError, match="'june'"):
         charge("july", ("may",))
     charge("july", ("june",))
+
+
+def test_no_confirmation_gives_a_dataset_a_second_budget_under_another_purpose(
+    tmp_path: Path,
+) -> None:
+    def charge(purpose: str) -> None:
+        Ledger(
+            tmp_path, dataset="june", purpose=purpose, unit=Unit.RECORD, cap=9.0, delta=1e-6,
+            different_from=("june",),
+        ).charge(
+            DiscreteGaussian(stddev=9.0), stage="s", run="r", dataset_fingerprint=fingerprint(TEXTS)
+        )  # fmt: skip
+
+    charge("benchmark")
+    with pytest.raises(LedgerError, match="'june'") as refusal:
+        charge("release")
+    assert "confirm" not in str(refusal.value)
+    with pytest.raises(ValueError, match="names the dataset itself"):
+        PrivacySettings(dataset="june", different_from=("june",))
 
 
 def test_a_ledger_stores_a_fingerprint_once_and_without_its_old_part(tmp_path: Path) -> None:

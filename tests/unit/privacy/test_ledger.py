@@ -290,3 +290,21 @@ def test_a_snapshot_does_not_see_later_charges_and_cannot_be_charged(tmp_path: P
     assert (len(snapshot.entries()), len(ledger.entries())) == (1, 2)
     with pytest.raises(InvariantError, match="snapshot"):
         charge(snapshot)
+
+
+def test_a_ledger_is_read_with_one_look_at_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key has a lock. A look for each line made 1,000 charges take five minutes."""
+    ledger = ledger_at(tmp_path, cap=50.0)
+    for _ in range(9):
+        charge(ledger)
+    looks = []
+
+    def counted(state: Path) -> bytes:
+        looks.append(state)
+        return state_key(state)
+
+    monkeypatch.setattr("sugarbush.privacy.ledger.state_key", counted)
+    charge(ledger)
+    assert len(looks) <= 2

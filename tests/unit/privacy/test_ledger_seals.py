@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from sugarbush.errors import LedgerError
+from sugarbush.errors import LedgerError, StorageError
+from sugarbush.paths import Roots, atomic_file
 from sugarbush.pipeline.released import charges_of_releases, entries_of_releases, write_release
 from sugarbush.privacy.events import DiscreteGaussian
 from sugarbush.privacy.ledger import Ledger
@@ -98,15 +101,104 @@ def test_another_key_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("died", ["before the head", "before the second head"])
 def test_a_crash_between_an_entry_and_its_stored_seal_stops_nothing(
-    tmp_path: Path, died: str
+    tmp_path: Path, died: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = charged(tmp_path, 1 if died == "before the head" else 3)
+    ledger = charged(tmp_path, 3)
     head = ledger.path.with_suffix(".head")
     if died == "before the head":
+        ledger.path.unlink()
         head.unlink()
+        stop_storing_seals(monkeypatch, after=1)
+        for _ in range(2):  # as with a full disk
+            with pytest.raises(StorageError):
+                charged(tmp_path, 1)
+        monkeypatch.undo()
+        assert len(lines(ledger)) == 2
     else:
         head.write_text(json.loads(lines(ledger)[1])["seal"])
     assert len(charged(tmp_path, 1).entries()) == len(lines(ledger))
+    ledger.path.write_text("")
+    with pytest.raises(LedgerError, match="edited"):
+        ledger.entries()
+
+
+def stop_storing_seals(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
+    """The disk takes `after` more files, and then only what is appended to old ones."""
+    left = [None] * after
+
+    @contextmanager
+    def full(target: Path) -> Iterator[Path]:
+        if not left:
+            raise StorageError(f"{target}: no space left")
+        left.pop()
+        with atomic_file(target) as path:
+            yield path
+
+    monkeypatch.setattr("sugarbush.privacy.ledger.atomic_file", full)
+
+
+def test_a_first_line_without_its_stored_seal_is_refused(tmp_path: Path) -> None:
+    """Who deletes the stored seal and all lines but one would have a smaller total."""
+    ledger = charged(tmp_path)
+    rewrite(ledger, lines(ledger)[:1])
+    ledger.path.with_suffix(".head").unlink()
+    with pytest.raises(LedgerError, match="edited"):
+        ledger.total()
+
+
+def test_a_ledger_whose_first_charge_is_written_while_it_is_read_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, read = ledger_at(tmp_path), Path.read_bytes
+
+    def charged_first(path: Path) -> bytes:
+        if path == ledger.path:
+            monkeypatch.setattr(Path, "read_bytes", read)
+            charged(tmp_path, 1)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", charged_first)
+    assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("content", ["", '["a', "7"])
+def test_a_result_that_another_process_is_writing_stops_nothing(
+    tmp_path: Path, content: str
+) -> None:
+    own = tmp_path / "draws/release-letters/evolve-abc/generation-1"
+    for name in (".votes.x1", "votes"):
+        (own / name).mkdir(parents=True)
+    (own / ".votes.x1" / "ledger_ids.json").write_text(content)
+    charged(tmp_path, 1)
+    (own / "votes" / "ledger_ids.json").write_text(content)
+    with pytest.raises(LedgerError, match="damaged"):
+        charged(tmp_path, 1)
+
+
+@pytest.mark.parametrize("content", ["", '{"dataset', "[]", "{}"])
+def test_a_release_that_another_process_is_writing_stops_nothing(
+    tmp_path: Path, content: str
+) -> None:
+    ledger = charged(tmp_path)
+    roots, privacy = released(tmp_path, ledger)
+    named = charges_of_releases(roots, privacy)
+    own = roots.released / "evolve"
+    (own / ".maple.x1").mkdir()
+    (own / ".maple.x1" / "release.json").write_text(content)
+    assert charges_of_releases(roots, privacy) == named
+    assert len(entries_of_releases(roots, privacy)) == 4
+    (own / "maple" / "release.json").write_text(content)
+    for read in (charges_of_releases, entries_of_releases):
+        with pytest.raises(LedgerError, match="damaged"):
+            read(roots, privacy)
+
+
+def test_a_damaged_charge_of_a_release_cannot_be_repaired_from(tmp_path: Path) -> None:
+    roots, privacy = released(tmp_path, charged(tmp_path))
+    path = roots.released / "evolve/maple/release.json"
+    path.write_text(path.read_text().replace("discrete_gaussian", "no_such_noise"))
+    with pytest.raises(LedgerError, match="damaged"):
+        entries_of_releases(roots, privacy)
 
 
 def test_a_ledger_of_0_1_is_continued_and_sealed_from_there(tmp_path: Path) -> None:
@@ -138,9 +230,7 @@ def test_a_finished_result_whose_charge_is_missing_stops_every_charge(tmp_path: 
         ledger.check([DiscreteGaussian(stddev=9.0)])
 
 
-def released(tmp_path: Path, ledger: Ledger) -> tuple[object, PrivacySettings]:
-    from sugarbush.paths import Roots
-
+def released(tmp_path: Path, ledger: Ledger) -> tuple[Roots, PrivacySettings]:
     privacy = params(privacy__dataset="letters", privacy__purpose="release").privacy
     roots = Roots(tmp_path / "project")
     folder = roots.released / "evolve" / "maple"
@@ -158,7 +248,7 @@ def test_another_state_folder_cannot_be_charged_for_a_project_with_releases(
     roots, privacy = released(tmp_path, first)
     other = ledger_at(
         tmp_path / "theirs",
-        paid_for=lambda: charges_of_releases(roots, privacy),  # type: ignore
+        paid_for=lambda: charges_of_releases(roots, privacy),
     )
     with pytest.raises(LedgerError, match="lacks 4 charges"):
         other.charge(DiscreteGaussian(stddev=9.0), stage="evolve", run="r")
@@ -170,9 +260,9 @@ def test_a_repair_only_adds_and_makes_the_totals_equal(tmp_path: Path) -> None:
     roots, privacy = released(tmp_path, first)
     other = ledger_at(
         tmp_path / "theirs",
-        paid_for=lambda: charges_of_releases(roots, privacy),  # type: ignore
+        paid_for=lambda: charges_of_releases(roots, privacy),
     )
-    entries = entries_of_releases(roots, privacy)  # type: ignore[arg-type]
+    entries = entries_of_releases(roots, privacy)
     assert [other.add_missing(entries), other.add_missing(entries)] == [4, 0]
     assert other.total() == first.total()
     assert other.missing_charges() == {}

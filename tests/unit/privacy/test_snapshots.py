@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sugarbush.api import open_ledger
+from sugarbush.errors import StorageError
 from sugarbush.paths import state_root
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import fingerprint
@@ -112,3 +114,59 @@ def test_a_relative_state_folder_is_one_of_the_checkout(
     assert state_root(checkout).resolve() == (checkout / named).resolve()
     monkeypatch.chdir(copy)
     assert state_root(Path()).resolve() == (checkout / named).resolve()
+
+
+@pytest.mark.parametrize("dvc_in", ["repository", "project"])
+def test_the_copy_of_a_project_in_a_folder_of_its_repository_has_the_projects_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dvc_in: str
+) -> None:
+    """DVC copies the whole repository; its own folder is at the top or in the project."""
+    monkeypatch.setenv("SUGARBUSH_STATE", "state")
+    repository = tmp_path / "repository"
+    project = repository / "projects/letters"
+    (repository / ".git").mkdir(parents=True)
+    dvc = {"repository": repository, "project": project}[dvc_in] / ".dvc"
+    copy = dvc / "tmp/exps/tmp1234/projects/letters"
+    copy.mkdir(parents=True)
+    assert state_root(copy) == state_root(project) == project / "state"
+
+
+def test_a_project_in_a_folder_that_is_called_as_dvcs_is_no_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SUGARBUSH_STATE", "state")
+    for base in (Path("/tmp/exps/letters"), Path("/home/me/tmp/exps/letters")):
+        assert state_root(base) == base / "state"
+
+
+def test_a_relative_state_of_the_api_is_one_folder_whatever_folder_the_program_enters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a second ledger would begin at 0, or one in a copy that DVC deletes."""
+    copy = tmp_path / ".dvc/tmp/exps/tmp1234"
+    copy.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    ledger = open_ledger("letters", state="mine")
+    monkeypatch.chdir(copy)
+    assert ledger.path.is_absolute()
+    assert open_ledger("letters", state=Path("mine")).path == ledger.path
+
+
+def test_lost_names_are_random_again(tmp_path: Path) -> None:
+    """Names that are digests would show that two inputs are equal, and restore older results."""
+    results = tmp_path / "draws/release-x/evolve-abc/generation-1"
+    results.mkdir(parents=True)
+    file = tmp_path / "snapshots/release-x.json"
+    assert Snapshots(tmp_path, "release-x").of("a", digest="d") == "d"  # results of version 0.2
+    file.unlink()
+    (results / "run").write_text("r")
+    assert Snapshots(tmp_path, "release-x").of("a", digest="d") != "d"
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": 3}', '{"a": {"digest": "d"}}'])
+def test_damaged_names_are_refused_with_what_to_do(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "snapshots/release-x.json"
+    file.parent.mkdir()
+    file.write_text(content)
+    with pytest.raises(StorageError, match="delete it"):
+        Snapshots(tmp_path, "release-x").of("a", digest="d")
