@@ -1,4 +1,4 @@
-"""Keyed digests of the files that the settings name, and the resolved settings."""
+"""Names of the files that the settings name, and the resolved settings."""
 
 from sugarbush.pipeline.stage import run_stage
 
