@@ -36,10 +36,10 @@ class Fault(StrEnum):
     """What is wrong with the noise."""
 
     NO_NOISE = "no noise"
-    TENTH = "a tenth"
-    ROOT_TWO = "1/sqrt(2)"
+    TENTH = "tenth"
+    ROOT_TWO = "1/sqrt2"
     """The noise of a sensitivity that is too small by sqrt(2): a record in two bins, not one."""
-    KNOWN_SEED = "known seed"
+    KNOWN_SEED = "seeded"
     """A generator with a seed, which an attacker can run as well."""
 
 
