@@ -25,5 +25,6 @@ __getattr__ = lazy_names(
             "outcome_of",
             "p_value",
         ),
+        "repeated_runs": ("mu_lower_bound_of_runs",),
     },
 )

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from sugarbush.errors import ParamsError, PrivacyError
 from sugarbush.pipeline.audit import (
+    CANARIES,
     CONFIDENCE,
     DELTA,
     MECHANISMS,
@@ -24,17 +25,17 @@ from sugarbush.pipeline.audit import (
 from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.privacy.accounting import rounded_up
 
-_FEWEST, _MOST = 4_000, int(1 / (2 * DELTA))
+_MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES  # the theorem allows no more canaries
 
 
 def show_audit(
-    names: Sequence[str], *, epsilon: float, canaries: int, seed: int, console: Console
+    names: Sequence[str], *, epsilon: float, runs: int, seed: int, console: Console
 ) -> None:
     """Print the claim and the lower bound of each mechanism, and which controls are caught.
 
     Raises PrivacyError after the table if a lower bound is above its claim.
     """
-    _require(names, epsilon, canaries)
+    _require(names, epsilon, runs)
     infinite = math.isinf(epsilon)
     found = []
     for name in names or MECHANISMS:
@@ -46,7 +47,7 @@ def show_audit(
             audit(
                 name,
                 epsilon=epsilon,
-                size=size_for(fault, epsilon=epsilon, canaries=canaries),
+                size=size_for(fault, epsilon=epsilon, runs=runs),
                 fault=fault,
                 seed=seed,
             )
@@ -58,14 +59,14 @@ def show_audit(
     _require_no_violation([findings[0] for findings in found])
 
 
-def _require(names: Sequence[str], epsilon: float, canaries: int) -> None:
+def _require(names: Sequence[str], epsilon: float, runs: int) -> None:
     unknown = [name for name in names if name not in MECHANISMS]
     if unknown:
         raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(MECHANISMS)}")
     if not epsilon > 0:
         raise ParamsError(f"--epsilon {epsilon:g} is not above 0")
-    if not _FEWEST <= canaries <= _MOST:
-        raise ParamsError(f"--canaries {canaries} is not from {_FEWEST} to {_MOST}")
+    if not 2 <= runs <= _MOST_RUNS:
+        raise ParamsError(f"--runs {runs} is not from 2 to {_MOST_RUNS}")
 
 
 def _sentence(finding: Finding) -> str:
@@ -95,9 +96,7 @@ def _print_table(found: Sequence[Sequence[Finding]], console: Console) -> None:
         "violation; it cannot show that there is none."
     )
     if any(not control.violation for _, *controls in found for control in controls):
-        console.print(
-            "A control is MISSED: the audit is too weak for this fault. Raise --canaries."
-        )
+        console.print("A control is MISSED: the audit is too weak for this fault. Raise --runs.")
 
 
 def _require_no_violation(findings: Sequence[Finding]) -> None:

@@ -274,9 +274,9 @@ def audit(
     epsilon: Annotated[
         float, typer.Option(help="The epsilon to claim; inf for the code without noise.")
     ] = 4.0,
-    canaries: Annotated[
-        int, typer.Option(help="Invented records; more of them notice finer faults.")
-    ] = 200_000,
+    runs: Annotated[
+        int, typer.Option(help="Runs of 1000 invented records each; more notice finer faults.")
+    ] = 200,
     seed: Annotated[int, typer.Option(help="Public seed of the coins that include them.")] = 0,
 ) -> None:
     """Attack the noisy mechanisms with invented records, and print lower bounds on epsilon.
@@ -287,9 +287,7 @@ def audit(
     """
     from sugarbush.cli import audits
 
-    audits.show_audit(
-        mechanisms or (), epsilon=epsilon, canaries=canaries, seed=seed, console=Console()
-    )
+    audits.show_audit(mechanisms or (), epsilon=epsilon, runs=runs, seed=seed, console=Console())
 
 
 @schema_app.command("draft")

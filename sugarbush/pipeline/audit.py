@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from sugarbush.audits.one_run import (
     Outcome,
     epsilon_lower_bound,
@@ -16,6 +18,7 @@ from sugarbush.audits.one_run import (
     mu_lower_bound,
     outcome_of,
 )
+from sugarbush.audits.repeated_runs import mu_lower_bound_of_runs
 from sugarbush.pipeline.canary_runs import (
     CanaryRun,
     Coins,
@@ -42,28 +45,26 @@ WITHOUT_INFINITY = frozenset({"table"})  # AIM has no run without noise
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The number of canaries, and of guesses about them."""
+    """`runs` with so many canaries each, and the guesses of Theorem 5.2 about all of them."""
 
     canaries: int
     guesses: int
+    runs: int = 1
 
 
-CANARIES = 200_000
-_SMALL = Size(canaries=4_000, guesses=1_000)
+RUNS = 200
+CANARIES = 1000
+_ONE_RUN = Size(canaries=4000, guesses=1000)
 
 
-def size_for(fault: Fault | None, *, epsilon: float, canaries: int = CANARIES) -> Size:
-    """`canaries`, and guesses about a few percent of them. Coarse faults need fewer canaries.
+def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
+    """One run for coarse faults, and `runs` for the audit itself and for the finest fault.
 
-    The audit itself has the size of the finest fault, so that its power is known. In simulations
-    200,000 canaries notice noise that is too small by sqrt(2) in 96 of 100 audits at epsilon 4, and
-    in about 75 at epsilon 1. The best share of guesses depends on epsilon only; it was chosen there
-    as well, never on scores.
+    So the power of the audit is known: it is that of its finest control.
     """
     if math.isinf(epsilon) or fault not in {None, Fault.ROOT_TWO}:
-        return _SMALL
-    share = 0.025 if epsilon >= 4 else 0.015
-    return Size(canaries=canaries, guesses=round(share * canaries))
+        return _ONE_RUN
+    return Size(canaries=CANARIES, guesses=max(2, runs * CANARIES // 50), runs=runs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,22 +113,34 @@ def audit(
     probability at most 1 - `confidence`. `seed` determines the coins that include canaries. It is
     public: only the attacker must not use it.
     """
-    coins: Coins = public_rng(seed, "coins", mechanism).random(size.canaries) < 0.5
-    observed = _observe(MECHANISMS[mechanism], coins, epsilon, delta, fault)
-    outcome = outcome_of(guess_extremes(observed.scores, guesses=size.guesses), coins)
+    rng = public_rng(seed, "coins", mechanism)
+    coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]
+    observed = [_observe(MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
+    scores = np.concatenate([one.scores for one in observed])
+    outcome = outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
     # Two tests: each may be wrong with half of the probability.
     each = 1 - (1 - confidence) / 2
     return Finding(
         mechanism=mechanism,
         fault=fault,
-        claimed_epsilon=observed.epsilon,
-        claimed_mu=observed.mu,
+        claimed_epsilon=max(one.epsilon for one in observed),
+        claimed_mu=max(one.mu for one in observed),
         outcome=outcome,
         lower_epsilon=epsilon_lower_bound(outcome, delta=delta, confidence=each),
-        lower_mu=mu_lower_bound(outcome, confidence=each),
+        lower_mu=(
+            mu_lower_bound(outcome, confidence=each)
+            if size.runs == 1
+            else mu_lower_bound_of_runs(list(map(_accuracy, observed, coins)), confidence=each)
+        ),
         delta=delta,
         confidence=confidence,
     )
+
+
+def _accuracy(observed: Observation, coins: Coins) -> float:
+    """The share of right guesses of one run, without abstentions."""
+    found = outcome_of(guess_extremes(observed.scores, guesses=len(coins)), coins)
+    return found.correct / len(coins)
 
 
 def _observe(

@@ -148,7 +148,8 @@ def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation
             session=session,
             folder=Path(folder),
         )
-        return Observation(scores=scores, epsilon=session.ledger.total(), mu=mu)
+        (event,) = _charged(session)
+        return Observation(scores=scores, epsilon=_epsilon(event, delta), mu=mu)
 
 
 @contextmanager
@@ -176,9 +177,13 @@ def _allocation(
 
 
 def _observed(scores: NDArray[np.float64], events: Sequence[Event], delta: float) -> Observation:
-    return Observation(
-        scores=scores, epsilon=epsilon_of(events, delta=delta), mu=gaussian_mu(events)
-    )
+    (event,) = events
+    return Observation(scores=scores, epsilon=_epsilon(event, delta), mu=gaussian_mu(events))
+
+
+@lru_cache(maxsize=16)  # every run of an audit has the same cost
+def _epsilon(event: Event, delta: float) -> float:
+    return epsilon_of([event], delta=delta)
 
 
 def _charged(session: PrivacySession) -> list[Event]:

@@ -28,7 +28,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_it_prints_what_was_found_and_which_controls_are_caught(folder: Path) -> None:
-    result = run("votes", "dp-sgd", "--canaries", "4000", "--epsilon", "1")
+    result = run("votes", "dp-sgd", "--runs", "4", "--epsilon", "1")
     assert result.exit_code == 0
     assert re.search(
         r"^votes: no violation found \(lower bound 0\.\d\d of 1(\.\d+)?\)$", result.stdout, re.M
@@ -42,7 +42,7 @@ def test_it_prints_what_was_found_and_which_controls_are_caught(folder: Path) ->
 
 def test_a_violation_ends_with_an_error() -> None:
     with broken_noise(Fault.NO_NOISE):
-        result = run("votes", "--canaries", "4000", "--epsilon", "1")
+        result = run("votes", "--runs", "4", "--epsilon", "1")
     assert result.exit_code == 1
     assert "votes: VIOLATION (lower bound" in result.stdout
     assert "no violation found" not in result.stdout
@@ -59,7 +59,7 @@ def test_a_missed_control_is_named_as_a_weakness_of_the_audit(
     result = run("votes")
     assert result.exit_code == 0
     assert result.stdout.count("MISSED") == len(Fault) + 1
-    assert "Raise --canaries" in result.stdout
+    assert "Raise --runs" in result.stdout
 
 
 def test_without_noise_the_claim_is_infinite() -> None:
@@ -70,7 +70,8 @@ def test_without_noise_the_claim_is_infinite() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["unknown"], ["--epsilon", "0"], ["--epsilon", "nan"], ["--canaries", "10"]]
+    "arguments",
+    [["unknown"], ["--epsilon", "0"], ["--epsilon", "nan"], ["--runs", "1"], ["--runs", "501"]],
 )
 def test_arguments_that_make_no_audit_are_refused(arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2

@@ -33,11 +33,14 @@ def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsil
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(mechanism: str) -> None:
-    """One run of 200,000 canaries misses it in about 4% of cases; three runs of three in 0.01%."""
-    size = size_for(Fault.ROOT_TWO, epsilon=4)
-    runs = (audit(mechanism, epsilon=4, size=size, fault=Fault.ROOT_TWO, seed=s) for s in range(3))
-    assert any(found.violation for found in runs)
+@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 200), (4.0, 80)])
+def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
+    mechanism: str, epsilon: float, runs: int
+) -> None:
+    """Runs of 1000 canaries. The bound exceeds the claim by 8 standard deviations or more for
+    Gaussian scores."""
+    size = size_for(Fault.ROOT_TWO, epsilon=epsilon, runs=runs)
+    assert audit(mechanism, epsilon=epsilon, size=size, fault=Fault.ROOT_TWO).violation
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -47,6 +50,15 @@ def test_correct_noise_is_not_called_a_violation(mechanism: str, epsilon: float)
     0.03%."""
     found = [audit(mechanism, epsilon=epsilon, size=SMALL, seed=seed) for seed in range(20)]
     assert sum(one.violation for one in found) <= 5
+
+
+@pytest.mark.slow
+def test_correct_noise_is_not_called_a_violation_by_several_runs() -> None:
+    """The same for 20 audits of 40 runs each."""
+    size = Size(canaries=100, guesses=100, runs=40)
+    found = [audit("votes", epsilon=4.0, size=size, seed=seed) for seed in range(20)]
+    assert sum(one.violation for one in found) <= 5
+    assert all(one.lower_mu > 0 for one in found)
 
 
 @pytest.mark.parametrize("mechanism", ["votes", "kernel scores", "dp-sgd"])
