@@ -276,7 +276,7 @@ def audit(
     ] = 4.0,
     runs: Annotated[
         int, typer.Option(help="Runs of 1000 invented records each; more notice finer faults.")
-    ] = 200,
+    ] = 150,
     seed: Annotated[int, typer.Option(help="Public seed of the coins that include them.")] = 0,
 ) -> None:
     """Attack the noisy mechanisms with invented records, and print lower bounds on epsilon.

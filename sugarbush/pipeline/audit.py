@@ -52,7 +52,7 @@ class Size:
     runs: int = 1
 
 
-RUNS = 200
+RUNS = 150
 CANARIES = 1000
 _ONE_RUN = Size(canaries=4000, guesses=1000)
 
