@@ -17,5 +17,14 @@ __getattr__ = lazy_names(
         ),
         "exposure": ("candidate_losses", "candidate_tokens", "ranked"),
         "membership": ("Attack", "attack", "by_perplexity", "by_reference", "groups", "over_seeds"),
+        "one_run": (
+            "Outcome",
+            "epsilon_lower_bound",
+            "guess_extremes",
+            "mu_lower_bound",
+            "outcome_of",
+            "p_value",
+        ),
+        "repeated_runs": ("mu_lower_bound_of_runs",),
     },
 )

@@ -1,0 +1,110 @@
+"""`sugarbush audit`: attacks the noisy mechanisms, on invented records.
+
+It reads no corpus, charges ledgers in temporary folders only, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.pipeline.audit import (
+    CANARIES,
+    CONFIDENCE,
+    DELTA,
+    MECHANISMS,
+    WITHOUT_INFINITY,
+    Finding,
+    audit,
+    size_for,
+)
+from sugarbush.pipeline.noise_faults import Fault
+from sugarbush.privacy.accounting import rounded_up
+
+_MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES  # the theorem allows no more canaries
+
+
+def show_audit(
+    names: Sequence[str], *, epsilon: float, runs: int, seed: int, console: Console
+) -> None:
+    """Print the claim and the lower bound of each mechanism, and which controls are caught.
+
+    Raises PrivacyError after the table if a lower bound is above its claim.
+    """
+    _require(names, epsilon, runs)
+    infinite = math.isinf(epsilon)
+    found = []
+    for name in names or MECHANISMS:
+        if infinite and name in WITHOUT_INFINITY:
+            console.print(f"{name}: has no run without noise, so no audit at epsilon inf")
+            continue
+        tried = [None] if infinite else [None, *Fault]
+        findings = [
+            audit(
+                name,
+                epsilon=epsilon,
+                size=size_for(fault, epsilon=epsilon, runs=runs),
+                fault=fault,
+                seed=seed,
+            )
+            for fault in tried
+        ]
+        console.print(_sentence(findings[0]), soft_wrap=True)
+        found.append(findings)
+    _print_table(found, console)
+    _require_no_violation([findings[0] for findings in found])
+
+
+def _require(names: Sequence[str], epsilon: float, runs: int) -> None:
+    unknown = [name for name in names if name not in MECHANISMS]
+    if unknown:
+        raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(MECHANISMS)}")
+    if not epsilon > 0:
+        raise ParamsError(f"--epsilon {epsilon:g} is not above 0")
+    if not 2 <= runs <= _MOST_RUNS:
+        raise ParamsError(f"--runs {runs} is not from 2 to {_MOST_RUNS}")
+
+
+def _sentence(finding: Finding) -> str:
+    lower, claimed = f"{finding.lower_epsilon:.2f}", rounded_up(finding.claimed_epsilon, 3)
+    if finding.violation:
+        return f"{finding.mechanism}: VIOLATION (lower bound {lower} of {claimed})"
+    return f"{finding.mechanism}: no violation found (lower bound {lower} of {claimed})"
+
+
+def _print_table(found: Sequence[Sequence[Finding]], console: Console) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("mechanism")
+    for column in ("claimed", "lower bound", "Gaussian", *Fault):
+        table.add_column(str(column), justify="right")
+    for first, *controls in found:
+        caught = {control.fault: control.violation for control in controls}
+        shown = ["-" if f not in caught else "caught" if caught[f] else "MISSED" for f in Fault]
+        claimed = rounded_up(first.claimed_epsilon, 3)
+        lower = f"{first.lower_epsilon:.2f}", f"{first.lower_gaussian_epsilon:.2f}"
+        table.add_row(first.mechanism, claimed, *lower, *shown)
+    console.print()
+    console.print(table)
+    console.print(
+        f"\nEpsilon at delta {DELTA:g}; bounds at {CONFIDENCE:.0%} confidence. 'Gaussian' assumes "
+        "the trade-off curve that the ledger claims. The last four columns are copies with broken "
+        "noise: 'caught' means that the audit disproves their claim. An audit can find a "
+        "violation; it cannot show that there is none."
+    )
+    if any(not control.violation for _, *controls in found for control in controls):
+        console.print("A control is MISSED: the audit is too weak for this fault. Raise --runs.")
+
+
+def _require_no_violation(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        if finding.violation:
+            raise PrivacyError(
+                f"{finding.mechanism}: the audit disproves the claimed epsilon "
+                f"{finding.claimed_epsilon:.3g} (a right mechanism fails in at most "
+                f"{1 - finding.confidence:.0%} of audits). Run it again with another --seed; if it "
+                "fails again, publish nothing that this version made, and report it."
+            )

@@ -1,0 +1,160 @@
+"""Audits of every noisy mechanism with canaries, and of copies of it with broken noise.
+
+An audit can find a violation. It cannot show that there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sugarbush.audits.one_run import (
+    Outcome,
+    epsilon_lower_bound,
+    guess_extremes,
+    mu_lower_bound,
+    outcome_of,
+)
+from sugarbush.audits.repeated_runs import mu_lower_bound_of_runs
+from sugarbush.pipeline.canary_runs import (
+    CanaryRun,
+    Coins,
+    Observation,
+    audit_dpsgd,
+    audit_kernel_scores,
+    audit_table,
+    audit_votes,
+)
+from sugarbush.pipeline.noise_faults import Fault, broken_noise
+from sugarbush.privacy.accounting import gaussian_epsilon
+from sugarbush.randomness import public_rng
+
+MECHANISMS: Mapping[str, CanaryRun] = {
+    "table": audit_table,
+    "votes": audit_votes,
+    "kernel scores": audit_kernel_scores,
+    "dp-sgd": audit_dpsgd,
+}
+DELTA = 1e-6
+CONFIDENCE = 0.95
+WITHOUT_INFINITY = frozenset({"table"})  # AIM has no run without noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """`runs` with so many canaries each, and the guesses of Theorem 5.2 about all of them."""
+
+    canaries: int
+    guesses: int
+    runs: int = 1
+
+
+RUNS = 150
+CANARIES = 1000
+_ONE_RUN = Size(canaries=4000, guesses=1000)
+
+
+def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
+    """One run for coarse faults, and `runs` for the audit itself and for the finest fault.
+
+    So the power of the audit is known: it is that of its finest control.
+    """
+    if math.isinf(epsilon) or fault not in {None, Fault.ROOT_TWO}:
+        return _ONE_RUN
+    return Size(canaries=CANARIES, guesses=max(2, runs * CANARIES // 50), runs=runs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The result of one audit. All epsilons are at `delta`.
+
+    `claimed_epsilon` and `claimed_mu` are the upper bounds of the ledger. The two lower bounds hold
+    together with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu` as a
+    test of the claim of Gaussian DP.
+    """
+
+    mechanism: str
+    fault: Fault | None
+    claimed_epsilon: float
+    claimed_mu: float
+    outcome: Outcome
+    lower_epsilon: float
+    lower_mu: float
+    delta: float
+    confidence: float
+
+    @property
+    def violation(self) -> bool:
+        """Whether a lower bound is above its claim."""
+        return self.lower_epsilon > self.claimed_epsilon or self.lower_mu > self.claimed_mu
+
+    @property
+    def lower_gaussian_epsilon(self) -> float:
+        """The epsilon of `lower_mu`."""
+        return gaussian_epsilon(self.lower_mu, delta=self.delta) if self.lower_mu else 0.0
+
+
+def audit(
+    mechanism: str,
+    *,
+    epsilon: float,
+    size: Size,
+    fault: Fault | None = None,
+    delta: float = DELTA,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Finding:
+    """Audit one of MECHANISMS at `epsilon`, or its copy with `fault`.
+
+    Guarantee: without a fault, a mechanism that keeps its claim is called a violation with
+    probability at most 1 - `confidence`. `seed` determines the coins that include canaries. It is
+    public: only the attacker must not use it.
+    """
+    rng = public_rng(seed, "coins", mechanism)
+    coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]
+    observed = [_observe(MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
+    scores = np.concatenate([one.scores for one in observed])
+    outcome = outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
+    # Two tests: each may be wrong with half of the probability.
+    each = 1 - (1 - confidence) / 2
+    return Finding(
+        mechanism=mechanism,
+        fault=fault,
+        claimed_epsilon=max(one.epsilon for one in observed),
+        claimed_mu=max(one.mu for one in observed),
+        outcome=outcome,
+        lower_epsilon=epsilon_lower_bound(outcome, delta=delta, confidence=each),
+        lower_mu=(
+            mu_lower_bound(outcome, confidence=each)
+            if size.runs == 1
+            else mu_lower_bound_of_runs(list(map(_accuracy, observed, coins)), confidence=each)
+        ),
+        delta=delta,
+        confidence=confidence,
+    )
+
+
+def _accuracy(observed: Observation, coins: Coins) -> float:
+    """The share of right guesses of one run, without abstentions."""
+    found = outcome_of(guess_extremes(observed.scores, guesses=len(coins)), coins)
+    return found.correct / len(coins)
+
+
+def _observe(
+    run: CanaryRun, coins: Coins, epsilon: float, delta: float, fault: Fault | None
+) -> Observation:
+    if fault is None:
+        return run(coins, epsilon=epsilon, delta=delta)
+    with broken_noise(fault):
+        observed = run(coins, epsilon=epsilon, delta=delta)
+    if fault is not Fault.KNOWN_SEED:
+        return observed
+    # The attacker runs the same program without records: all that comes out is the noise.
+    with broken_noise(fault):
+        noise = run(coins & False, epsilon=epsilon, delta=delta)
+    return Observation(
+        scores=observed.scores - noise.scores, epsilon=observed.epsilon, mu=observed.mu
+    )

@@ -1,0 +1,190 @@
+"""One run of each mechanism on invented records, as an attacker with the code sees it.
+
+Each function runs the code of the mechanism on the canaries that the coins include. It returns a
+score for every canary: the higher, the more likely the canary was included. The attacker knows
+everything but the coins and the noise: candidates, weights, settings and all other records, of
+which there are none. No corpus is read. Each run charges a ledger of its own in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, sum_scores
+from sugarbush.pipeline.canary_training import train_on_canaries
+from sugarbush.privacy.accounting import epsilon as epsilon_of
+from sugarbush.privacy.accounting import gaussian_mu
+from sugarbush.privacy.budget import BudgetAllocation, BudgetRequest, make_plan, mu_of
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.events import Event, GaussianDp
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.mechanisms import exact_histogram, noisy_histogram
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.settings import Purpose
+from sugarbush.privacy.unit import Unit
+from sugarbush.randomness import public_rng
+from sugarbush.tables.marginal_measurer import MarginalMeasurer
+
+_MEASUREMENTS = 2
+_STEPS = 2
+_CANDIDATES = 500  # of one round of kernel scores; more canaries need more rounds
+_DIMENSIONS = 384
+_WIDTH = 0.2
+
+Coins = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """The attacker's scores, `(m,)`, and the claim of the ledger: an upper bound on epsilon, and
+    the mu of Gaussian DP."""
+
+    scores: NDArray[np.float64]
+    epsilon: float
+    mu: float
+
+
+CanaryRun = Callable[..., Observation]
+
+
+def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation:
+    """Canary i votes for candidate i. Its score is the noisy count."""
+    votes: Private[int] = Private(np.flatnonzero(included))
+    size = len(included)
+    with _temporary_session(delta) as session:
+        if math.isinf(epsilon):
+            counts = exact_histogram(votes, size=size, session=session)
+        else:
+            stddev = _allocation(epsilon, delta, count=1).stddev
+            counts = noisy_histogram(votes, size=size, stddev=stddev, session=session)
+        return _observed(counts.value.astype(np.float64), _charged(session), delta)
+
+
+def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
+    """Canary i has the embedding of candidate i. Its score is the product of the noisy sum with its
+    own row of kernel scores.
+
+    Rounds of 500 candidates, each with records and a ledger of its own: a canary is in one round.
+    """
+    stddev = None
+    if not math.isinf(epsilon):
+        stddev = _allocation(epsilon, delta, count=1, record_l2_sensitivity=RESOLUTION).stddev
+    scores: list[NDArray[np.float64]] = []
+    events: set[Event] = set()
+    for start in range(0, len(included), _CANDIDATES):
+        with _temporary_session(delta) as session:
+            scores.append(_one_round(included[start : start + _CANDIDATES], stddev, session))
+            events.update(_charged(session))
+    (event,) = events  # every round has the same cost
+    return _observed(np.concatenate(scores), [event], delta)
+
+
+def _one_round(
+    included: Coins, stddev: float | None, session: PrivacySession
+) -> NDArray[np.float64]:
+    candidates, rows = _candidates(len(included))
+    records = PrivateEmbeddings(candidates[included], np.zeros(int(included.sum()), dtype=np.int64))
+    voting = VotingSession(embeddings=Private(records), stddev=stddev, session=session)
+    sums = sum_scores(voting, candidates, width=_WIDTH).value
+    products = rows @ sums.astype(np.float64) / RESOLUTION**2
+    # All canaries of a round share the scores between candidates, which are about equal.
+    return np.asarray(products - products.mean())
+
+
+@lru_cache(maxsize=2)
+def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Random unit vectors, and the kernel scores of a record at each of them, one row a record."""
+    vectors = public_rng(1, "candidates of the audit").standard_normal((count, _DIMENSIONS))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    candidates = np.asarray(vectors, dtype=np.float32)
+    return candidates, scores_of(candidates, candidates, width=_WIDTH).astype(np.float64)
+
+
+def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation:
+    """Canary i is alone in one cell of a two-way marginal, which AIM's measurer answers twice.
+
+    Its score is the sum of its two noisy counts. AIM has no run without noise, so epsilon must be
+    finite.
+    """
+    side = math.ceil(math.sqrt(len(included)))
+    rows = np.stack(np.divmod(np.flatnonzero(included), side), axis=1)
+    mu = _allocation(epsilon, delta, count=0).mu
+    with _temporary_session(delta) as session:
+        session.charge(GaussianDp(mu=mu))
+        measurer = MarginalMeasurer(Private(rows), {"row": side, "column": side}, mu=mu)
+        each = mu / math.sqrt(_MEASUREMENTS) * (1 - 1e-12)
+        answers = [
+            measurer.measure(("row", "column"), mu=each, round=k) for k in range(_MEASUREMENTS)
+        ]
+        sums = sum(answer.counts.ravel() for answer in answers)
+        scores = np.asarray(sums, dtype=np.float64)[: len(included)]
+        return _observed(scores, _charged(session), delta)
+
+
+def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
+    """Each canary has a gradient that is orthogonal to all others. Its score is the product of the
+    noisy gradient sum with its own clipped gradient, added up over two steps.
+
+    Each step uses all records: sampling rate 1, so amplification by sampling is not audited.
+    """
+    infinite = math.isinf(epsilon)
+    mu = math.inf if infinite else mu_of(epsilon=epsilon, delta=delta)
+    noise_multiplier = 0.0 if infinite else math.sqrt(_STEPS) / mu
+    with _temporary_session(delta) as session, tempfile.TemporaryDirectory() as folder:
+        scores = train_on_canaries(
+            included,
+            steps=_STEPS,
+            noise_multiplier=noise_multiplier,
+            session=session,
+            folder=Path(folder),
+        )
+        (event,) = _charged(session)
+        return Observation(scores=scores, epsilon=_epsilon(event, delta), mu=mu)
+
+
+@contextmanager
+def _temporary_session(delta: float) -> Iterator[PrivacySession]:
+    with tempfile.TemporaryDirectory() as state:
+        ledger = Ledger(
+            Path(state),
+            dataset="audit",
+            purpose=Purpose.EXAMPLE,
+            unit=Unit.RECORD,
+            cap=math.inf,
+            delta=delta,
+        )
+        yield PrivacySession(ledger=ledger, stage="audit", run="audit")
+
+
+def _allocation(
+    epsilon: float, delta: float, *, count: int, record_l2_sensitivity: int = 1
+) -> BudgetAllocation:
+    """The whole budget for one mechanism, as the product plans it."""
+    request = BudgetRequest(
+        name="audit", share=1.0, count=count, record_l2_sensitivity=record_l2_sensitivity
+    )
+    return make_plan([request], epsilon=epsilon, delta=delta).of("audit")
+
+
+def _observed(scores: NDArray[np.float64], events: Sequence[Event], delta: float) -> Observation:
+    (event,) = events
+    return Observation(scores=scores, epsilon=_epsilon(event, delta), mu=gaussian_mu(events))
+
+
+@lru_cache(maxsize=16)  # every run of an audit has the same cost
+def _epsilon(event: Event, delta: float) -> float:
+    return epsilon_of([event], delta=delta)
+
+
+def _charged(session: PrivacySession) -> list[Event]:
+    return [entry.event for entry in session.ledger.entries()]

@@ -1,0 +1,115 @@
+"""Audits of the mechanisms: broken noise is caught, and correct noise is not called broken."""
+
+from __future__ import annotations
+
+import ast
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sugarbush.pipeline import noise_faults
+from sugarbush.pipeline.audit import MECHANISMS, Size, audit, size_for
+from sugarbush.pipeline.noise_faults import Fault, broken_noise
+from sugarbush.privacy import mechanisms
+from sugarbush.tables import marginal_measurer
+from sugarbush.training.dpsgd import optimizer
+from tests.settings import ROOT
+
+COARSE = [Fault.NO_NOISE, Fault.TENTH, Fault.KNOWN_SEED]
+SMALL = Size(canaries=1000, guesses=100)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("fault", COARSE)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsilon: float) -> None:
+    found = audit(mechanism, epsilon=epsilon, size=size_for(fault, epsilon=epsilon), fault=fault)
+    assert found.violation
+    assert found.lower_epsilon > found.claimed_epsilon  # by the bound that assumes nothing
+    assert found.claimed_epsilon == pytest.approx(epsilon, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(("epsilon", "runs"), [(1.0, 150), (4.0, 80)])
+def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
+    mechanism: str, epsilon: float, runs: int
+) -> None:
+    """Runs of 1000 canaries. The bound exceeds the claim by 4 standard deviations or more for
+    Gaussian scores."""
+    size = size_for(Fault.ROOT_TWO, epsilon=epsilon, runs=runs)
+    assert audit(mechanism, epsilon=epsilon, size=size, fault=Fault.ROOT_TWO).violation
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_correct_noise_is_not_called_a_violation(mechanism: str, epsilon: float) -> None:
+    """20 audits with a false-alarm rate of at most 5% each: 6 alarms or more have a probability of
+    0.03%."""
+    found = [audit(mechanism, epsilon=epsilon, size=SMALL, seed=seed) for seed in range(20)]
+    assert sum(one.violation for one in found) <= 5
+
+
+@pytest.mark.slow
+def test_correct_noise_is_not_called_a_violation_by_several_runs() -> None:
+    """The same for 20 audits of 40 runs each."""
+    size = Size(canaries=100, guesses=100, runs=40)
+    found = [audit("votes", epsilon=4.0, size=size, seed=seed) for seed in range(20)]
+    assert sum(one.violation for one in found) <= 5
+    assert all(one.lower_mu > 0 for one in found)
+
+
+@pytest.mark.parametrize("mechanism", ["votes", "kernel scores", "dp-sgd"])
+def test_without_noise_every_guess_is_right_and_nothing_is_violated(mechanism: str) -> None:
+    found = audit(mechanism, epsilon=math.inf, size=SMALL)
+    assert found.outcome.correct == found.outcome.guesses == 100
+    assert found.claimed_epsilon == found.claimed_mu == math.inf
+    assert not found.violation
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_stronger_claims_bring_higher_bounds(mechanism: str) -> None:
+    """Of 1000 canaries 300 are guessed: at epsilon 10 about 98% rightly, at 0.1 about 52%."""
+    size = Size(canaries=1000, guesses=300)
+    weak, strong = (audit(mechanism, epsilon=e, size=size) for e in (0.1, 10.0))
+    assert weak.lower_epsilon < 0.5
+    assert 1.5 < strong.lower_epsilon < strong.claimed_epsilon
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_the_noise_functions_are_restored_after_a_control(fault: Fault) -> None:
+    callers = (mechanisms, "discrete_gaussian"), (marginal_measurer, "discrete_gaussian")
+    places = (*callers, (optimizer, "add_gaussian"))
+    before = [getattr(module, name) for module, name in places]
+    with pytest.raises(ZeroDivisionError), broken_noise(fault):
+        assert all(
+            getattr(module, name) is not original
+            for (module, name), original in zip(places, before, strict=True)
+        )
+        raise ZeroDivisionError
+    assert [getattr(module, name) for module, name in places] == before
+
+
+def test_a_seeded_fault_draws_the_same_noise_again() -> None:
+    drawn = []
+    for _ in range(2):
+        with broken_noise(Fault.KNOWN_SEED):
+            function = mechanisms.discrete_gaussian  # type: ignore[attr-defined]
+            drawn.append(function(np.zeros(50, dtype=np.int64), stddev=9.0))
+    assert (drawn[0] == drawn[1]).all()
+    assert drawn[0].any()
+
+
+def test_only_the_audit_imports_broken_noise() -> None:
+    importers = set()
+    for folder in ("sugarbush", "tasks", "flows", "research", "benchmarks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom):
+                    names = [f"{node.module}.{alias.name}" for alias in node.names]
+                if any(name.startswith(noise_faults.__name__) for name in names):
+                    importers.add(path.relative_to(ROOT))
+    assert importers == {Path("sugarbush/pipeline/audit.py"), Path("sugarbush/cli/audits.py")}
