@@ -62,7 +62,7 @@ def train_on_canaries(
             expected_batch_size=attacker.batch_size,
         ),
         learning=_LEARNING,
-        performance=Performance(micro_batch_tokens=2**14, bfloat16=False, checkpoint_every=steps),
+        performance=Performance(micro_batch_tokens=2**14, checkpoint_every=steps),
         probe=[_example(0, 0), _example(1, 0, 0)],
         checkpoints=Checkpoints(folder),
         session=session,
