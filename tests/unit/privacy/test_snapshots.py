@@ -101,14 +101,15 @@ def test_a_renewed_parent_renews_what_was_computed_from_it(tmp_path: Path) -> No
     assert names.of("codes", digest="c", within="2") != first
 
 
+@pytest.mark.parametrize("kind", ["", "standalone"])  # from the queue, and by --temp
 @pytest.mark.parametrize("named", ["state", "./state", "../state"])
 def test_a_relative_state_folder_is_one_of_the_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, kind: str
 ) -> None:
     """A DVC experiment's copy is deleted with everything in it."""
     monkeypatch.setenv("SUGARBUSH_STATE", named)
     checkout = tmp_path / "checkout"
-    copy = checkout / ".dvc" / "tmp" / "exps" / "tmp1234"
+    copy = checkout / ".dvc" / "tmp" / "exps" / kind / "tmp1234"
     copy.mkdir(parents=True)
     assert state_root(copy).resolve() == state_root(checkout).resolve()
     assert state_root(checkout).resolve() == (checkout / named).resolve()
