@@ -147,7 +147,7 @@ class MethodInputs:
     text. `open_store(stage, key, dataset)` opens the finished results of a stage, and
     `scratch(name)` is a private folder. `pretrained` is a folder of small public models;
     `find(name)` is a public file that the settings name; `restart` is the command of this stage,
-    for torchrun. `digests` are keyed digests of the private data, for cache keys.
+    for torchrun. `digests` are random names of the private data, for cache keys.
     """
 
     schema: Schema
@@ -177,7 +177,7 @@ class MethodInputs:
     report: Callable[[str], None] = field(default=lambda line: None)
 
     def cache_key_of_private_data(self) -> dict[str, str]:
-        """Keyed digests of the texts and of their codes."""
+        """The names of the texts and of their codes, which last until they change."""
         return {"texts": self.digests["texts"], "codes": self.digests["codes"]}
 
     def session(self, *, stage: str, run: str) -> PrivacySession:

@@ -54,7 +54,7 @@ _SEAL_FIELD = b',"seal":"'
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One charge. `run` is the digest of the stage's settings and inputs.
+    """One charge. `run` is the random id of the stage's run (`privacy.results`).
 
     `user_column` names the column of the user, if the unit is a user.
     """

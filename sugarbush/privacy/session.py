@@ -13,7 +13,7 @@ from sugarbush.privacy.ledger import Ledger
 class PrivacySession:
     """One stage's access to the ledger during one run.
 
-    `run` is the digest of the stage's settings and inputs. `dataset_fingerprint` is empty if no
+    `run` is the random id of the stage's run. `dataset_fingerprint` is empty if no
     corpus has to be recognised. A unit has at most `records_per_unit` records.
 
     >>> import tempfile
