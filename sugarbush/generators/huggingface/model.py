@@ -11,13 +11,15 @@ import math
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.huggingface.settings import HuggingFace
@@ -96,15 +98,18 @@ def load_model(params: HuggingFace) -> LocalModel:
 @lru_cache(maxsize=1)
 def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        folder, gguf = _split_gguf(name)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **gguf)
+        # A kernel for packed weights would have to be fetched; whole weights run everywhere.
+        whole = {"quantization_config": GgufConfig(dequantize=True)} if gguf else {}
         model: Any = AutoModelForCausalLM.from_pretrained(
-            name, dtype=dtype, trust_remote_code=False
+            folder, dtype=dtype, trust_remote_code=False, **gguf, **whole
         )
     except _CANNOT_LOAD as error:
         raise ParamsError(
             f"generator.huggingface.model='{name}' cannot be loaded: {_first_line(error)} Expected "
-            "a folder with config.json, weights and tokenizer of a causal language model, or the "
-            "name of one that is in the local cache or can be fetched."
+            "a folder with config.json, weights and tokenizer of a causal language model, a GGUF "
+            "file, or the name of a model that is in the local cache or can be fetched."
         ) from None
     # For a folder without a tokenizer, transformers makes a tokenizer without words.
     known = tokenizer("Known words.", add_special_tokens=False)["input_ids"]
@@ -131,6 +136,22 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     if local.chats:
         _try_template(local, name)
     return local
+
+
+def _split_gguf(name: str) -> tuple[str, dict[str, str]]:
+    """The folder of a GGUF file and the argument of transformers that names the file.
+
+    Any other name is returned as it is. Raises ParamsError if the package gguf is missing.
+    """
+    path = Path(name)
+    if path.suffix.lower() != ".gguf":
+        return name, {}
+    if find_spec("gguf") is None:
+        raise ParamsError(
+            f"generator.huggingface.model='{name}' needs the package gguf: "
+            "pip install 'sugarbush[gguf]'"
+        )
+    return str(path.parent), {"gguf_file": path.name}
 
 
 def _try_template(local: LocalModel, name: str) -> None:

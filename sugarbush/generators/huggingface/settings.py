@@ -30,7 +30,7 @@ class HuggingFace(GeneratorSettings):
     name: ClassVar[str] = "huggingface"
 
     model: str
-    """A model's name at the hub, or its folder."""
+    """A model's name at the hub, its folder, or a GGUF file."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
     """auto (a GPU if there is one), cpu, cuda, cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
