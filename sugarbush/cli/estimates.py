@@ -81,7 +81,7 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
         )
     console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
     for cap in _caps_in_the_way(found, endpoint):
-        console.print(f"{endpoint.setting}.{cap} is less: a run would stop there. Raise it")
+        console.print(f"{endpoint.setting}.{cap} is less than a run needs. Raise it")
 
 
 def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:
