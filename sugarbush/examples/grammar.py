@@ -1,8 +1,8 @@
 """Sentence templates with choices, rules and marked values.
 
-A template contains `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills, or else a
-rule of the grammar. Brackets contain alternatives; one may be empty. Choices can be nested to any
-depth.
+A template contains `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills; if the
+caller fills no slot of this name, it is a rule of the grammar. Brackets contain alternatives; one
+may be empty. Choices can be nested to any depth.
 
 A value that identifies a person is marked where it is made. The marks survive expansion, and
 `unmark` turns them into spans.
