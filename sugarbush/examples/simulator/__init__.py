@@ -6,7 +6,7 @@ writer.py           Simulator: one text per request, in one of three ways
   variation.py      from a parent text: some sentences in other words
 
 context.py          what one text is about, and the words for its slots
-targets.py          the attribute values of a request: sentences that express them, patterns that find them
+targets.py          attribute values: sentences that express them, patterns that find them
 insertion.py        puts the target values into a text
 rewording.py        synonyms; new names and numbers
 utterances.py       a text as a list of sentences with their speakers
