@@ -33,7 +33,7 @@ def render_public_page(data: PublicData) -> str:
 
 
 def render_internal_page(data: PublicData, internal: InternalData) -> str:
-    """The same page with values computed from real texts. Its banner says that it is not DP."""
+    """The public page, plus values computed from real texts. Its banner says that it is not DP."""
     return _render(data, internal)
 
 
