@@ -43,7 +43,7 @@ class DistributedNoisyOptimizer(
     DistributedDPOptimizerFastGradientClipping,  # type: ignore[misc]
     NoisyOptimizer,
 ):
-    """The same over torch.distributed: sums are added up, and only rank 0 draws the noise."""
+    """For several processes: their sums are added up, and only rank 0 draws the noise."""
 
 
 def noisy_optimizer(
