@@ -209,8 +209,8 @@ def synthesize(
     arguments and data restores the finished results and costs nothing, unless `new_draw` is set.
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
-    `Corpus`. A prepared corpus already has schema, donated examples, unit and state. The default
-    `method` is Maple(). The default `generator` is the simulator, which only writes
+    `Corpus`. A prepared corpus already has a schema, donated examples, a unit and a state folder.
+    The default `method` is Maple(). The default `generator` is the simulator, which only writes
     customer-service texts. `donated` are examples that their authors gave away; they are not
     protected. `settings` are further sections as in params.yaml. `seed` is public. Raises
     BudgetExceededError before a charge that the cap refuses, InputError, ParamsError and

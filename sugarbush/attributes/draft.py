@@ -30,7 +30,7 @@ _MOST_VALUES: Final = 30  # a column with more distinct values is not an attribu
 _MOST_TOPICS: Final = 8
 _TEXTS_PER_TOPIC: Final = 4  # a topic has at least this many texts on average
 _TERMS: Final = 4  # number of terms that describe a topic
-_AS_GOOD: Final = 0.02  # for dozens of texts, smaller relative differences mean nothing
+_AS_GOOD: Final = 0.02  # smaller relative differences of silhouettes are ignored
 _HEAD: Final = """\
 # A draft from the subject, the names of columns and the donated examples, if there are any.
 # No private text or value was read. Edit it: names, values, descriptions. Everything in this file

@@ -6,8 +6,8 @@
     llm         the value that an endpoint returned; the caller passes it like a column
 
 Guarantee: row i depends on record i and on public data (schema, donated examples) only. So adding
-or removing a record changes no other row, and `Private.map_batch` may call it. So the embedding of
-a text must depend on this text only, too.
+or removing a record changes no other row, and `Private.map_batch` may call it. This holds only if
+the embedding of a text depends on this text alone.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Only this module sends private text to an endpoint. A `Labeller` needs a `LabelEndpoint` with
 `trusted: true`; the generator's settings are another type. Answers and the journal of paid calls
-stay in a folder under data/private. Only one labeller of an account runs at a time, so the caps
-apply to all of them together, and equal questions are sent once. No progress is shown. No message
-repeats the endpoint's words, because they may quote a text.
+stay in a folder under data/private. Only one labeller of an account sends calls at a time, so the
+caps apply to all of them together, and equal questions are sent once. No progress is shown. No
+message repeats the endpoint's words, because they may quote a text.
 
 The endpoint is asked about a harmless text first. If the endpoint rejects a JSON schema, the
-question describes the form in words (`sugarbush.attributes.label_prompts` has both forms). A text
-without a usable answer gets the value `other`.
+question describes the form of the answer in words (`sugarbush.attributes.label_prompts` has both
+forms). A text without a usable answer gets the value `other`.
 
 Guarantee: the codes of a text depend on that text and public settings only, so `Private.map_batch`
 may call `codes`.

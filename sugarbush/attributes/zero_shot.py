@@ -21,8 +21,8 @@ from scipy.special import log_softmax
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Embed
 
-# Both are differences of cosines: _TEMPERATURE makes a value e times as likely, and _SPREAD is the
-# standard deviation of the prior of an offset.
+# Both are differences of cosines. A difference of _TEMPERATURE makes a value e times as likely.
+# _SPREAD is the standard deviation of the prior of an offset.
 _TEMPERATURE = 0.05
 _SPREAD = 0.05
 # The number of folds in cross-validation, and the factors for the offsets that it chooses from.

@@ -89,7 +89,8 @@ def _check_budget(project: Project, console: Console) -> None:
 
 
 def example_is_made(project: Project) -> bool:
-    """False in a new project with the embedded example: its first stage writes the corpus."""
+    """Whether the corpus exists. In a new project with the embedded example, the first run writes
+    it."""
     settings = project.settings
     example = settings.privacy.purpose is Purpose.EXAMPLE
     return not example or (project.base / settings.prepare.file).exists()

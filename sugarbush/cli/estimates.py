@@ -54,7 +54,8 @@ def show_estimate(project: Project, console: Console) -> None:
 
 
 def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
-    """A table of calls; with an endpoint also of tokens, their cost and the least time."""
+    """Print a table of calls; with an endpoint, also their tokens, their cost and the least
+    time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
     table.add_column("what")

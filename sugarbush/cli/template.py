@@ -20,7 +20,7 @@ from sugarbush.pipeline.settings import FILE
 
 SCHEMA = "data/public/schema.yaml"
 IGNORED = ".gitignore"
-# The names in sugarbush/template, which do not start with a dot, and the names in a project.
+# Maps names in sugarbush/template, which do not start with a dot, to names in a project.
 _NAMES = {
     "params.yaml": FILE,
     "prefect.yaml": "prefect.yaml",

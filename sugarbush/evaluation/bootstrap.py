@@ -1,7 +1,7 @@
 """Bootstrap intervals for a statistic of one or several samples.
 
 The texts are resampled. Everything else that the statistic uses, such as a quantisation or a
-trained model, counts as fixed.
+trained model, is treated as fixed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def normal_interval(
 
     Use it for distances between two samples. Resampling repeats and omits texts, which increases
     the distance, so a percentile interval would be too high; the standard error is not affected.
-    `within` is the range of the statistic. Arguments and errors as in `percentile_interval`.
+    `within` is the range of the statistic. Arguments and errors are the same as in
+    `percentile_interval`.
     Source: Efron & Tibshirani 1993, chapters 6 and 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)

@@ -69,9 +69,9 @@ def copy_values(
 def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArray[np.int64]:
     """The number of words in the longest run that each text shares with a text of `corpus`, `(n,)`.
 
-    Exact; white space separates words, and letter case is ignored. Ranks the 2^k-grams of both
-    sets (Manber & Myers 1993) in O(N log N) for each k, with N words in all. Then compares each
-    position with its nearest corpus neighbours in suffix order.
+    The numbers are exact; white space separates words, and letter case is ignored. The function
+    ranks the 2^k-grams of both sets (Manber & Myers 1993) in O(N log N) for each k, with N words in
+    all. Then it compares each position with its nearest corpus neighbours in suffix order.
     Raises InvariantError when `corpus` is empty.
     """
     if not corpus:

@@ -71,10 +71,10 @@ class Predictions:
         return float(np.mean(self.truth[rows] == self.predicted[rows]))
 
     def macro_f1(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """F1, averaged over the values that occur in the chosen truth or predictions.
+        """F1, averaged over the values that occur in the chosen true or predicted codes.
 
-        It equals scikit-learn's `f1_score(average="macro")` in a hundredth of the time, because a
-        bootstrap computes it thousands of times.
+        It equals scikit-learn's `f1_score(average="macro")` but takes a hundredth of the time. This
+        matters because a bootstrap computes it thousands of times.
         """
         rows = slice(None) if chosen is None else chosen
         truth, predicted = self.truth[rows], self.predicted[rows]

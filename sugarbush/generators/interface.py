@@ -1,8 +1,9 @@
 """The interface of a generator: requests in, texts out.
 
 A generator is one module and one entry point in the group `sugarbush.generators`. The entry point
-names a subclass of `GeneratorSettings`. It contains the generator's settings, opens the generator,
-and describes it to the rest of the library. `sugarbush/examples/generator.py` is the shortest one.
+names a subclass of `GeneratorSettings`. This class contains the generator's settings, opens the
+generator, and describes it to the rest of the library. `sugarbush/examples/generator.py` is the
+shortest example.
 
 A `Request` describes one text. `sugarbush.generators.prompts` turns it into messages for a language
 model; other generators read its fields. Only `Released` requests are accepted, so private text

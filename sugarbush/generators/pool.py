@@ -136,11 +136,10 @@ class PoolGenerator:
     ) -> Released[tuple[Answer, ...]]:
         """One pool text per request, in order. No tokens are counted.
 
-        A text's probability is proportional to exp(cosine / temperature). It is the cosine between
-        the text and the mean of three examples. Without examples, it is the cosine between the text
-        and the attribute values. Without both, the choice is uniform. VARIATION_API chooses among
-        the `neighbours` nearest to the parent. An answer fails when all texts of the pool are in
-        the request.
+        A text's probability is proportional to exp(cosine / temperature). The cosine is between the
+        text and the mean of three examples or, without examples, between the text and the attribute
+        values. Without both, the choice is uniform. VARIATION_API chooses among the `neighbours`
+        nearest to the parent. An answer fails when all texts of the pool are in the request.
         """
         return requests.map(self._answers)
 

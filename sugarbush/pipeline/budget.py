@@ -66,8 +66,8 @@ def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
 def _refuse_hopeless(
     privacy: PrivacySettings, requests: Sequence[ShareRequest], parts: Sequence[BudgetRequest]
 ) -> None:
-    """Raise ParamsError if the noise is too large. This check comes before any privacy loss
-    distribution, which takes minutes for many rounds."""
+    """Raise ParamsError if the noise is too large. This check comes before a privacy loss
+    distribution is computed, which takes minutes for many rounds."""
     mu = mu_of(epsilon=privacy.epsilon, delta=privacy.delta)
     for request, part in zip(requests, parts, strict=True):
         stddev = privacy.records_per_user * math.sqrt(part.count / part.share) / mu

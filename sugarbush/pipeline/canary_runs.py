@@ -1,7 +1,7 @@
 """One run of each mechanism on invented records, with the scores of an attacker who knows the code.
 
-Each function runs the code of the mechanism on the canaries that the coins include. It returns a
-score for every canary: the higher, the more likely the canary was included. The attacker knows
+Each function runs the code of the mechanism on the canaries that the coin flips include. It returns
+a score for every canary: the higher, the more likely the canary was included. The attacker knows
 everything except the coin flips and the noise: candidates, weights and settings. There are no other
 records. No corpus is read. Each run charges a ledger of its own in a temporary folder.
 """
@@ -104,8 +104,8 @@ def _one_round(
 
 @lru_cache(maxsize=2)
 def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Random unit vectors (count, d), and kernel scores (count, count): row i is a record at vector
-    i."""
+    """Random unit vectors (count, d), and kernel scores (count, count): row i has the scores of a
+    record at vector i."""
     vectors = public_rng(1, "candidates of the audit").standard_normal((count, _DIMENSIONS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     candidates = np.asarray(vectors, dtype=np.float32)

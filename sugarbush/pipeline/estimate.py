@@ -1,8 +1,8 @@
 """Calls, tokens and cost of a run, computed from the settings before anything is sent.
 
 A method requests `candidates` / `variations` first texts, then `variations` - 1 variations of each
-survivor in each round, and at the end `expansion` - 1 of each last survivor. A run that reuses
-cached answers, or drops some, needs fewer.
+survivor in each round, and at the end `expansion` - 1 variations of each final survivor. A run that
+reuses cached answers, or drops some answers, needs fewer calls.
 """
 
 from __future__ import annotations

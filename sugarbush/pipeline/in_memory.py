@@ -86,8 +86,8 @@ class InMemoryProject(Project):
         return self._corpus.private
 
     def _paid_for(self) -> dict[str, Path]:
-        """Empty: a program may run in any folder and save its releases anywhere, so none are
-        searched for."""
+        """Empty: a program may run in any folder and save its releases anywhere, so releases are
+        not searched for."""
         return {}
 
     def donated(self) -> Donated | None:

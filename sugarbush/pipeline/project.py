@@ -180,8 +180,8 @@ class Project:
         )
 
     def _paid_for(self) -> dict[str, Path]:
-        """The charges that released folders of the dataset name. For the example it is empty,
-        because the example's state may be deleted."""
+        """The charges that released folders of the dataset name. For the example the result is
+        empty, because the example's state may be deleted."""
         from sugarbush.pipeline.released import charges_of_releases
 
         privacy = self.settings.privacy

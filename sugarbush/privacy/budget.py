@@ -11,8 +11,8 @@ its share. Later `with_subsampling` chooses DP-SGD's noise so that the epsilon o
 computed by PLDs, meets the target. No other noise changes.
 
 A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
-does it for histograms, and `MarginalMeasurer` for AIM. DP-SGD uses one record of a unit per step,
-so its noise does not grow.
+applies the factor m to histograms, and `MarginalMeasurer` applies it in AIM. DP-SGD uses one record
+of a unit per step, so its noise does not grow.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ def _sample(kind: str, values: Iterable[str], *, key: bytes) -> list[bytes]:
 
 
 def _hidden(kind: str, value: bytes, *, key: bytes) -> str:
-    """A second hash of a sampled value. The first hash is small if it was chosen from many
-    values."""
+    """A second hash of a sampled value. The first hash alone would show roughly how many values
+    there are."""
     return kind + hmac.digest(key, kind.encode() + value, "sha256").hex()[:8]
 
 

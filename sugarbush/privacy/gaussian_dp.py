@@ -53,7 +53,7 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
 
     At sensitivity 1 it is the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2). The latter is
     1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev, and twice 1/stddev as stddev goes to 0.
-    A larger sensitivity multiplies it (group privacy).
+    A larger sensitivity multiplies this mu (group privacy).
     """
     _require_positive(stddev=stddev, sensitivity=sensitivity)
     return sensitivity * max(1 / stddev, _central_gap(stddev))

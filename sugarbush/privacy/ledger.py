@@ -109,7 +109,7 @@ class Ledger:
     `cap` and `delta` limit the total: epsilon at `delta`, per `unit`. `user_column` names the
     column of the user, where the unit is a user. `paid_for` returns the charges that the project's
     released folders name; while the ledger lacks one of them, nothing can be charged.
-    `different_from` are datasets that the settings declare to share nobody with this one.
+    `different_from` are datasets that, according to the settings, share nobody with this one.
     Raises ParamsError on a bad dataset name.
 
     >>> import tempfile
@@ -400,7 +400,7 @@ def _read(path: Path, state: Path) -> _Chain:
     """The entries of a file, each with a seal that fits. An incomplete last line comes from a crash
     before its mechanism ran. Any other line that does not fit means that somebody edited the file.
     """
-    # Read before the file, which another process may extend.
+    # The seal is read before the file, because another process may extend the file.
     head = _head(path).read_text() if _head(path).exists() else None
     try:
         *lines, _unfinished = path.read_bytes().split(b"\n")

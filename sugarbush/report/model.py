@@ -37,8 +37,9 @@ class Release:
     examples, which are public. `labels_endpoint` received every private text to assign attributes,
     None if there was none. `generator` is None if no method used one. `starts_from` is the model
     that was fine-tuned. `other_packages` are names and versions of packages with a method or
-    encoder that read the private texts. `different_from` are datasets that the settings declare to
-    share nobody with this one. `settings` are settings, never results; `created` is a date.
+    encoder that read the private texts. `different_from` are datasets that, according to the
+    settings, share nobody with this one. `settings` are settings, never results; `created` is a
+    date.
     """
 
     title: str

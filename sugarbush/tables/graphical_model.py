@@ -98,7 +98,7 @@ def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
 
 
 def axis_order(domain: Domain) -> dict[str, int]:
-    """The axis of each attribute in every array: the attribute with most values comes last.
+    """The axis of each attribute in every array: the attribute with the most values comes last.
 
     Sums then run along long rows of memory, up to 60 times faster than along short ones.
     """
@@ -500,8 +500,8 @@ def _flat(
 def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
     """One column of `table` per row, drawn from the distribution in row `group` of `table`.
 
-    The rows of a group take the quantiles (i + u_i) / size in random order, so each column is drawn
-    as often as expected, up to one.
+    The rows of a group take the quantiles (i + u_i) / size in random order, so the number of draws
+    of each column is the expected number, up to one.
     """
     groups, columns = table.shape
     sizes = np.bincount(group, minlength=groups)

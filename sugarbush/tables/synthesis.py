@@ -116,7 +116,7 @@ def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> No
 
 
 def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
-    """A measurement with its axes summed to the merged cells, for the model."""
+    """A measurement for the model, with its counts summed within merged cells."""
     counts = measurement.counts.astype(np.float64)
     variance = np.full(counts.shape, measurement.stddev**2)
     if not measurement.merged:

@@ -34,7 +34,8 @@ class PlacedUtterance:
     after: int
 
     def is_like(self, other: PlacedUtterance) -> bool:
-        """Whether one may replace the other: both have the same speaker, position and form.
+        """Whether one utterance may replace the other: they have the same speaker, position and
+        form.
 
         The first two and the last two utterances of a text match only their counterparts.
         """

@@ -51,7 +51,8 @@ def add_opening(text: str, rng: SeededRandom) -> str:
 
 
 class IdentityReplacer:
-    """Replaces names, numbers and streets of a text; equal ones get the same replacement."""
+    """Replaces names, numbers and streets of a text; equal names and numbers get equal
+    replacements."""
 
     def __init__(self, rng: SeededRandom) -> None:
         self._rng = rng

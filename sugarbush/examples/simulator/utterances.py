@@ -35,7 +35,7 @@ class Role(StrEnum):
 class Importance(IntEnum):
     """How much a text needs an utterance.
 
-    A text that is too long loses the least important ones.
+    A text that is too long loses its least important utterances.
     """
 
     DETAIL = 0

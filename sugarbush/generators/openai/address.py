@@ -22,7 +22,7 @@ def is_loopback(base_url: str) -> bool:
 
 
 def is_encrypted(base_url: str) -> bool:
-    """Whether the connection is encrypted, so that a proxy between sees only encrypted bytes."""
+    """Whether the connection is encrypted, so that a proxy on the way sees only encrypted bytes."""
     return urlsplit(base_url).scheme.lower() == "https"
 
 
@@ -35,8 +35,7 @@ def may_use_proxy(base_url: str, *, reads_private_text: bool) -> bool:
     """Whether calls may go through a proxy that the environment names.
 
     A proxy could read what is sent to an http address, and no setting declares it trusted. So
-    without https, no private text goes through a proxy, and nothing that is sent to this machine
-    does.
+    without https, a proxy gets no private text and nothing that is sent to this machine.
     """
     if is_encrypted(base_url):
         return True

@@ -51,7 +51,7 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
 _NAME_FIELD = "sugarbush"
-# Lower than OpenAI's limits on one batch.
+# Not above OpenAI's limits on one batch.
 _MOST_CALLS = 50_000
 _MOST_BYTES = 150_000_000
 # A call that fails with 429 or 5xx inside a batch is submitted once more.
@@ -67,7 +67,7 @@ Receive = Callable[[Call, Completion], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchApi:
-    """Submits, polls and collects batches. `folder` is the folder of `<name>.json`.
+    """Submits, polls and collects batches. `folder` contains the files `<name>.json`.
 
     `is_cached` tests whether the cache has the answer for a key; `receive` stores an answer.
     """

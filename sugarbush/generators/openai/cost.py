@@ -146,8 +146,8 @@ class Meter:
         answers.
 
         Other runs are other processes, threads, generators and labellers. A process that dies
-        releases the lock; the next holder first records the payment that it was about to record. Do
-        not wait for a batch while you hold the lock.
+        releases the lock; the next holder first records the payment that this process was about to
+        record. Do not wait for a batch while you hold the lock.
         """
         lock = FileLock(self._journal.path.with_suffix(".lock"))
         with _storage(Path(lock.lock_file)):
@@ -303,7 +303,7 @@ class _Journal:
             written = self._settling.read_bytes() if self._settling.exists() else b""
             place, _, line = written.partition(b"\n")
             if _parse(line) is None or not line.endswith(b"\n") or not place.isdigit():
-                return  # nothing, or the run died before it stored anything
+                return  # nothing to append, or the run died before it stored anything
             after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
         if line not in after:
             self._append(line)

@@ -27,7 +27,7 @@ from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
 # Enough tokens for the answer of a reasoning model, and so few that they cost almost nothing.
 _TOKENS = 16
-# A server that has just failed may close the connection of the next call.
+# More than one, because a server that has just failed may close the connection of the next call.
 _ATTEMPTS = 3
 _QUESTION = "Answer with the word ready."
 # Each word is one token in common vocabularies, and has about as many bytes as the estimate of a
@@ -102,7 +102,7 @@ async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens:
     if offer.context_tokens is not None and offer.context_tokens < params.context_tokens:
         raise ParamsError(
             f"params.yaml: {params.setting}.context_tokens={params.context_tokens} is more than "
-            f"the {offer.context_tokens} that '{params.model}' has; set it to that"
+            f"the {offer.context_tokens} that '{params.model}' has; lower it to that number"
         )
     if params.mode is CallMode.BATCH:
         await _require_batch_api(client, params)

@@ -187,7 +187,7 @@ class PerRecordClipper:
             problem = _problem(module)
             if problem is not None:
                 raise PrivacyError(
-                    f"a trainable {type(module).__name__} {problem}, so the model cannot be "
+                    f"a trainable {type(module).__name__} {problem}, so its gradients cannot be "
                     "clipped exactly. Set finetune.model to a GPT-2 or Llama, or train it by LoRA."
                 )
 

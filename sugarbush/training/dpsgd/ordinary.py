@@ -72,7 +72,7 @@ def train_without_privacy(
     """`train_on_public` on private records, charged as `NonPrivate`. The model is an upper limit of
     quality and is never released.
 
-    It reports nothing, because a loss on private records is private.
+    The training reports nothing, because a loss on private records is private.
     """
     charge = session.charge(NonPrivate())
     train_on_public(

@@ -3,7 +3,7 @@
 A step takes a secret Poisson sample, adds up clipped per-record gradients over physical
 micro-batches, adds noise once, and divides by the *expected* batch size. A step with an empty
 sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size. Progress
-reports depend on settings and the clock only.
+reports depend on the settings and on the numbers of steps only.
 
 Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
 add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The released step is
