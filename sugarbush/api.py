@@ -58,7 +58,8 @@ class Release:
     """A synthetic corpus, what it promises, and where its budget was charged.
 
     `frame` has one row per synthetic text, with the attribute values that were requested for it.
-    `evolution` has every round. A release contains nothing private, unless `epsilon` is infinite.
+    `evolution` contains every round, with its candidates and votes. A release contains nothing
+    private, unless `epsilon` is infinite.
     """
 
     method: str

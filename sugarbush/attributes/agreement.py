@@ -1,6 +1,6 @@
 """How often an attribute that was read from a text equals the label of the text.
 
-For public examples only: the results are exact, without noise.
+Use it for public examples only, because the results are exact, without noise.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from scipy.special import log_softmax
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Embed
 
-# Both are differences of cosines. A difference of _TEMPERATURE makes a value e times as likely.
-# _SPREAD is the standard deviation of the prior of an offset.
+# _TEMPERATURE and _SPREAD are differences of cosines. A difference of _TEMPERATURE makes a value e
+# times as likely. _SPREAD is the standard deviation of the prior of an offset.
 _TEMPERATURE = 0.05
 _SPREAD = 0.05
 # The number of folds in cross-validation, and the factors for the offsets that it chooses from.
@@ -63,7 +63,7 @@ def similarities_of(
 
 
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
-    """Offsets that make the labels of donated examples likely. For public examples only.
+    """Offsets that make the labels of donated examples likely. Use it for public examples only.
 
     `similarities` (n, k) are the examples' cosines and `codes` (n,) their labels; the label `other`
     is ignored. Offsets from few examples may be wrong, so all offsets are multiplied by 0, 0.5 or

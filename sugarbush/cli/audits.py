@@ -25,7 +25,8 @@ from sugarbush.pipeline.audit import (
 from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.privacy.accounting import rounded_up
 
-_MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES  # the theorem needs canaries <= 1 / (2 delta)
+# The lower bound needs at most 1 / (2 delta) canaries in all runs together.
+_MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES
 
 
 def show_audit(

@@ -85,7 +85,7 @@ def repair(project: Project, console: Console) -> None:
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
     """How many runs of `events` can still be charged, `_MANY` at most.
 
-    A total takes up to seconds to compute, so the search starts at the number of runs that fit by
+    Computing a total can take seconds, so the search starts at the number of runs that fit by
     Gaussian DP.
     """
 

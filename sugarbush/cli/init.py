@@ -44,7 +44,7 @@ class OwnData:
 
     @property
     def required(self) -> dict[str, str]:
-        """The columns that the file must have, and the option that names each."""
+        """The columns that the file must have, and the option that names each column."""
         options = {self.text_column: "--text", self.id_column: "--id", self.user_column: "--user"}
         return {column: option for column, option in options.items() if column is not None}
 

@@ -155,7 +155,7 @@ def distance_value(
 def label(
     values: Iterable[MetricValue], *, method: str, round_: int = FINAL
 ) -> tuple[MetricValue, ...]:
-    """The values, with their method and round."""
+    """The values, marked with their method and round."""
     return tuple(replace(value, method=method, round=round_) for value in values)
 
 

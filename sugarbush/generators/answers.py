@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _ATTEMPTS = 2
 
-# Values before an answer is requested.
+# The answer of a request before it is asked, and of a request that is never asked.
 _NOT_YET = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 

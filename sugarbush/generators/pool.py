@@ -44,7 +44,7 @@ _TINY = np.finfo(np.float32).tiny
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """The search is around the mean embedding of `texts`. Copies of `parent` are never returned."""
+    """A search around the mean embedding of `texts`. It never returns a copy of `parent`."""
 
     texts: tuple[str, ...] = ()
     parent: str | None = None

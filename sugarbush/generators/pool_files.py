@@ -2,9 +2,9 @@
 
 A part of the private data set may be public, for example a tenth of a file. `PoolSource.share`
 selects the texts with a `hash_share` below this number, and `prepare.exclude_share` with the same
-number removes exactly these texts from the private records. Both depend on a text's own hash. So
-the parts are disjoint without a comparison, and a new record does not move another record between
-them.
+number removes exactly these texts from the private records. Whether a text is selected or removed
+depends on its own hash only. So the two parts are disjoint without a comparison, and a new record
+does not move another record between them.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ WITHOUT_INFINITY = frozenset({"table"})  # AIM has no run without noise
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The size of an audit: the number of runs, of canaries per run, and of guesses over all runs
-    (Steinke et al. 2023, Theorem 5.2)."""
+    """The size of an audit: the number of runs, of canaries per run, and of guesses in all runs
+    together (Steinke et al. 2023, Theorem 5.2)."""
 
     canaries: int
     guesses: int

@@ -71,8 +71,8 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i has the embedding of candidate i. Its score is the product of the noisy sum with its
-    own row of kernel scores.
+    """Canary i has the embedding of candidate i. The score of a canary is the product of the noisy
+    sum and the canary's row of kernel scores.
 
     Each round has 500 candidates and its own records and ledger. A canary is in one round only.
     """
@@ -134,8 +134,8 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Each canary has a gradient that is orthogonal to all others. Its score is the product of the
-    noisy gradient sum with its own clipped gradient, added up over two steps.
+    """Each canary has a gradient that is orthogonal to all others. The score of a canary is the
+    product of the noisy gradient sum and the canary's clipped gradient, summed over two steps.
 
     The sampling rate is 1: each step uses all records, so amplification by sampling is not audited.
     """

@@ -41,8 +41,8 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
 def planned_calls(
     project: Project, donated: Sequence[str], *, record_count: float | None = None
 ) -> tuple[PlannedCalls, ...]:
-    """Every batch of requests. Each request is as long as settings, schema and donated examples
-    allow."""
+    """Every batch of requests. Each request has the greatest length that the settings, the schema
+    and the donated examples allow."""
     length = project.settings.initialise.length
     return tuple(
         batch

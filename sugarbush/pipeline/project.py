@@ -125,7 +125,8 @@ class Project:
 
     @property
     def label_answers(self) -> Path:
-        """The private folder of an endpoint's answers about private texts. It may be missing.
+        """The private folder of an endpoint's answers about private texts. The folder may be
+        missing.
 
         The temporary copy of a DVC experiment uses the checkout's folder, because the answers are
         already paid for.
@@ -153,7 +154,8 @@ class Project:
 
     @cached_property
     def plan(self) -> BudgetPlan:
-        """Every mechanism of a run with its share, from the settings alone."""
+        """Every mechanism of a run with its share of the budget, computed from the settings
+        alone."""
         from sugarbush.pipeline.budget import plan_for
 
         return plan_for(self.settings.privacy, self.settings.chosen)

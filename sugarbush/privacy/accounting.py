@@ -145,9 +145,9 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
     more than `slack` above that of mu-GDP.
 
     Between two points of the grid, the divergence of the discretised distribution is linear in e^x,
-    and the divergence of mu-GDP is above its tangents. So the largest difference is at most the
-    difference to the tangent at one end. For x below 0, the bound follows from the opposite order
-    of the two datasets.
+    and the divergence of mu-GDP is above its tangents. So between the two points, the difference of
+    the divergences is at most the difference of this line and a tangent, which is largest at one of
+    the two points. For x below 0, the bound follows from the opposite order of the two datasets.
     """
     import numpy as np
     from scipy.special import ndtr

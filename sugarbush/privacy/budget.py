@@ -37,7 +37,7 @@ class BudgetRequest:
 
     `count` is its number of discrete Gaussians. 0 means one mechanism that divides its own mu:
     AIM, or DP-SGD before its steps are known. `record_l2_sensitivity` is the L2 sensitivity of one
-    Gaussian to one record.
+    Gaussian mechanism to one record.
     """
 
     name: str

@@ -209,7 +209,7 @@ class Ledger:
         return entry.id
 
     def add_missing(self, entries: Iterable[Entry]) -> int:
-        """Append the charges that the ledger lacks, as a repair does. Returns how many were
+        """Append those of `entries` that the ledger lacks, to repair it. Returns how many were
         missing.
 
         The cap is not checked, because the results of these charges exist already. Nothing is

@@ -131,10 +131,11 @@ def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> 
 
 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
-    """The search for dependences ends when fewer rounds than this are affordable.
+    """The number of rounds that the rest of the budget must allow; if it allows fewer, the search
+    for dependences ends.
 
-    Two rounds for each edge of a tree, or half a round per edge once a dependence was found. The
-    tree spans all attributes, including those with only one cell after merging.
+    It is two rounds for each edge of a tree, or half a round per edge once a dependence was found.
+    The tree spans all attributes, including those with only one cell after merging.
     """
     return edges / 2 if shown else 2 * edges
 

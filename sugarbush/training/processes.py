@@ -1,8 +1,8 @@
 """One stage in several processes, one GPU each, started by torchrun.
 
-The process of such a stage becomes torchrun, which starts the stage in several processes. So DVC
-sees one process id, and killing that process ends all of them. On a CPU the processes communicate
-by gloo.
+The stage's own process is replaced by torchrun (by exec), which starts the stage several times. So
+DVC sees one process id, and killing that process ends all of them. On a CPU the processes
+communicate by gloo.
 """
 
 from __future__ import annotations

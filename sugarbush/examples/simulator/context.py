@@ -28,7 +28,8 @@ _GRAMMAR = Grammar({rule: lines(text) for rule, text in _DATA["sentences"].items
 class TextContext:
     """What one text is about, the words for its slots, and its random choices.
 
-    `phrases` express the issue, the resolution and the mood. Each is a target or drawn at random.
+    `phrases` express the issue, the resolution and the mood. Each phrase expresses a target, or a
+    value that is drawn at random.
     """
 
     subject: str

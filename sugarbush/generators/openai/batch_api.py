@@ -51,7 +51,7 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
 _NAME_FIELD = "sugarbush"
-# Not above OpenAI's limits on one batch.
+# These two values must not exceed OpenAI's limits on one batch.
 _MOST_CALLS = 50_000
 _MOST_BYTES = 150_000_000
 # A call that fails with 429 or 5xx inside a batch is submitted once more.

@@ -10,7 +10,7 @@ Writes   data/released/finetune/<method>/  model and tokenizer, model_card.json,
 Spends   its share: Poisson-subsampled Gaussian steps, including those that a restart may repeat, at
          sensitivity clip_norm, add/remove one unit
 
-A run that was killed continues from its last checkpoint, under its first charge.
+A run that was killed continues from its last checkpoint and is not charged again.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def _norm(tensors: Sequence[Tensor]) -> Tensor:
 
 @contextmanager
 def _no_dropout(model: nn.Module) -> Iterator[None]:
-    """Turn dropout off: its masks differ between one record and two, which is not an error."""
+    """Turn dropout off: its masks depend on the batch, and the check would report that as an
+    error."""
     layers = [m for m in model.modules() if isinstance(m, nn.Dropout)]
     rates = [layer.p for layer in layers]
     for layer in layers:

@@ -1,4 +1,4 @@
-"""The gradients of one parameter, one per record, in the smallest form.
+"""The gradients of one parameter, one per record, in the form that needs the least memory.
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
 one-hot token ids. Norms come from inner products between the forms, including cross terms, and no
