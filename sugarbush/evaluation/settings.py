@@ -11,8 +11,7 @@ from sugarbush.settings import Count, Section
 
 
 class EvaluateSettings(Section):
-    """Metrics that compare synthetic texts with held-out texts. Their values are internal: not
-    DP."""
+    """Metrics that compare synthetic texts with held-out texts; the values are internal, not DP."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {
         "next_token": None,
