@@ -57,8 +57,9 @@ _TEXT = "text"
 class Release:
     """A synthetic corpus, what it promises, and where its budget was charged.
 
-    `frame` has one row per text, with the attribute values that the request asked for. `evolution`
-    has every round. Nothing in it is private, except where `epsilon` is infinite.
+    `frame` has one row per synthetic text, with the attribute values that were requested for it.
+    `evolution` contains every round, with its candidates and votes. A release contains nothing
+    private, unless `epsilon` is infinite.
     """
 
     method: str
@@ -74,7 +75,8 @@ class Release:
 
     @cached_property
     def card(self) -> Mapping[str, Any] | None:
-        """The release card, from the ledger as it was after the run; None without a DP guarantee.
+        """The release card, computed from the ledger as it was after the run; None if the method
+        has no DP guarantee.
 
         It is computed when it is first read, because the composition takes a second.
         """
@@ -82,7 +84,7 @@ class Release:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of the card; infinite without a DP guarantee."""
+        """The epsilon on the card; infinite if the method has no DP guarantee."""
         return math.inf if self.card is None else float(self.card["promise"]["epsilon"])
 
     @property
@@ -136,10 +138,10 @@ def prepare(
     settings: Mapping[str, Any] | None = None,
     state: Path | str | None = None,
 ) -> Corpus:
-    """A private corpus, checked, split and coded once, for several calls of `synthesize`.
+    """A private corpus that is checked, split and encoded once, for several calls of `synthesize`.
 
-    Spends nothing. The arguments are those of `synthesize`. Raises InputError that names the row,
-    never the text.
+    Spends no budget. The arguments are those of `synthesize`. Raises InputError, which names the
+    row and never quotes the text.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -208,8 +210,8 @@ def synthesize(
     arguments and data restores the finished results and costs nothing, unless `new_draw` is set.
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
-    `Corpus`. A prepared corpus already has schema, donated examples, unit and state. The default
-    `method` is Maple(). The default `generator` is the simulator, which only writes
+    `Corpus`. A prepared corpus already has a schema, donated examples, a unit and a state folder.
+    The default `method` is Maple(). The default `generator` is the simulator, which only writes
     customer-service texts. `donated` are examples that their authors gave away; they are not
     protected. `settings` are further sections as in params.yaml. `seed` is public. Raises
     BudgetExceededError before a charge that the cap refuses, InputError, ParamsError and
@@ -270,9 +272,9 @@ def dp_table(
     Guarantee: (epsilon, delta)-DP per row, add/remove one, charged to the ledger of `dataset`
     before any noise is drawn. `frame` has a column of integer codes in [0, size) for each name in
     `domain`. The result has the columns of `domain`; its number of rows is a DP estimate. A table
-    of codes has no fingerprint: the ledger cannot recognise it under another `dataset`. Raises
-    ParamsError for a code outside its domain or an engine that is not installed, before the charge,
-    and BudgetExceededError. Source: McKenna et al. 2022, "AIM";
+    of codes has no fingerprint: the ledger cannot recognise the same table under another `dataset`.
+    Raises BudgetExceededError. Raises ParamsError before the charge for a code outside its domain
+    or an engine that is not installed. Source: McKenna et al. 2022, "AIM";
     `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
@@ -324,9 +326,9 @@ def private_histogram(
 
     Guarantee: (epsilon, delta)-DP, add/remove one unit of at most `records_per_unit` values, by the
     discrete Gaussian mechanism. It is charged to the ledger of `dataset` before the noise is drawn.
-    `categories` are public and distinct; any other value counts in the last one. The values have no
-    fingerprint: the ledger cannot recognise them under another `dataset`. Raises ParamsError and
-    BudgetExceededError, both before anything is charged.
+    `categories` are public and distinct; any other value is counted in the last category. The
+    values have no fingerprint: the ledger cannot recognise the same values under another `dataset`.
+    Raises ParamsError and BudgetExceededError, both before anything is charged.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -373,8 +375,8 @@ def evaluate(
 ) -> pd.DataFrame:
     """How near synthetic texts are to real held-out ones: one row per metric and feature space.
 
-    NOT differentially private: every figure is computed on real texts and is internal. Compare
-    sets of equal size. The result has columns metric, space, value, low, high.
+    NOT differentially private: every value is computed on real texts and is internal. Compare
+    values only between sets of equal size. The result has columns metric, space, value, low, high.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
@@ -487,8 +489,8 @@ def train_dpsgd(
     true number. `output` is a new folder for weights, tokenizer and model_card.json. A repeated
     call with equal texts and arguments continues from its last checkpoint, or restores its finished
     weights, without a second charge. Any other text or argument starts another run. Raises
-    PrivacyError for a model that cannot be clipped exactly, and BudgetExceededError. Source: Abadi
-    et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
+    BudgetExceededError, and PrivacyError if the model's gradients cannot be clipped exactly per
+    record. Source: Abadi et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
     """
     from sugarbush.privacy.key import state_key
     from sugarbush.privacy.results import open_result_store
@@ -520,7 +522,8 @@ def train_dpsgd(
         epsilon=epsilon,
         delta=delta,
     )
-    # The lock of the store: two processes that train on the same charge would draw noise twice.
+    # Opening the store locks it: two processes that train under the same charge would draw noise
+    # twice.
     with (
         open_result_store(
             folder, dataset=dataset, stage="train_dpsgd", digest=digest, forced=False
@@ -576,7 +579,8 @@ def open_ledger(
     user_column: str | None = None,
     state: Path | str | None = None,
 ) -> Ledger:
-    """The ledger of a dataset: what was spent on it, under `cap`. Only reads; spends nothing.
+    """The ledger of a dataset: what was spent on it, with the limit `cap`. Opening a ledger writes
+    nothing and spends no budget.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -639,7 +643,8 @@ def _session(
     state: Path | str | None,
     records_per_unit: int = 1,
 ) -> PrivacySession:
-    """The session that charges a single mechanism on values without a text."""
+    """A session for one mechanism on values that do not come from texts. It charges that mechanism
+    to the ledger."""
     return PrivacySession(
         ledger=open_ledger(dataset, cap=cap, delta=delta, state=state),
         stage=stage,
@@ -649,7 +654,7 @@ def _session(
 
 
 def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
-    """Codes (n, d) in the order of `domain`. Raises ParamsError that names the column."""
+    """Codes (n, d) in the order of `domain`. Raises ParamsError, which names the column."""
     missing = [name for name in domain if name not in frame.columns]
     if missing:
         raise ParamsError(f"the frame has no column {', '.join(missing)}")
@@ -696,10 +701,10 @@ def _project(
 
 
 def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings) -> None:
-    """Raise an error for a guarantee that the prepared corpus cannot give.
+    """Raise ParamsError if this call needs a corpus that was prepared with other settings.
 
-    `prepare` has bounded the records of each user. With another unit, or with fewer records per
-    user, the noise would be too small.
+    `prepare` has already limited the records per user. If this call had another unit or fewer
+    records per user, its noise would be too small for the corpus.
     """
     was, now = prepared.privacy, wanted.privacy
     same_unit = (was.unit, was.records_per_user) == (now.unit, now.records_per_user)
@@ -721,7 +726,7 @@ def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 def _run(
     project: InMemoryProject, method: Method, *, new_draw: bool, report: Callable[[str], None]
 ) -> Release:
-    """The stages of one method, one after the other."""
+    """Run the stages of one method in order, and return its release."""
     from sugarbush.pipeline.metadata import MetadataRequest
 
     drawn = MetadataRequest(project).release(
@@ -746,7 +751,7 @@ def _run(
 
 
 def _preflight(project: InMemoryProject, method: Method) -> None:
-    """The checks of the stages before the first charge: the generator answers, the model loads."""
+    """Check before the first charge that the generator answers and the method's model loads."""
     from sugarbush.pipeline.preflight import check_generator
 
     donated = project.donated()

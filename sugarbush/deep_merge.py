@@ -36,10 +36,10 @@ def deep_merge(
 
 
 def _set(settings: Any, key: str, value: Any, *, first: bool) -> None:
-    """Set a value.
+    """Set a value, and with `first` insert a new one at the beginning of its section.
 
-    A new setting of a commented section becomes its `first` one, because comments follow the last
-    one.
+    ruamel.yaml attaches the comment after a section to the section's last setting, so a setting
+    that is appended would come after that comment.
     """
     if first and key not in settings and hasattr(settings, "insert"):
         settings.insert(0, key, value)

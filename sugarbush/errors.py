@@ -1,4 +1,4 @@
-"""What can go wrong, as types.
+"""The exceptions that Sugarbush raises.
 
     SugarbushError             shown to the operator as one message, never as a traceback
       UsageError               exit code 2: the caller can fix it by editing what they wrote
@@ -9,10 +9,10 @@
       FailureError             exit code 1: the run could not continue
         GeneratorError         a generator of candidates failed or returned too little
         StorageError           the disk refused
-        PrivacyError           the guarantee would have been broken
-          BudgetExceededError  a charge would pass the cap
+        PrivacyError           continuing would break the guarantee
+          BudgetExceededError  a charge would exceed the cap
           LedgerError          the ledger cannot be read, written or trusted
-    InvariantError             a fault of ours, not of the caller; not a SugarbushError
+    InvariantError             a bug in Sugarbush, not an error of the caller; not a SugarbushError
 
 A message says what was expected, what was found, where it is and what to change. It may contain a
 file name, a row number and a setting, but never a text or any other value from the private data.
@@ -26,7 +26,7 @@ class SugarbushError(Exception):
 
 
 class UsageError(SugarbushError):
-    """What the caller wrote or supplied cannot be used."""
+    """Something that the caller wrote or supplied cannot be used."""
 
     exit_code = 2
 
@@ -60,7 +60,7 @@ class StorageError(FailureError):
 
 
 class PrivacyError(FailureError):
-    """Going on would break a promise."""
+    """Continuing would break a privacy guarantee."""
 
 
 class BudgetExceededError(PrivacyError):
@@ -72,4 +72,4 @@ class LedgerError(PrivacyError):
 
 
 class InvariantError(AssertionError):
-    """A fault in Sugarbush itself."""
+    """A bug in Sugarbush itself."""

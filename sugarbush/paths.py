@@ -41,10 +41,10 @@ class Roots:
 def state_root(base: Path, *, example: bool = False) -> Path:
     """The folder of everything that must survive a run.
 
-    SUGARBUSH_STATE where it is set, relative to the checkout; else the user's state folder. The
-    embedded example is public data, and any number of clones of it may run: its state lies in the
-    checkout. A DVC experiment's temporary copy (under .dvc/tmp/exps), which is deleted, always uses
-    the state of the checkout around it.
+    It is SUGARBUSH_STATE if that is set, relative to the checkout, and otherwise the user's state
+    folder. The state of the embedded example is in the checkout, because the example is public and
+    any number of clones of it may run. The temporary copy of a DVC experiment (under .dvc/tmp/exps)
+    is deleted later, so it uses the state of the checkout around it.
     """
     if named := os.environ.get(STATE_VARIABLE):
         return named_state(base, named)
@@ -54,8 +54,7 @@ def state_root(base: Path, *, example: bool = False) -> Path:
 
 
 def named_state(base: Path, name: Path | str) -> Path:
-    """The absolute path of a state folder that somebody named, relative to the checkout of
-    `base`."""
+    """The absolute path of a state folder. A relative `name` starts at the checkout of `base`."""
     return checkout_root(base) / Path(name).expanduser()
 
 
@@ -63,7 +62,7 @@ def checkout_root(base: Path) -> Path:
     """`base`, or the same folder of the checkout when `base` is in a DVC experiment's temporary
     copy.
 
-    DVC copies the whole git repository, and the project may be a folder of it.
+    DVC copies the whole git repository, and the project may be a subfolder of the repository.
     """
     base = base.absolute()
     for parent in base.parents:
@@ -78,7 +77,8 @@ def checkout_root(base: Path) -> Path:
 
 
 def find_input(base: Path, name: str) -> Path:
-    """A file that the settings name: in `base`; for the copy of an experiment, in its checkout.
+    """The path of a file that the settings name: in `base` or, for an experiment's copy, in the
+    checkout.
 
     The copy contains only what git tracks, and a corpus is usually not tracked.
     """
@@ -104,8 +104,8 @@ def make_owner_only(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder that only its owner can enter, and the same for its parents up to
-    data/private."""
+    """Make a folder that only its owner can enter. The folder `private` or `internal` above it gets
+    the same mode."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in (folder, *folder.parents):
@@ -123,8 +123,8 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary folder beside `target` that replaces it when the block succeeds.
 
     A failure at any line leaves `target` unchanged and nothing half-written beside it. A kill
-    leaves at most folders with names that start with a dot; between two renames the complete old
-    `target` is one of them. Raises StorageError when the disk refuses.
+    leaves at most folders with names that start with a dot. If the kill comes between the two
+    renames, one of them is the complete old `target`. Raises StorageError when the disk refuses.
     """
     temporary: Path | None = None
     old: Path | None = None

@@ -1,7 +1,7 @@
 """Named, seeded, public randomness.
 
-For prompts, plots, bootstrap resamples and sampling from what is already released. Never for
-noise and never for choosing private records: both are part of a mechanism and come from
+Use it for prompts, plots, bootstrap resamples and sampling from released values. Never use it for
+noise or for choosing private records: both are part of a mechanism and come from
 `sugarbush.privacy.noise`, which takes no seed.
 """
 
@@ -27,7 +27,7 @@ def hash_share(text: str) -> float:
     """A number in [0, 1) that depends on `text` alone, so it is the same in every file.
 
     It decides which texts belong to a public slice and which records are held out, so that an
-    additional record moves no other.
+    additional record moves no other record.
     """
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) / 2**64

@@ -39,7 +39,7 @@ class Section(BaseModel):
         validate_default=True,  # so a default of 512 has the same hash as 512.0 in a file
     )
     removed_settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings of version 0.1, which are ignored, with the value that was their default."""
+    """Settings of version 0.1 with their former defaults; they are ignored."""
 
     @model_validator(mode="before")
     @classmethod
@@ -66,7 +66,8 @@ class Section(BaseModel):
 
 
 def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections whose names are only known when they are read, each parsed by its kind."""
+    """The sections in `fields`, each parsed by the type that `kinds` has under the section's
+    name."""
     if not kinds:
         return {}
     # pydantic would look for the docstrings of such a model in the source of every caller.

@@ -1,1 +1,1 @@
-"""One thin module a stage, of the name that dvc.yaml gives it."""
+"""One thin module per stage, with the name of the stage in dvc.yaml."""

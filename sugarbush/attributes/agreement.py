@@ -1,6 +1,6 @@
 """How often an attribute that was read from a text equals the label of the text.
 
-For public examples only: the figures are exact and have no noise.
+Use it for public examples only, because the results are exact, without noise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Agreement:
     """Accuracy of one attribute on `texts` labelled examples.
 
     `low` and `high` are the 95% interval of `share` (Wilson 1927) if the examples are a random
-    sample. `commonest` is the share of the most frequent label, the baseline.
+    sample. `commonest` is the share of the most frequent label, which is the baseline.
     """
 
     attribute: str
@@ -33,10 +33,10 @@ class Agreement:
 def agreements(
     schema: Schema, codes: NDArray[np.int64], labels: Mapping[str, Sequence[str | None]]
 ) -> tuple[Agreement, ...]:
-    """One for each attribute with at least one label, in the order of the schema.
+    """One `Agreement` per attribute with at least one label, in the order of the schema.
 
-    Shapes: `codes` (n, d); each of `labels` n raw values, None where a text has none. A label
-    outside the domain counts as the value `other`.
+    Shapes: `codes` (n, d); each sequence in `labels` has n raw values, None for a text without a
+    label. A label outside the domain counts as the value `other`.
     """
     found = []
     for place, attribute in enumerate(schema.attributes):

@@ -1,4 +1,4 @@
-"""Two uses of donated examples besides prompts: to calibrate readers, and to measure agreement."""
+"""Donated examples calibrate the zero-shot readers and measure how often codes equal labels."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def codes_of(
     labeller: Labeller | None,
     settings: ExtractMetadataSettings,
 ) -> NDArray[np.int64]:
-    """Codes `(n, d)` of every record, from its text and its own raw columns."""
+    """Codes `(n, d)`; row i comes from the text and the raw columns of record i."""
     answered = labeller.values(records.texts) if labeller is not None else {}
     columns = {**records.columns, **answered}
     return extract_codes(
@@ -80,7 +80,7 @@ def read_donated_codes(
     labeller: Labeller | None,
     settings: ExtractMetadataSettings,
 ) -> DonatedCodes:
-    """The codes of the donated examples. `embed` is the `embed` method of the public encoder."""
+    """The codes of the donated examples. `embed` is the `encode` method of the public encoder."""
     records, labels = records_of(frame), labels_of(frame)
     readers = plain = zero_shot_readers(schema, embed=embed)
     codes = held_out = np.empty((0, len(schema.names)), dtype=np.int64)
@@ -113,7 +113,7 @@ def read_donated_codes(
 
 
 def load_readers(folder: Path, schema: Schema, *, embed: Embed) -> dict[str, ZeroShotReader]:
-    """The readers that were calibrated by the donated examples in `folder`."""
+    """The readers with the calibrations that `DonatedCodes.save` wrote to `folder`."""
     offsets = json.loads((folder / CALIBRATIONS).read_text())
     own = {name: tuple(values) for name, values in offsets.items()}
     return zero_shot_readers(schema, embed=embed, offsets=own)

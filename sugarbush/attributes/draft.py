@@ -3,7 +3,8 @@
 Nothing reads a private text or value, so the draft spends no budget. It has an attribute for each
 column of the donated file that looks categorical or numeric. It also has one attribute `topic`: its
 values are clusters of the donated texts, described by the words that are frequent in one cluster
-only. A column of the private file with unknown values becomes a comment to fill in.
+only. The other columns of the private file become comments to fill in, because their values are not
+read.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from sugarbush.randomness import seed_of
 
 _MOST_VALUES: Final = 30  # a column with more distinct values is not an attribute
 _MOST_TOPICS: Final = 8
-_TEXTS_PER_TOPIC: Final = 4  # at least this many, on average
+_TEXTS_PER_TOPIC: Final = 4  # a topic has at least this many texts on average
 _TERMS: Final = 4  # number of terms that describe a topic
-_AS_GOOD: Final = 0.02  # a relative difference of silhouettes that dozens of texts cannot show
+_AS_GOOD: Final = 0.02  # smaller relative differences of silhouettes are ignored
 _HEAD: Final = """\
 # A draft from the subject, the names of columns and the donated examples, if there are any.
 # No private text or value was read. Edit it: names, values, descriptions. Everything in this file
@@ -41,7 +42,7 @@ _UNKNOWN: Final = """\
 # The private file has the columns below. Nothing has read their values. To use a column, list the
 # values that it can have (or `bins: [2, 4]` for numbers), and remove the marks '#'.
 """
-# The draft without donated examples: any text has a tone.
+# The only attribute of a draft without donated examples, because any text has a tone.
 TONE: Final = Attribute.model_validate(
     {
         "name": "tone",
@@ -64,7 +65,7 @@ def draft_schema(
     embed: Embed,
     seed: int,
 ) -> Schema:
-    """A proposal with at least one attribute.
+    """A draft schema with at least one attribute.
 
     `texts` are the donated texts and `columns` the other columns of the donated file, with one
     entry per text. Raises SchemaError when there are too few examples.
@@ -135,7 +136,7 @@ def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
 
 
 def _edges(values: Sequence[object]) -> tuple[float, ...]:
-    """Quartiles to two significant digits; empty when the values are not numbers."""
+    """Quartiles, rounded to two significant digits; empty when a value is not a finite number."""
     try:
         numbers = np.array([float(str(value)) for value in values])
     except ValueError:
@@ -166,9 +167,9 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
 
 
 def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
-    """k-means by cosine.
+    """The k-means clusters of embeddings of length 1, `(n,)`.
 
-    The number of clusters is the smallest with a silhouette near the best one.
+    The number of clusters is the smallest one with a silhouette within 2% of the best silhouette.
     """
     found = {1: np.zeros(len(embedded), dtype=np.int64)}
     scores: dict[int, float] = {}
@@ -182,7 +183,8 @@ def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int
 
 
 def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list[tuple[str, ...]]:
-    """The terms of each cluster by class-based TF-IDF (Grootendorst 2022, Eq. 2)."""
+    """The terms that describe each cluster best by class-based TF-IDF (Grootendorst 2022, Eq.
+    2)."""
     vectorizer = CountVectorizer(
         stop_words="english", ngram_range=(1, 2), token_pattern=r"(?u)\b[^\W\d_]{3,}\b"
     )
@@ -201,7 +203,7 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
 
 
 def _without_overlap(ranked: Sequence[str]) -> tuple[str, ...]:
-    """The first terms that share no word with an earlier one."""
+    """The first terms of `ranked` that share no word with an earlier chosen term."""
     chosen: list[str] = []
     used: set[str] = set()
     for term in ranked:
@@ -219,7 +221,7 @@ def _name(column: str) -> str:
 
 
 def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
-    """`word`, with a number appended if an earlier attribute has that name."""
+    """`word`, with a number appended if `taken` contains it."""
     free, number = word, 2
     while free in taken:
         free, number = f"{word}{between}{number}", number + 1

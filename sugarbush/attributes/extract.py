@@ -1,13 +1,13 @@
-"""A categorical row for every record, by the schema.
+"""Computes one categorical row per record, as the schema describes.
 
     column      the record's own raw value, looked up in the public domain
     keywords    the value whose words occur most often in the text
     zero_shot   the value whose descriptions are nearest to the text in embedding space
-    llm         the value that an endpoint returned before; passed like a column
+    llm         the value that an endpoint returned; the caller passes it like a column
 
 Guarantee: row i depends on record i and on public data (schema, donated examples) only. So adding
-or removing a record changes no other row, and `Private.map_batch` may call it. An embedding too
-must depend on its own text only.
+or removing a record changes no other row, and `Private.map_batch` may call it. This holds only if
+the embedding of a text depends on this text alone.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def extract_codes(
     """One row of codes per record, `(n, d)` int64, columns in the order of the schema.
 
     Guarantee: row i is a function of record i alone.
-    Shapes: `texts` and each of `columns` have one entry a record. `columns` are the raw values of
-    the attributes from a column or an endpoint, by attribute name; `readers` are for zero_shot
-    attributes. Raises InvariantError when a column is missing or has another length.
+    Shapes: `texts` and each of `columns` have one entry per record. `columns` maps each attribute
+    from a column or an endpoint to its raw values; `readers` maps each zero_shot attribute to its
+    reader. Raises InvariantError when a column is missing or has another length.
     """
     embedded = np.asarray(embed(texts)) if readers and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
@@ -60,13 +60,13 @@ def _from_column(
 ) -> list[int]:
     values = columns.get(attribute.name)
     if values is None or len(values) != rows:
-        raise InvariantError(f"attribute '{attribute.name}' needs one raw value a record")
+        raise InvariantError(f"attribute '{attribute.name}' needs one raw value per record")
     return [attribute.code(value) for value in values]
 
 
 def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
-    """The value with the most hits; the first in the schema if several have as many; `other`
-    without a hit."""
+    """The value with the most keyword hits. If several values have equally many, it is the first
+    one in the schema; without any hit it is `other`."""
     bucket = len(attribute.domain) - 1
     words = attribute.keywords or {}
     patterns = [_pattern(words.get(value, ())) for value in attribute.values]
@@ -77,7 +77,8 @@ def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64
 
 
 def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
-    """Whole words, ignoring case, with any white space between the words of a keyword.
+    """A pattern that matches whole words in any case, with any white space between the words of a
+    keyword.
 
     Longer keywords match first: "credit card" is one hit of "credit card" and does not count for
     "credit".

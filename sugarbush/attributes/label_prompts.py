@@ -1,7 +1,7 @@
 """The question about a text's attributes, and how its answer is read.
 
-The answer is JSON by a schema with enums as values. A missing value, or one outside the domain,
-becomes the value `other`.
+The answer is a JSON object; a JSON schema lists the allowed values of each attribute. A missing
+value, or one outside the domain, becomes the value `other`.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
 
 
 def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | None:
-    """Codes from a JSON object, None when the answer has none.
+    """The codes in the answer's JSON object; None when the answer contains no JSON object.
 
-    Ignores case and surrounding white space of a value.
+    Case and surrounding white space of a value are ignored.
     """
     bare = _FENCE.sub("", without_thoughts(answer))
     begin, end = bare.find("{"), bare.rfind("}")

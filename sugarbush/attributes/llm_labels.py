@@ -2,13 +2,13 @@
 
 Only this module sends private text to an endpoint. A `Labeller` needs a `LabelEndpoint` with
 `trusted: true`; the generator's settings are another type. Answers and the journal of paid calls
-stay in a folder under data/private. All labellers of an account take turns, so the caps hold for
-them together, and equal questions are sent once. Shows no progress. No message repeats the
-endpoint's words, because they may quote a text.
+stay in a folder under data/private. Only one labeller of an account sends calls at a time, so the
+caps apply to all of them together, and equal questions are sent once. No progress is shown. No
+message repeats the endpoint's words, because they may quote a text.
 
 The endpoint is asked about a harmless text first. If the endpoint rejects a JSON schema, the
-question describes the form in words (`sugarbush.attributes.label_prompts` has both forms). A text
-without a usable answer gets the value `other`.
+question describes the form of the answer in words (`sugarbush.attributes.label_prompts` has both
+forms). A text without a usable answer gets the value `other`.
 
 Guarantee: the codes of a text depend on that text and public settings only, so `Private.map_batch`
 may call `codes`.
@@ -39,8 +39,9 @@ _STAGE = "extract_metadata"
 _HARMLESS = "Good morning. I would like to know when the shop opens tomorrow."
 _ATTEMPTS = 2
 _SEED_LIMIT = 2**31
-# At most this share of failed calls is tolerated. One failed call always is: a content filter may
-# reject a text every time. Their texts get the value `other`; more failures end the stage.
+# At most this share of failed calls is tolerated. A single failed call is always tolerated, because
+# a content filter may reject one text every time. A text without an answer gets the value `other`;
+# more failures end the stage.
 _TOLERATED_SHARE = 0.05
 _TEMPLATE_TOKENS = 64
 
@@ -48,9 +49,8 @@ _TEMPLATE_TOKENS = 64
 class Labeller:
     """Reads `attributes` from texts, with the endpoint of `params`.
 
-    `folder` must be private: it contains the answers and the journal that the caps apply to.
-    `account` is the `privacy.dataset`.
-    Raises ParamsError unless the endpoint is trusted.
+    `folder` must be private: it contains the answers and the journal of paid calls, which the caps
+    count. `account` is the `privacy.dataset`. Raises ParamsError unless the endpoint is trusted.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class Labeller:
     ) -> None:
         if not params.trusted:
             raise ParamsError(
-                f"params.yaml: {params.setting}.trusted is false, and attributes with source: llm "
-                f"in the schema ({', '.join(a.name for a in attributes)}) are asked of the "
-                f"endpoint with every private text. If {params.base_url} may see them, set "
-                f"{params.setting}.trusted: true; else give the attributes keywords or zero_shot. "
-                "Nothing was sent."
+                f"params.yaml: {params.setting}.trusted is false, but the schema has attributes "
+                f"with source: llm ({', '.join(a.name for a in attributes)}), and their endpoint "
+                f"receives every private text. If {params.base_url} may see the texts, set "
+                f"{params.setting}.trusted: true; if not, give the attributes keywords or "
+                "zero_shot. Nothing was sent."
             )
         # Labels need the likeliest answer, not a varied one.
         certain = {"temperature": None if params.temperature is None else 0.0}
@@ -78,17 +78,18 @@ class Labeller:
     def check(self) -> None:
         """Check that the endpoint answers and that the question fits. Sends nothing private.
 
-        Raises ParamsError or GeneratorError saying what to change.
+        Raises ParamsError or GeneratorError, which says what to change.
         """
         self._call("", attempt=0, structured=True)
         tokens = self._params.context_tokens - self._params.max_tokens - _TEMPLATE_TOKENS
         paid_probe(self._params, self._meter, tokens=tokens, say=_say)
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Codes `(n, d)` int64, attributes in the order given.
+        """Codes `(n, d)` int64, with the attributes in the order of the constructor's argument.
 
-        Raises GeneratorError when the endpoint refuses, a cap is reached, or more than one call and
-        more than a twentieth of them fail. Received answers stay in the cache for the next run.
+        Raises GeneratorError when the endpoint refuses every call, when a cap is reached, or when
+        the number of failed calls is above 1 and above 5% of the texts. Received answers stay in
+        the cache for the next run.
         """
         if not len(texts):
             return np.empty((0, len(self._attributes)), dtype=np.int64)
@@ -101,7 +102,7 @@ class Labeller:
         return np.array(read, dtype=np.int64)
 
     def values(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """As `codes`, but the values as text, `(n,)` by attribute name."""
+        """The same as `codes`, but with the values as text: `(n,)` per attribute name."""
         codes = self.codes(texts)
         return {
             attribute.name: tuple(attribute.domain[code] for code in codes[:, place])
@@ -109,7 +110,8 @@ class Labeller:
         }
 
     def _cached(self, texts: Sequence[str], cache: AnswerCache) -> list[str | None] | None:
-        """As `_ask`, if the cache has every answer that it needs; else None. Needs no turn."""
+        """The result of `_ask` if the cache has every answer that it needs; otherwise None. Does
+        not wait for other labellers."""
         forms = [
             structured
             for structured in (True, False)
@@ -128,7 +130,7 @@ class Labeller:
         return answers if forms else None
 
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
-        """One usable answer per text; None without an answer or after two unusable ones."""
+        """One usable answer per text; None if a call failed or two answers were unusable."""
         async with open_client(self._params) as client:
             asker = _Asker(Endpoint(client, self._params), self._meter, cache, self._params)
             structured = await self._takes_schema(asker)
@@ -146,7 +148,8 @@ class Labeller:
     async def _takes_schema(self, asker: _Asker) -> bool:
         """Whether the endpoint accepts `response_format`, tried on a harmless question.
 
-        Raises GeneratorError when it answers neither form. Nothing private has been sent then.
+        Raises GeneratorError when the endpoint answers neither form of the question. Nothing
+        private has been sent by then.
         """
         for structured in (True, False):
             call = self._call(_HARMLESS, attempt=0, structured=structured)
@@ -192,10 +195,11 @@ class Labeller:
 
 
 class _Asker:
-    """Sends the requests without a cached answer, until an error ends the run.
+    """Sends the calls that have no cached answer, until an error ends the run.
 
-    A call that is in flight is not sent again: equal calls wait for the answer of the first. Other
-    labellers wait for their turn (`Meter.alone`), and then find it in the cache.
+    A call that is in flight is not sent again: equal calls wait for the answer of the first one.
+    Other labellers wait until this one has finished (`Meter.alone`), and then find the answer in
+    the cache.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from sugarbush.settings import Section
 class LabelEndpoint(EndpointSettings):
     """The endpoint that reads attributes with `source: llm` from private texts.
 
-    Limits, timeouts and prices that are not given are those of `generator.openai`.
+    Limits, timeouts and prices that are not set have the values of `generator.openai`.
     """
 
     setting: ClassVar[str] = "extract_metadata.llm"
@@ -23,13 +23,13 @@ class LabelEndpoint(EndpointSettings):
     trusted: bool = False
     """Whether the endpoint may receive every private text."""
     max_tokens: Annotated[int, Field(ge=1)] = 256
-    """Most tokens of an answer."""
+    """Maximum number of tokens in an answer."""
 
     @field_validator("mode")
     @classmethod
     def _is_direct(cls, mode: CallMode) -> CallMode:
         if mode is not CallMode.DIRECT:
-            raise ValueError("must be direct: attributes are read with one call a text")
+            raise ValueError("must be direct: attributes are read with one call per text")
         return mode
 
 
@@ -37,13 +37,13 @@ class ExtractMetadataSettings(Section):
     """How attributes that are not columns are read from the texts."""
 
     zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """Cosine below which a text gets the value `other`."""
+    """A text whose cosine to its nearest value is below this number gets the value `other`."""
     llm: LabelEndpoint | None = None
     """The endpoint for attributes with `source: llm`."""
 
     @property
     def label_endpoint(self) -> LabelEndpoint:
-        """`llm`. Raises ParamsError where it is not set."""
+        """The section `llm`. Raises ParamsError when it is not set."""
         if self.llm is None:
             raise ParamsError(
                 "params.yaml: extract_metadata.llm is missing. The schema has attributes with "

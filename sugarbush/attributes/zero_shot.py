@@ -21,17 +21,17 @@ from scipy.special import log_softmax
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Embed
 
-# In cosines: the difference that makes a value e times as likely, and the standard deviation
-# of an offset's prior.
+# _TEMPERATURE and _SPREAD are differences of cosines. A difference of _TEMPERATURE makes a value e
+# times as likely. _SPREAD is the standard deviation of the prior of an offset.
 _TEMPERATURE = 0.05
 _SPREAD = 0.05
-# Folds of cross-validation, and the shares of the offsets that it chooses from.
+# The number of folds in cross-validation, and the factors for the offsets that it chooses from.
 _FOLDS = 5
 _STRENGTHS = (0.0, 0.5, 1.0)
 _BLOCK_ROWS = 1024
 
 
-# What a calibration subtracts from a text's similarity to each of k values; () for none.
+# What a calibration subtracts from a text's similarity to each of k values; empty if there is none.
 Offsets = tuple[float, ...]
 
 
@@ -51,8 +51,8 @@ def similarities_of(
 ) -> NDArray[np.float64]:
     """The cosine of every text and every centre, `(n, k)` float64.
 
-    Guarantee: row i depends on `embedded[i]` alone, bit for bit: every cosine is a float64 sum of
-    its own, in an order that depends on its length only. `embedded` (n, dim), `places` (k, dim).
+    Guarantee: row i depends on `embedded[i]` alone, bit for bit: every cosine is a separate float64
+    sum, in an order that depends on its length only. `embedded` (n, dim), `places` (k, dim).
     """
     found = np.empty((len(embedded), len(places)))
     for start in range(0, len(embedded), _BLOCK_ROWS):
@@ -63,11 +63,12 @@ def similarities_of(
 
 
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
-    """Offsets that make the labels of donated examples likely; public examples only.
+    """Offsets that make the labels of donated examples likely. Use it for public examples only.
 
     `similarities` (n, k) are the examples' cosines and `codes` (n,) their labels; the label `other`
-    is ignored. Few examples may mislead. So they are multiplied by 0, 0.5 or 1. Cross-validation
-    chooses the factor with the most correct labels, and the smallest of equally good ones.
+    is ignored. Offsets from few examples may be wrong, so all offsets are multiplied by 0, 0.5 or
+    1. Cross-validation chooses the factor with the most correct labels, and the smallest of equally
+    good ones.
     """
     known = (codes >= 0) & (codes < similarities.shape[1])
     if not known.any():
@@ -107,10 +108,11 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
 def nearest_values(
     similarities: NDArray[np.floating], *, offsets: Offsets, abstain: float
 ) -> NDArray[np.int64]:
-    """The most similar value of every text, `(n,)`; `other` (k) below `abstain`.
+    """The code of the most similar value of every text, `(n,)`; k, the code of `other`, if the
+    similarity is below `abstain`.
 
-    `similarities` (n, k) are cosines; `abstain` applies to them before calibration. Ties go to the
-    first value in the schema.
+    `similarities` (n, k) are cosines before calibration; `abstain` is compared with them. Ties go
+    to the first value in the schema.
     """
     chosen = (similarities - np.asarray(offsets or 0.0)).argmax(axis=1)
     near = similarities[np.arange(len(similarities)), chosen] >= abstain
@@ -119,7 +121,7 @@ def nearest_values(
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroShotReader:
-    """Reads one attribute from embeddings, by its values' centres `places` (k, dim)."""
+    """Reads one attribute from embeddings. `places` (k, dim) are the centres of its values."""
 
     places: NDArray[np.float64]
     offsets: Offsets
@@ -154,7 +156,7 @@ def calibrate_readers(
     embedded: NDArray[np.floating],
     labels: Mapping[str, Sequence[object]],
 ) -> dict[str, ZeroShotReader]:
-    """The readers, each calibrated on the examples with a label of its attribute.
+    """The readers; each one is calibrated on the examples that have a label of its attribute.
 
     `embedded` (n, dim) are donated examples, `labels` their values by attribute, None for no label.
     Labels outside the schema's values are ignored.

@@ -1,4 +1,4 @@
-"""`sugarbush audit`: attacks the noisy mechanisms, on invented records.
+"""`sugarbush audit`: attacks the noisy mechanisms with invented records.
 
 It reads no corpus, charges ledgers in temporary folders only, and writes nothing.
 """
@@ -25,13 +25,15 @@ from sugarbush.pipeline.audit import (
 from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.privacy.accounting import rounded_up
 
-_MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES  # the theorem allows no more canaries
+# The lower bound needs at most 1 / (2 delta) canaries in all runs together.
+_MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES
 
 
 def show_audit(
     names: Sequence[str], *, epsilon: float, runs: int, seed: int, console: Console
 ) -> None:
-    """Print the claim and the lower bound of each mechanism, and which controls are caught.
+    """Print the claimed epsilon and the lower bound of each mechanism, and which faulty copies
+    (controls) the audit detects.
 
     Raises PrivacyError after the table if a lower bound is above its claim.
     """
@@ -104,7 +106,7 @@ def _require_no_violation(findings: Sequence[Finding]) -> None:
         if finding.violation:
             raise PrivacyError(
                 f"{finding.mechanism}: the audit disproves the claimed epsilon "
-                f"{finding.claimed_epsilon:.3g} (a right mechanism fails in at most "
+                f"{finding.claimed_epsilon:.3g} (a correct mechanism fails in at most "
                 f"{1 - finding.confidence:.0%} of audits). Run it again with another --seed; if it "
                 "fails again, publish nothing that this version made, and report it."
             )

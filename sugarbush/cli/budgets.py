@@ -18,7 +18,7 @@ from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event
 from sugarbush.privacy.ledger import Ledger
 
-_MANY = 128  # larger counts are not computed: 128 runs are two years of weekly releases
+_MANY = 128  # larger counts are not computed: 128 weekly releases take more than two years
 
 
 def show_budget(project: Project, console: Console) -> None:
@@ -45,7 +45,7 @@ def show_budget(project: Project, console: Console) -> None:
     console.print(f"Spent so far: epsilon {rounded_up(ledger.total())} of {ledger.cap:g} {delta}")
     if entries:
         adaptive = rounded_up(ledger.adaptive_total())
-        console.print(f"However each run was chosen from earlier releases: epsilon {adaptive}")
+        console.print(f"If each run was chosen from results of earlier ones: epsilon {adaptive}")
     console.print(
         f"A run of {', '.join(settings.methods)} plans epsilon {rounded_up(plan.epsilon)}:"
     )
@@ -65,7 +65,8 @@ def show_budget(project: Project, console: Console) -> None:
 
 
 def repair(project: Project, console: Console) -> None:
-    """Add to the ledger what released folders of the project name and it lacks. Removes nothing.
+    """Add the charges that the project's released folders name and the ledger lacks. Removes
+    nothing.
 
     Raises LedgerError when a finished result names a charge that no released folder describes:
     then only a backup helps.
@@ -75,7 +76,7 @@ def repair(project: Project, console: Console) -> None:
     console.print(f"Added {added} charges to {ledger.path}.")
     if missing := ledger.missing_charges():
         raise LedgerError(
-            f"{ledger.path}: lacks {len(missing)} charges still, the first named in "
+            f"{ledger.path}: still lacks {len(missing)} charges, the first named in "
             f"{next(iter(missing.values()))}: no folder of data/released describes them. Restore "
             "the ledger from a backup."
         )
@@ -84,7 +85,8 @@ def repair(project: Project, console: Console) -> None:
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
     """How many runs of `events` can still be charged, `_MANY` at most.
 
-    A total takes up to seconds to compute, so the search starts where Gaussian DP expects its end.
+    Computing a total can take seconds, so the search starts at the number of runs that fit by
+    Gaussian DP.
     """
 
     def fits(runs: int) -> bool:
@@ -100,7 +102,7 @@ def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """About how many runs fit: what is not Gaussian counts as fitting never."""
+    """About how many runs fit, by Gaussian DP; 0 if an event has no Gaussian DP bound."""
     if math.isinf(ledger.cap):
         return _MANY
     spent = [entry.event for entry in ledger.entries()]

@@ -28,7 +28,8 @@ def show_cache(base: Path, console: Console) -> None:
 
 
 def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
-    """Delete the generator's answers, and with `labels` also those about private texts."""
+    """Delete the generator's answers; with `labels`, also delete the answers about private
+    texts."""
     for name, folder in _folders(base).items():
         if (name == LABELS and not labels) or not (folder / FOLDER).exists():
             continue
@@ -38,6 +39,7 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 
 def _folders(base: Path) -> dict[str, Path]:
-    """The folder of the generator's answers, which are released text, and of private labels."""
+    """The folder of the generator's answers, which are released text, and the folder of the answers
+    about private texts."""
     project = Project(base)
     return {ANSWERS: project.state, LABELS: project.label_answers}

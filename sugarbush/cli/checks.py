@@ -30,16 +30,16 @@ UNMATCHED_NOTICE = (
 
 
 def generator_has_another_domain(settings: ProjectSettings) -> bool:
-    """Whether the generator writes texts of one domain, whatever the user's own data are."""
+    """Whether the data are the user's own, but the generator writes texts of one fixed domain."""
     own = settings.privacy.purpose is not Purpose.EXAMPLE
     asked = any(method.asks_generator for method in settings.chosen)
     return own and asked and settings.generator.chosen.one_domain
 
 
 def check(project: Project, console: Console) -> None:
-    """Print one line for each part that passes its check.
+    """Print one line for each check that passes.
 
-    Raises the error of the first part that fails.
+    Raises the error of the first check that fails.
     """
     settings = project.settings
     console.print("settings   ok")
@@ -89,14 +89,16 @@ def _check_budget(project: Project, console: Console) -> None:
 
 
 def example_is_made(project: Project) -> bool:
-    """False in a new project with the embedded example: its first stage writes the corpus."""
+    """Whether the corpus exists. In a new project with the embedded example, the first run writes
+    it."""
     settings = project.settings
     example = settings.privacy.purpose is Purpose.EXAMPLE
     return not example or (project.base / settings.prepare.file).exists()
 
 
 def schema_of(project: Project) -> Schema:
-    """The schema. Raises InputError if it is the embedded example's and no run has written it."""
+    """The schema. Raises InputError if the project uses the embedded example and no run has written
+    it."""
     if not example_is_made(project):
         path = project.find(project.settings.prepare.schema_)
         raise InputError(f"{path}: the example is not written yet; run: sugarbush run")
@@ -104,10 +106,10 @@ def schema_of(project: Project) -> Schema:
 
 
 def would_spend(project: Project) -> bool:
-    """Whether a run would start a stage that spends. It may still find its results finished.
+    """Whether a run would start a stage that spends. That stage may still restore finished results.
 
-    Writes the stamps first, as every run does, to notice a changed corpus. Settings that
-    are not in params.yaml count as new.
+    Writes the stamps first, as every run does, to notice a changed corpus. The result is True if
+    the settings differ from params.yaml.
     """
     from dvc.lock import LockError
 

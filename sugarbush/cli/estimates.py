@@ -54,7 +54,8 @@ def show_estimate(project: Project, console: Console) -> None:
 
 
 def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console) -> None:
-    """A table of calls; with an endpoint also of tokens, their cost and the least time."""
+    """Print a table of calls; with an endpoint, also their tokens, their cost and the least
+    time."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("stage")
     table.add_column("what")
@@ -81,7 +82,7 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
         )
     console.print(f"Time: at least {found.minutes:.1f} minutes by the rate limits")
     for cap in _caps_in_the_way(found, endpoint):
-        console.print(f"{endpoint.setting}.{cap} is less: a run would stop there. Raise it")
+        console.print(f"{endpoint.setting}.{cap} is less than a run needs. Raise it")
 
 
 def _caps_in_the_way(found: Estimate, endpoint: EndpointSettings) -> list[str]:

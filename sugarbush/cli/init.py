@@ -30,9 +30,9 @@ _SEED = 1  # seed of the clusters that become topics
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData:
-    """The user's own file, its columns, and the donated examples. Paths are as the user gave them.
+    """The options of `--from`: the user's own file, its columns, and the donated examples.
 
-    The settings of `--from`.
+    Paths are as the user gave them.
     """
 
     file: Path
@@ -44,7 +44,7 @@ class OwnData:
 
     @property
     def required(self) -> dict[str, str]:
-        """The columns that the file must have, and the option that names each."""
+        """The columns that the file must have, and the option that names each column."""
         options = {self.text_column: "--text", self.id_column: "--id", self.user_column: "--user"}
         return {column: option for column, option in options.items() if column is not None}
 
@@ -52,8 +52,9 @@ class OwnData:
 def create_project(folder: Path, own: OwnData | None, console: Console) -> None:
     """Write a project into `folder`, for the embedded example or the user's own file.
 
-    Overwrites no file that differs; a failure removes what it wrote. Of the private file only the
-    column names are read. Raises ParamsError, InputError and FailureError.
+    Does not overwrite an existing file that differs. On failure, removes the files that it wrote.
+    Reads only the column names of the private file. Raises ParamsError, InputError and
+    FailureError.
     """
     project = project_files()
     if own is not None:
@@ -128,10 +129,10 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
-    """A schema drafted from donated examples where there are any, with columns of the private file.
+    """A schema drafted from the donated examples, if there are any, and the private file's columns.
 
-    A column with unknown values is a comment in it. Raises ParamsError where the donated file is
-    the private one.
+    A column with unknown values becomes a comment. Raises ParamsError if the donated file is the
+    private file.
     """
     subject = own.subject or "texts"
     attributes: tuple[Attribute, ...] = ()

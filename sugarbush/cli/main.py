@@ -70,7 +70,7 @@ def options(
 
 
 def _changed_project(settings: Path | None, assignments: list[str] | None) -> Project:
-    """The project here with changed settings, which are written nowhere."""
+    """The project in this folder with changed settings, which are not written to any file."""
     from sugarbush.cli.settings import changed_settings
     from sugarbush.pipeline.project import Project
 
@@ -87,7 +87,7 @@ def init(
         typer.Option("--from", help="Your private file: csv, jsonl or parquet."),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="Its column with the text; `text` if not given.")
+        str | None, typer.Option(help="The column with the text; `text` if not given.")
     ] = None,
     donated: Annotated[
         Path | None,
@@ -101,7 +101,7 @@ def init(
     ] = None,
     user_column: Annotated[
         str | None,
-        typer.Option("--user", help="The column with the user; protects users, not records."),
+        typer.Option("--user", help="The column with the user; the guarantee is then per user."),
     ] = None,
     update: Annotated[
         bool,
@@ -178,7 +178,7 @@ def report(
     ] = False,
     internal: Annotated[
         bool,
-        typer.Option("--internal", help="Also the internal report (not DP); --open opens it."),
+        typer.Option("--internal", help="Print the internal report too (not DP); --open opens it."),
     ] = False,
 ) -> None:
     """Print where the release card and the report are."""
@@ -205,7 +205,7 @@ def budget(
     assignments: Assignments = None,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Add charges that data/released names and the ledger lacks."),
+        typer.Option("--repair", help="Add charges that data/released names but the ledger lacks."),
     ] = False,
 ) -> None:
     """Show where the ledger of the dataset is, what it contains, and what a run would spend."""
@@ -235,7 +235,7 @@ def show(
     ] = None,
     rows: Annotated[int, typer.Option(help="How many rows to show.", min=1)] = 10,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Also what was computed on real texts (not DP).")
+        bool, typer.Option("--internal", help="Show what was computed on real texts too (not DP).")
     ] = False,
 ) -> None:
     """Show what a stage wrote: released files, and internal ones with `--internal`."""
@@ -272,16 +272,16 @@ def audit(
         typer.Argument(help="table, votes, 'kernel scores', dp-sgd; all if not given."),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(help="The epsilon to claim; inf for the code without noise.")
+        float, typer.Option(help="The claimed epsilon; inf audits the code without noise.")
     ] = 4.0,
     runs: Annotated[
-        int, typer.Option(help="Runs of 1000 invented records each; more notice finer faults.")
+        int, typer.Option(help="Runs of 1000 invented records; more runs detect smaller faults.")
     ] = 150,
-    seed: Annotated[int, typer.Option(help="Public seed of the coins that include them.")] = 0,
+    seed: Annotated[int, typer.Option(help="Public seed of the choice of included records.")] = 0,
 ) -> None:
     """Attack the noisy mechanisms with invented records, and print lower bounds on epsilon.
 
-    The same attack runs on copies with broken noise, to show which faults it notices. Reads no
+    The same attack runs on copies with broken noise, to show which faults it detects. Reads no
     data, charges no ledger of yours and writes nothing. Takes one to two minutes. Exit code 1: a
     lower bound is above its claim.
     """

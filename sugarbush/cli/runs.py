@@ -84,7 +84,7 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
 
 
 def shortened(line: str, settings: ProjectSettings) -> str | None:
-    """A line of DVC or of a stage as the terminal shows it; None where it is not shown.
+    """What the terminal shows for a line of DVC or of a stage; None for a line that is not shown.
 
     DVC's line about a stage becomes a few words, or nothing when no chosen method needs the stage.
     """
@@ -95,7 +95,7 @@ def shortened(line: str, settings: ProjectSettings) -> str | None:
 
 
 def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
-    """Print where the results are, and the main figures."""
+    """Print where the results are, and the main metrics."""
     roots = Roots(base)
     card = json.loads((roots.published / "release_card.json").read_text())
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -117,7 +117,7 @@ def summarise(base: Path, params: ProjectSettings, console: Console) -> None:
 
 
 def _figures(roots: Roots, console: Console) -> None:
-    """A table of figures; a dash where there were too few texts for one."""
+    """Print a table of metrics; a dash means that there were too few texts for the metric."""
     final = json.loads((roots.internal / "metrics.json").read_text())["final"]
     table = Table(title="Against held-out real texts (internal)", box=None, padding=(0, 2, 0, 0))
     for column in ("", "MAUVE", "MAUVE, tf-idf", "mean JSD of attributes"):

@@ -19,7 +19,7 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, default_fields, p
 
 
 class _Representer(RoundTripRepresenter):
-    """Writes null as `null`; YAML writers print an empty value by default."""
+    """Writes null as `null`; by default, ruamel.yaml writes an empty value."""
 
 
 _Representer.add_representer(
@@ -29,7 +29,8 @@ _Representer.add_representer(
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """Changed settings: the `names` of the changed ones, and the `text` of params.yaml."""
+    """The new settings `params`, the `names` of those that changed, and the new `text` of
+    params.yaml."""
 
     params: ProjectSettings
     names: tuple[str, ...]

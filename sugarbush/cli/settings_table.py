@@ -1,4 +1,5 @@
-"""`sugarbush settings`: every setting, its default and its meaning, as the models declare them."""
+"""`sugarbush settings`: every setting with its default and its meaning, read from the pydantic
+models."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.pipeline.settings import FILE, complete_fields, load_params, parse_params
 from sugarbush.settings import meanings
 
-_SHARED = "as generator.openai"  # a limit of extract_metadata.llm
-_WIDTH = 120  # of a table that goes to a file
+_SHARED = "as generator.openai"  # shown as the default of a limit of extract_metadata.llm
+_WIDTH = 120  # number of columns of a table that is written to a file
 
 
 def show_settings(base: Path, section: str | None, console: Console) -> None:
@@ -32,7 +33,7 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
     defaults = complete_fields(_endpoint_for_labels())
     complete = copy.deepcopy(defaults)
     if (base / FILE).exists():
-        load_params(base / FILE)  # its errors name the file
+        load_params(base / FILE)  # its error messages name the file
         deep_merge(complete, yaml.safe_load((base / FILE).read_text(encoding="utf-8")))
     params = parse_params(complete)
     values = params.model_dump(mode="json", by_alias=True)
@@ -64,7 +65,8 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
 
 
 def _endpoint_for_labels() -> dict[str, Any]:
-    """The section that only some projects have, without the limits that generator.openai shares."""
+    """The section extract_metadata.llm, which only some projects have, without the limits that it
+    shares with generator.openai."""
     endpoint = LabelEndpoint(model="required").model_dump(mode="json")
     own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
     return {"extract_metadata": {"llm": own}}

@@ -25,7 +25,8 @@ _WIDTH = 100
 def show(
     base: Path, stage: str, *, method: str | None, rows: int, internal: bool, console: Console
 ) -> None:
-    """Print what one stage wrote. Raises ParamsError for an unknown stage."""
+    """Print what one stage wrote. Raises ParamsError for an unknown stage and MissingInputError if
+    its files do not exist."""
     params, roots = load_params(base / "params.yaml"), Roots(base)
     chosen = method or params.methods[0]
     match stage:

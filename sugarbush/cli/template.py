@@ -1,6 +1,8 @@
-"""The files of a project: what `sugarbush init` writes, and the root of the repository has too.
+"""The files of a project: `sugarbush init` writes them, and the root of this repository has them
+too.
 
-dvc.yaml and tasks/ follow from the declarations of the stages. The rest is in sugarbush/template.
+dvc.yaml and tasks/ are generated from the declarations of the stages. The other files are in
+sugarbush/template.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from sugarbush.pipeline.settings import FILE
 
 SCHEMA = "data/public/schema.yaml"
 IGNORED = ".gitignore"
-# The wheel has no names that start with a dot.
+# Maps names in sugarbush/template, which do not start with a dot, to names in a project.
 _NAMES = {
     "params.yaml": FILE,
     "prefect.yaml": "prefect.yaml",
@@ -37,11 +39,11 @@ from sugarbush.pipeline.stage import run_stage
 if __name__ == "__main__":
     run_stage("$name")
 ''')
-_TASKS = '"""One thin module a stage, of the name that dvc.yaml gives it."""\n'
+_TASKS = '"""One thin module per stage, with the name of the stage in dvc.yaml."""\n'
 
 
 def project_files() -> dict[str, str]:
-    """Every file of a new project by its path, with its text."""
+    """The text of every file of a new project, by its path."""
     template = files("sugarbush") / "template"
     own = {name: _text(template.joinpath(*file.split("/"))) for file, name in _NAMES.items()}
     return own | generated_files()

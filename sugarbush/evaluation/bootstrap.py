@@ -1,7 +1,7 @@
 """Bootstrap intervals for a statistic of one or several samples.
 
 The texts are resampled. Everything else that the statistic uses, such as a quantisation or a
-trained model, counts as fixed.
+trained model, is treated as fixed.
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ def percentile_interval(
 ) -> BootstrapEstimate:
     """The statistic, with the 95% percentile interval of its bootstrap distribution.
 
-    For statistics that resampling does not shift, such as means. `statistic` takes one array of
+    Use it for statistics that have no bootstrap bias, such as means. `statistic` takes one array of
     indices for each sample, with the lengths `sizes`. No interval when `resamples` is below 2.
-    Raises InvariantError when a sample is empty.
-    Source: Efron & Tibshirani 1993, chapter 13.
+    Raises InvariantError when a sample is empty. Source: Efron & Tibshirani 1993, chapter 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
@@ -59,12 +58,13 @@ def normal_interval(
     rng: Rng,
     within: tuple[float, float] = (-np.inf, np.inf),
 ) -> BootstrapEstimate:
-    """The statistic, with a 95% interval of normal quantiles of its bootstrap standard error.
+    """The statistic, with a 95% interval from normal quantiles and its bootstrap standard error.
 
-    For distances between two samples. Resampling repeats and omits texts, which adds distance. A
-    percentile interval would be too high; the standard error is not affected. `within` is the
-    statistic's range. Arguments and errors as in `percentile_interval`. Source: Efron & Tibshirani
-    1993, chapters 6 and 13.
+    Use it for distances between two samples. Resampling repeats and omits texts, which increases
+    the distance, so a percentile interval would be too high; the standard error is not affected.
+    `within` is the range of the statistic. Arguments and errors are the same as in
+    `percentile_interval`.
+    Source: Efron & Tibshirani 1993, chapters 6 and 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:

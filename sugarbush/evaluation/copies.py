@@ -1,9 +1,9 @@
 """Checks for copied texts. They can find copies; they cannot prove that there are none.
 
 The first check finds the longest run of words that a synthetic text shares with a corpus. The
-second asks whether synthetic texts are nearer to training texts than to held-out texts. It is a
-copy check and *not* a privacy test: the distance to the closest record does not show what an
-attacker can do (Yao et al. 2025, "The DCR Delusion"). Only the ledger shows the guarantee.
+second check tests whether synthetic texts are nearer to training texts than to held-out texts. It
+is *not* a privacy test: the distance to the closest record does not show what an attacker can do
+(Yao et al. 2025, "The DCR Delusion"). The guarantee comes from the ledger alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def copy_values(
     space: str,
     settings: MetricSettings,
 ) -> Iterator[MetricValue]:
-    """The copy checks against each corpus; an empty corpus has no values.
+    """The results of the copy checks for each corpus; none for an empty corpus.
 
     `space` names the feature space of the distances. Equal numbers of training and held-out texts
     are compared.
@@ -69,9 +69,9 @@ def copy_values(
 def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArray[np.int64]:
     """The number of words in the longest run that each text shares with a text of `corpus`, `(n,)`.
 
-    Exact; white space separates words, and letter case is ignored. Ranks the 2^k-grams of both
-    sets (Manber & Myers 1993) in O(N log N) for each k, with N words in all. Then compares each
-    position with its nearest corpus neighbours in suffix order.
+    The numbers are exact; white space separates words, and letter case is ignored. The function
+    ranks the 2^k-grams of both sets (Manber & Myers 1993) in O(N log N) for each k, with N words in
+    all. Then it compares each position with its nearest corpus neighbours in suffix order.
     Raises InvariantError when `corpus` is empty.
     """
     if not corpus:
@@ -100,7 +100,7 @@ def nearer_to_training(
     The median is about 1 when nothing was copied. The ratio is 0 for an exact copy of a training
     text, and 1 where both distances are 0. Pass equal numbers of training and held-out texts: in
     a larger set the nearest text is nearer by chance.
-    Raises InvariantError when one of the three is empty.
+    Raises InvariantError when one of the three sets is empty.
     """
     if not min(len(synthetic), len(training), len(heldout)):
         raise InvariantError("synthetic, training and held-out texts are all needed")
@@ -116,7 +116,8 @@ def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[np.float64]
 
 
 def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All words as numbers with a unique end mark after each text, and the text of each position.
+    """All words as numbers, with a unique end mark after each text, and the index of the text at
+    each position.
 
     A run that crosses the end of a text contains that end mark, so no other text shares it.
     """
@@ -147,7 +148,7 @@ def _gram_ranks(words: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each position, the last marked one before it in `order`; -1 if there is none."""
+    """For each position, the last marked position up to it in `order`; -1 if there is none."""
     positions = np.where(marked[order], np.arange(len(order)), -1)
     last = np.maximum.accumulate(positions)
     result = np.full(len(order), -1, dtype=np.int64)
@@ -158,8 +159,8 @@ def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray
 def _common_prefix(
     levels: list[NDArray[np.int64]], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Length of the longest common run from each pair of positions; the step is halved each
-    time."""
+    """Length of the longest common run that starts at each pair of positions. It is found in steps
+    of decreasing powers of 2."""
     length = np.zeros(len(first), dtype=np.int64)
     size = len(levels[0])
     for level in range(len(levels) - 1, -1, -1):

@@ -1,8 +1,8 @@
 """Train on synthetic texts, test on real ones: the fast downstream check.
 
-A logistic regression on embeddings learns from synthetic texts the attribute value that each was
-requested to have. It is tested on held-out real texts. The majority class is the baseline. Source
-of the protocol: Esteban et al. 2017 (train on synthetic, test on real).
+A logistic regression on embeddings of synthetic texts learns to predict the attribute value that
+was requested for each text. It is tested on held-out real texts. The majority class is the
+baseline. Source of the protocol: Esteban et al. 2017 (train on synthetic, test on real).
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Predictions:
         return float(np.mean(self.truth[rows] == self.predicted[rows]))
 
     def macro_f1(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """F1, averaged over the values that occur in the chosen truth or predictions.
+        """F1, averaged over the values that occur in the chosen true or predicted codes.
 
-        Equals scikit-learn's `f1_score(average="macro")` and takes a hundredth of its time; a
-        bootstrap computes it thousands of times.
+        It equals scikit-learn's `f1_score(average="macro")` but takes a hundredth of the time. This
+        matters because a bootstrap computes it thousands of times.
         """
         rows = slice(None) if chosen is None else chosen
         truth, predicted = self.truth[rows], self.predicted[rows]
@@ -96,7 +96,7 @@ def predictions(
 ) -> Predictions:
     """Predictions for `heldout` (n, d) by a model trained on `training` (m, d) with codes (m,).
 
-    Raises InvariantError when either is empty.
+    Raises InvariantError when `training` or `heldout` is empty.
     """
     if not len(heldout):
         raise InvariantError("no held-out texts to test on")
@@ -109,7 +109,7 @@ def predictions(
 def majority(
     training_codes: NDArray[np.integer[Any]], *, heldout_codes: NDArray[np.integer[Any]]
 ) -> Predictions:
-    """Always the most common code of the training texts: the baseline of a model."""
+    """Predictions that are always the most common code of the training texts, as a baseline."""
     if not len(training_codes) or not len(heldout_codes):
         raise InvariantError("the majority baseline needs training and held-out texts")
     commonest = int(np.bincount(training_codes).argmax())
@@ -124,11 +124,13 @@ def train_classifier(
 ) -> Any:
     """A classifier of scikit-learn: a logistic regression from `embeddings` (n, d) to `codes` (n,).
 
-    If only one code occurs, it always predicts that one. Raises InvariantError without rows.
+    If only one code occurs, the classifier always predicts it. Raises InvariantError if there are
+    no rows.
 
-    Trained on real train texts, it also reads the attributes that come from columns, which no
-    reader can find in a text. Held-out and synthetic texts are read *alike*: both then have its
-    mistakes, and the request in a prompt is not trusted.
+    A classifier that is trained on real training texts also predicts the attributes that come from
+    columns, which no reader can find in a text. It predicts them for held-out and synthetic texts
+    *alike*: its errors affect both, and no metric assumes that a text has the attributes that its
+    prompt requested.
     """
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")

@@ -46,9 +46,9 @@ def evaluate_texts(
     *,
     metrics: Iterable[Metric] = BUILT_IN,
 ) -> tuple[MetricValue, ...]:
-    """The values of every metric that needs no training.
+    """The values of all metrics that train no classifier.
 
-    A set without texts has no values. Compare methods at equal numbers of texts
+    Without synthetic texts there are no values. Compare methods at equal numbers of texts
     (`Sample.limited`). Raises InvariantError when there are no held-out texts.
     """
     if not len(heldout):

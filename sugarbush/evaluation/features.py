@@ -23,7 +23,8 @@ _MAX_TERMS = 20_000
 
 @dataclass(frozen=True)
 class LatentSpace:
-    """A fitted space. `encode`: `(n, dim)` float32 rows of length 1; 0 if no word is known."""
+    """A fitted space. `encode` returns `(n, dim)` float32 rows of length 1; a text without a known
+    word has a row of zeros."""
 
     _vectorizer: TfidfVectorizer
     _svd: TruncatedSVD
@@ -34,10 +35,10 @@ class LatentSpace:
 
 
 def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> LatentSpace:
-    """The space of `texts`; use real texts that are not held out.
+    """The space that is fitted to `texts`; use real texts that are not held out.
 
-    There are fewer dimensions if the texts have fewer distinct terms. Raises FailureError when
-    they share fewer than two words.
+    There are fewer dimensions if the texts have fewer distinct terms. Raises FailureError when the
+    texts share fewer than two words.
     """
     vectorizer = TfidfVectorizer(
         sublinear_tf=True, ngram_range=(1, 2), max_features=_MAX_TERMS, min_df=min(2, len(texts))

@@ -1,7 +1,8 @@
 """The Fréchet distance between two Gaussians fitted to embeddings (FID's formula).
 
-Source: Heusel et al. 2017, Eq. 6; Dowson & Landau 1982. Depends on sample size: with few texts a
-covariance is far from full rank and the distance is too large. Compare only at equal sizes.
+Source: Heusel et al. 2017, Eq. 6; Dowson & Landau 1982. The distance depends on the sample size:
+with few texts a covariance is far from full rank, and the distance is too large. Compare only at
+equal sizes.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ _MAX_RESAMPLES = 25  # one distance takes as long as a hundred resampled MAUVEs
 def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
     """Squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)), 0 for equal Gaussians.
 
-    `reference` (n, d), `synthetic` (m, d), in squared units of the features.
-    Raises InvariantError when either has fewer than two rows.
+    `reference` is (n, d) and `synthetic` (m, d). The result is in squared units of the features.
+    Raises InvariantError when a sample has fewer than two rows or the dimensions differ.
     """
     if min(len(reference), len(synthetic)) < 2 or reference.shape[1] != synthetic.shape[1]:
         raise InvariantError(
-            f"a covariance needs two rows of one dimension, got shapes {reference.shape} and "
-            f"{synthetic.shape}"
+            "the Fréchet distance needs two rows or more of each sample, and equal dimensions; "
+            f"got shapes {reference.shape} and {synthetic.shape}"
         )
-    # On a few hundred rows threads gain nothing, and on a busy machine they wait.
+    # For a few hundred rows, several threads are no faster than one, and slower on a busy machine.
     with threadpool_limits(1, user_api="blas"):
         mean_a, a = _moments(reference)
         mean_b, b = _moments(synthetic)

@@ -22,7 +22,7 @@ from sugarbush.errors import InvariantError
 from sugarbush.evaluation.bootstrap import BootstrapEstimate, Indices, normal_interval
 from sugarbush.randomness import Rng, public_rng
 
-# names of spaces that have no features
+# The names of spaces without features.
 ATTRIBUTE, TABLE, TEXT, WORDS = "attribute", "table", "text", "words"
 MEAN = "mean"  # the mean over attributes
 FINAL = -1  # the round number of the final texts
@@ -82,7 +82,7 @@ class MetricValue:
 
     @classmethod
     def of(cls, metric: str, space: str, estimate: BootstrapEstimate) -> Self:
-        """An estimate under the name of its metric and space."""
+        """A value from an estimate, with the names of its metric and space."""
         return cls(metric=metric, space=space, **vars(estimate))
 
 
@@ -91,9 +91,9 @@ class MetricSettings:
     """How metrics are computed.
 
     `domain` gives the number of values of each attribute, in the schema's order. `clusters` is the
-    number of clusters of MAUVE, the same for every method and round: another number makes another
-    metric, and a small set in few clusters always looks good. `resamples` is the number of
-    bootstrap resamples, 0 for no intervals.
+    number of clusters of MAUVE, the same for every method and round: values with different numbers
+    of clusters cannot be compared, and a small set in few clusters always has a high MAUVE.
+    `resamples` is the number of bootstrap resamples, 0 for no intervals.
     """
 
     domain: Mapping[str, int]
@@ -106,8 +106,8 @@ class MetricSettings:
 class Metric:
     """One metric, or several that are computed together.
 
-    `measure` takes the held-out texts, the synthetic texts and the settings. It skips a value that
-    needs more texts than there are: a missing value is never a zero.
+    `measure` takes the held-out texts, the synthetic texts and the settings. It leaves out a value
+    that needs more texts than there are, and never returns 0 in its place.
 
     >>> def measure(heldout, synthetic, settings):
     ...     yield MetricValue(metric="number", space=TEXT, value=len(synthetic) / len(heldout))
@@ -125,7 +125,8 @@ class Metric:
 def features_by_space(
     heldout: Sample, synthetic: Sample, *, at_least: int
 ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """Each feature space in which both sets have `at_least` texts, with the features of both."""
+    """Each feature space with the features of both sets; nothing if a set has fewer than `at_least`
+    texts."""
     if min(len(heldout), len(synthetic)) >= at_least:
         for space, reference in heldout.features.items():
             yield space, reference, synthetic.features[space]
@@ -154,7 +155,7 @@ def distance_value(
 def label(
     values: Iterable[MetricValue], *, method: str, round_: int = FINAL
 ) -> tuple[MetricValue, ...]:
-    """The values, with their method and round."""
+    """The values, marked with their method and round."""
     return tuple(replace(value, method=method, round=round_) for value in values)
 
 

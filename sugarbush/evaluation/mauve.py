@@ -1,4 +1,4 @@
-"""MAUVE: the area under the frontier of the two kinds of error, on quantised embeddings.
+"""MAUVE: the area under the divergence frontier of two samples, on quantised embeddings.
 
 Source: Pillutla et al. 2021, "MAUVE: Measuring the Gap Between Neural Text and Human Text using
 Divergence Frontiers". Written from the paper, because the package `mauve-text` is GPL-3. The value
@@ -38,8 +38,9 @@ _EXPLAINED = 0.9
 _STARTS = 5
 _MAX_ITERATIONS = 500
 _QUANTISATIONS = 5
-# From this many multiplications per iteration on, threads make k-means faster. With fewer, on a
-# shared machine, waiting for threads costs up to thirty times what they save.
+# From this many multiplications per iteration on, threads make k-means faster. With fewer
+# multiplications, on a shared machine, waiting for threads costs up to thirty times the time that
+# they save.
 _MULTIPLICATIONS_FOR_THREADS = 1e9
 
 
@@ -63,7 +64,7 @@ def mauve(
 
     `reference` (n, d) and `synthetic` (m, d); `clusters` as in `quantise`. Compare
     values only at equal sample sizes and equal numbers of clusters.
-    Raises InvariantError when either is empty or the dimensions differ.
+    Raises InvariantError when a sample is empty or the dimensions differ.
     """
     quantised = quantise(reference, synthetic, clusters=clusters, seed=seed)
     return _of_labels(quantised.reference, quantised.synthetic, quantised.clusters)
@@ -78,7 +79,8 @@ def mauve_interval(
     rng: Rng,
     clusters: int | None = None,
 ) -> BootstrapEstimate:
-    """The mean of MAUVE over several quantisations, with a bootstrap interval for fixed ones.
+    """The mean of MAUVE over several quantisations. Its bootstrap interval keeps the quantisations
+    fixed.
 
     The seed of one quantisation changes MAUVE by 0.01 to 0.03 at 500 to 5,000 texts.
     """
@@ -112,7 +114,7 @@ def quantise(
     """
     if not len(reference) or not len(synthetic) or reference.shape[1:] != synthetic.shape[1:]:
         raise InvariantError(
-            f"MAUVE needs two non-empty samples of one dimension, got shapes {reference.shape} "
+            f"MAUVE needs two non-empty samples of equal dimension, got shapes {reference.shape} "
             f"and {synthetic.shape}"
         )
     if clusters is None:
@@ -176,7 +178,7 @@ def _k_means(points: NDArray[np.float32], *, clusters: int, seed: int) -> NDArra
 def _normalised(counts: NDArray[Any]) -> NDArray[np.float64]:
     counts = np.asarray(counts, dtype=np.float64)
     if counts.sum() <= 0 or counts.min() < 0:
-        raise InvariantError("counts of a histogram must not be negative, and not all zero")
+        raise InvariantError("counts of a histogram must not be negative and must not all be zero")
     shares: NDArray[np.float64] = counts / counts.sum()
     return shares
 

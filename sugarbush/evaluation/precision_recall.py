@@ -1,8 +1,8 @@
-"""Precision, recall, density and coverage of embeddings by nearest-neighbour balls.
+"""Precision, recall, density and coverage of embeddings, from balls around their points.
 
 Source: Kynkäänniemi et al. 2019 (precision, recall); Naeem et al. 2020, Eqs. 4 and 6 (density,
-coverage, k = 5). Precision and density: are the synthetic texts near real ones? Recall and
-coverage: are all real texts near synthetic ones?
+coverage, k = 5). Precision and density measure whether synthetic texts are near real ones. Recall
+and coverage measure whether every real text is near a synthetic one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NEIGHBOURS = 5
 class NeighbourScores:
     """One score for each text; a metric is the mean of its scores.
 
-    `precision` and `density` (m,) over synthetic texts, `recall` and `coverage` (n,) over real
-    ones. Density may exceed 1.
+    `precision` and `density` (m,) have a score per synthetic text, `recall` and `coverage` (n,) a
+    score per real text. Density may exceed 1.
     """
 
     precision: NDArray[np.float64]
@@ -47,9 +47,9 @@ class NeighbourScores:
 def neighbour_scores(reference: NDArray[Any], synthetic: NDArray[Any]) -> NeighbourScores:
     """The four scores of `synthetic` (m, d) against `reference` (n, d).
 
-    The ball of a point reaches to its 5th nearest neighbour in its own sample, including that
-    distance. Needs memory for an (n, m) matrix. Raises InvariantError when a sample has 5 points or
-    fewer.
+    The ball of a point contains everything that is at most as far away as its 5th nearest neighbour
+    in its own sample. The function needs memory for an (n, m) matrix. Raises InvariantError when a
+    sample has 5 points or fewer.
     """
     if min(len(reference), len(synthetic)) <= NEIGHBOURS:
         raise InvariantError(

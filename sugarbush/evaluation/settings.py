@@ -11,7 +11,7 @@ from sugarbush.settings import Count, Section
 
 
 class EvaluateSettings(Section):
-    """Metrics against the held-out texts. They are internal: not DP."""
+    """Metrics that compare synthetic texts with held-out texts; the values are internal, not DP."""
 
     removed_settings: ClassVar[Mapping[str, Any]] = {
         "next_token": None,
@@ -20,12 +20,12 @@ class EvaluateSettings(Section):
     }
 
     max_texts: Annotated[int, Field(ge=10)] = 2000
-    """Real texts used, at most."""
+    """Maximum number of real texts that are used."""
     texts: Annotated[int, Field(ge=10)] | None = None
-    """Texts of each final set; null: as many as the smallest set has."""
+    """Number of texts of each final set; null: the size of the smallest set."""
     clusters: Annotated[int, Field(ge=2)] | None = None
-    """Clusters of MAUVE; null: a tenth of the texts of the smaller side."""
+    """Number of clusters of MAUVE; null: a tenth of the size of the smaller set."""
     bootstrap: Count = 100
-    """Resamples for the confidence intervals."""
+    """Number of bootstrap resamples for the confidence intervals."""
     seed: int = 1
-    """Seed of clusters and resamples."""
+    """Seed of the clusters and the resamples."""

@@ -81,7 +81,7 @@ def duplicate_share(texts: Sequence[str]) -> float:
 
 
 def _measure_variety(_: Sample, synthetic: Sample, __: MetricSettings) -> Iterator[MetricValue]:
-    """Without intervals: resampling texts repeats their n-grams."""
+    """The values have no intervals, because a bootstrap resample repeats n-grams."""
     texts = synthetic.texts
     yield MetricValue(metric="texts", space=TEXT, value=float(len(texts)))
     yield MetricValue(metric="duplicates", space=TEXT, value=duplicate_share(texts))

@@ -1,7 +1,7 @@
 """Mean total variation over all k-way marginals of a categorical table.
 
-The usual workload error of a DP table synthesizer. Source: McKenna et al. 2022 (AIM), Section 6,
-which reports the L1 distance, twice this value.
+It is the usual workload error of a DP table synthesizer. Source: McKenna et al. 2022 (AIM), Section
+6, which reports the L1 distance, twice this value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from sugarbush.evaluation.interface import (
     distance_value,
 )
 
-# Up to this many cells for each row of both tables, counting all cells is faster than sorting.
+# If a marginal has at most this many cells per row of the two tables, counting all cells is faster
+# than sorting.
 _CELLS_A_ROW = 8
 
 
@@ -35,7 +36,8 @@ def total_variation(
     domain: Mapping[str, int],
     ways: int,
 ) -> float:
-    """Half the L1 distance of two tables' marginals, in [0, 1]: the mean over all `ways`-subsets.
+    """Half the L1 distance of two tables' marginals, in [0, 1], averaged over all sets of `ways`
+    columns.
 
     `reference` (n, a), `synthetic` (m, a): codes in the order of `domain`.
     Raises InvariantError when a table is empty or has fewer than `ways` attributes.
@@ -61,7 +63,7 @@ def _marginal_distance(
     )
     count = int(np.prod(sizes))
     if count > _CELLS_A_ROW * (len(first) + len(second)):
-        # Only cells that occur, because a 3-way marginal of large domains is mostly empty.
+        # Count only cells that occur, because a 3-way marginal of large domains is mostly empty.
         occurring, places = np.unique(np.concatenate([first, second]), return_inverse=True)
         first, second, count = places[: len(first)], places[len(first) :], len(occurring)
     p = np.bincount(first, minlength=count) / len(first)

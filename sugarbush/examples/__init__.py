@@ -2,7 +2,7 @@
 
 corpus.py     writes the example: records of an invented shop, donated examples, a schema
 shop/         how the shop's records look: attributes, vocabulary, sentences
-simulator/    the generator: writes customer-service texts by request, and knows nothing of the shop
+simulator/    the generator: writes customer-service texts on request; never reads shop/
 grammar.py, people.py, seeded_random.py, data_files.py   used by both
 """
 

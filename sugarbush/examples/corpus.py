@@ -20,7 +20,7 @@ SCHEMA_FILE = Path(__file__).parent / "shop" / "schema.yaml"
 
 
 def example_records(seed: int) -> Iterator[Record]:
-    """Endless records, no two with the same text.
+    """An endless iterator of records; no two records have the same text.
 
     Record i depends on the seed and on i alone. A record is skipped if its text occurred before.
     """

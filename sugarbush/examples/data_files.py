@@ -1,4 +1,4 @@
-"""Reading word lists and sentences from the YAML files beside the code."""
+"""Reads word lists and sentences from the YAML files beside the code."""
 
 from __future__ import annotations
 

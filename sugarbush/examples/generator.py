@@ -9,7 +9,7 @@ from sugarbush.generators.interface import Generator, GeneratorContext, Generato
 
 
 class Simulator(GeneratorSettings):
-    """A writer of customer-service texts from a grammar: no key, no download, no settings.
+    """Writes customer-service texts from a grammar. It needs no key, no download and no settings.
 
     >>> Simulator().facts().provider
     'simulator'

@@ -1,10 +1,10 @@
 """Sentence templates with choices, rules and marked values.
 
-A template contains `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills, or else a
-rule of the grammar. Brackets contain alternatives; one may be empty. Choices can be nested to any
-depth.
+A template contains `{name}` and `[this|that|]`. `{name}` is a slot that the caller fills; if the
+caller fills no slot of this name, it is a rule of the grammar. Brackets contain alternatives; one
+may be empty. Choices can be nested to any depth.
 
-A value that identifies a person is marked where it is made. The marks survive expansion, and
+A value that identifies a person is marked when it is made. The marks survive expansion, and
 `unmark` turns them into spans.
 """
 
@@ -104,8 +104,8 @@ def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
 
 
 def tidy(text: str) -> str:
-    """Single blanks, no blank before punctuation, `an` before a vowel, capitals at sentence
-    starts."""
+    """The text with single blanks, no blank before punctuation, `an` before a vowel, and capitals
+    at sentence starts."""
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" (?=[,.;:!?](?:\s|$))", "", text)
     text = re.sub(r"\b([Aa]) (?=[aeioAEIO])(?!one\b)", r"\1n ", text)

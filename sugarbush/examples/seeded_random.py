@@ -16,7 +16,7 @@ _BLOCK = 256
 class SeededRandom:
     """Random choices for one named text. Equal (seed, names) give equal choices.
 
-    Uniform numbers come from numpy in blocks: a text needs a few hundred of them one at a time.
+    numpy computes uniform numbers in blocks, because a text needs a few hundred single numbers.
     """
 
     def __init__(self, seed: int, *names: str | int) -> None:
@@ -46,11 +46,11 @@ class SeededRandom:
         return options[self.below(len(options))]
 
     def weighted_key(self, weights: Mapping[T, float]) -> T:
-        """A key, in proportion to its weight."""
+        """A key, with a probability in proportion to its weight."""
         return self.weighted_choice(tuple(weights), tuple(weights.values()))
 
     def weighted_choice(self, options: Sequence[T], weights: Sequence[float]) -> T:
-        """One of the options, in proportion to its weight."""
+        """One of the options, with a probability in proportion to its weight."""
         ends = list(accumulate(weights))
         mark = self.uniform() * ends[-1]
         return next(option for option, end in zip(options, ends, strict=True) if mark < end)

@@ -13,8 +13,8 @@ class MakeExampleSettings(Section):
     """The embedded example corpus."""
 
     records: Annotated[int, Field(ge=100)] = 5600
-    """Records of the corpus."""
+    """Number of records in the corpus."""
     donated: AtLeastOne = 50
-    """Donated examples."""
+    """Number of donated examples."""
     seed: int = 1
     """Seed of the corpus."""

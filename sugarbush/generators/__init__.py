@@ -3,7 +3,7 @@
 interface                       requests, answers, and what a generator plug-in is
 settings                        the section `generator`, which finds plug-ins by name
 prompts, answer_checks, answers what a language model is asked, and which answers are usable
-answer_cache, progress          answers by question, a progress bar
+answer_cache, progress          a cache of answers, a progress bar
 openai/, huggingface/, pool     the built-in generators; the simulator is in sugarbush.examples
 """
 

@@ -1,8 +1,8 @@
-"""A cache of answers by question, so that none is paid for twice.
+"""A cache of model answers, so that no answer is paid for twice.
 
     <state>/answers/      one SQLite file (diskcache) in write-ahead mode, mode 0700
 
-A key is the SHA-256 of everything that decides an answer: endpoint, model, sampling settings,
+A key is the SHA-256 of everything that determines an answer: endpoint, model, sampling settings,
 messages, sample and attempt. A value is the answer as JSON, without the question. An answer is
 written in its own transaction before it is used, so a killed process loses none. The cache has no
 size limit and evicts nothing.
@@ -66,7 +66,7 @@ class AnswerCache:
         self._cache, self._folder = cache, folder
 
     def get(self, key: str) -> Completion | None:
-        """The answer of `key`; None if it is absent or unreadable."""
+        """The cached answer for `key`; None if it is absent or unreadable."""
         with _storage(self._folder):
             try:
                 fields = self._cache.get(key)
@@ -86,7 +86,7 @@ class AnswerCache:
                 self._cache.set(key, asdict(completion))
 
     def find(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """The cached answers of `keys`."""
+        """The cached answers for `keys`; a key without one is left out."""
         return {key: found for key in keys if (found := self.get(key)) is not None}
 
     def size(self) -> CacheSize:
@@ -122,7 +122,7 @@ def open_cache(state: Path) -> Iterator[AnswerCache]:
             size_limit=_UNLIMITED,
             cull_limit=0,
             eviction_policy="none",
-            # keeps every answer inside the one file and its transaction
+            # so that every answer is inside the one file and its transaction
             disk_min_file_size=_UNLIMITED,
         )
     try:

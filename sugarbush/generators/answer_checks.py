@@ -1,11 +1,12 @@
-"""Whether an answer can be used as a candidate.
+"""Checks whether an answer can be used as a candidate.
 
-A feature that also occurs in a text of the request (an example, the parent) is not a problem: for a
+A property that a text of the request (an example, the parent) has too is not a problem: for a
 corpus of JSON lines, JSON lines are correct answers.
 
 Limits: refusals are recognized by their usual first words in five languages. Language is recognized
-by script and, in the Latin script, by the frequent words of seven languages; short and mixed texts
-and other languages pass. Copies are recognized by runs of eight words, so paraphrases pass.
+by script and, in the Latin script, by the frequent words of seven languages; short texts, mixed
+texts and texts in other languages pass. Copies are recognized by runs of eight words, so
+paraphrases pass.
 
 A text with half a surrogate pair or with control characters is refused: it could not be stored or
 printed.
@@ -25,14 +26,14 @@ from sugarbush.generators.prompts import BLANK, instructions
 
 Run = tuple[str, ...]
 
-# Words per run when runs are compared. Two people rarely write the same eight.
+# Number of words in a run. Two people rarely write the same eight words in a row.
 _RUN = 8
 # The largest share of runs that an answer and an example may have in common.
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation keeps part of its parent. With a twentieth of the words changed, the smallest share
-# for blanks, it keeps about 0.66 of the runs; with one word in eighty it keeps 0.9.
+# A variation keeps some runs of its parent: about 0.66 of them if a twentieth of the words change,
+# which is the smallest share of blanks, and 0.9 of them if one word in eighty changes.
 _COPIED_PARENT_SHARE = 0.9
-# Only the beginning is checked: a refusal, or a comment on the text, comes first.
+# Only the beginning is checked, because a refusal or a comment on the text comes first.
 _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
@@ -92,8 +93,9 @@ _QUOTES = ('""', "“”", "„“", "«»")
 _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
-# A language is recognized by its frequent words: enough distinct ones, a share of all words, and a
-# multiple of the next language's. A script is recognized by the first letters.
+# A text is in a language if it has enough distinct frequent words of the language, if they are a
+# large enough share of all words, and if they outnumber those of the second-best language by a
+# factor. A script is recognized by the first letters.
 _FEWEST_WORDS = 20
 _FEWEST_FREQUENT = 4
 _LEAST_SHARE = 0.1
@@ -150,7 +152,8 @@ def without_thoughts(text: str) -> str:
 def bare_text(said: str, request: Request) -> str:
     """The text of an answer, without thoughts and without the quotation marks around it.
 
-    The marks stay if the text contains others, or if a text of the request has marks too.
+    The marks stay if such marks also occur inside the text, or if a text of the request has marks
+    too.
     """
     text = without_thoughts(said).strip()
     if _in_quotes(text) and not any(map(_in_quotes, _shown(request))):
@@ -185,7 +188,7 @@ def _copied(text: str, request: Request) -> Problem | None:
         if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
             return Problem.COPIED_PARENT
     held = [_runs(example) for example in set(request.examples)]
-    # What many examples share (a greeting, a form's headings) is not copied from one.
+    # A run that many examples share (a greeting, a form's headings) does not count as copied.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
     copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
@@ -193,7 +196,7 @@ def _copied(text: str, request: Request) -> Problem | None:
 
 
 def _repeats_prompt(text: str, request: Request) -> bool:
-    """Whether the text has a label or a blank of the prompt, or part of its instructions."""
+    """Whether the text repeats a label, a blank or some instructions of the prompt."""
     shown = _shown(request)
     if _LABEL.match(text) and not any(map(_LABEL.match, shown)):
         return True
@@ -208,7 +211,7 @@ def _repeats_prompt(text: str, request: Request) -> bool:
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """WRONG_LANGUAGE if the language differs from every text of the request."""
+    """WRONG_LANGUAGE if the script or language differs from that of every text of the request."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):

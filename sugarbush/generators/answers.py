@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 _ATTEMPTS = 2
 
-# Values before an answer is requested.
+# The answer of a request before it is asked, and of a request that is never asked.
 _NOT_YET = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Completions of some requests: `keys` by index, and `completions` by key; a failed request has
-    none.
+    """The completions of some requests. `keys` maps the index of a request to its cache key, and
+    `completions` maps a key to its completion; a failed request has no completion.
 
     `fresh` are the keys that were not in the cache.
     """
@@ -43,8 +43,8 @@ def fitting_prompts(
     what: str,
     say: Callable[[str], None],
 ) -> dict[int, T]:
-    """The prompts by index, without those that are too long for the model; `say` prints their
-    number.
+    """The prompts by index, without those that are too long for the model; `say` prints how many
+    are too long.
 
     `prompt` raises GeneratorError for a request that does not fit. Raises the last such error when
     no request fits.
@@ -67,7 +67,7 @@ def answer_all(
     places: Collection[int],
     ask: Callable[[Sequence[int], int], Asked],
 ) -> tuple[Answer, ...]:
-    """One answer per request, in order; requests that are not at `places` fail.
+    """One answer per request, in order. A request fails if its index is not in `places`.
 
     `ask` gets the indices without a usable answer and the number of the attempt.
     """

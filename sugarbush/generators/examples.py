@@ -36,7 +36,7 @@ def choose_examples(
     for start in range(0, len(targets), _BLOCK):
         block = targets[start : start + _BLOCK]
         distances = (block[:, None, :] != donated_codes[None, :, :]).sum(axis=2)
-        # A uniform below 1 breaks ties and changes no other order.
+        # A random number below 1 breaks ties and changes no other order.
         keys = distances + rng.random((len(block), count))
         places[start : start + len(block)] = np.argsort(keys, axis=1)[:, :k]
     return places[0] if np.ndim(target) == 1 else places

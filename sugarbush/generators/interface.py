@@ -1,8 +1,9 @@
 """The interface of a generator: requests in, texts out.
 
 A generator is one module and one entry point in the group `sugarbush.generators`. The entry point
-names a subclass of `GeneratorSettings`. It contains the generator's settings, opens the generator,
-and describes it to the rest of the library. `sugarbush/examples/generator.py` is the shortest one.
+names a subclass of `GeneratorSettings`. This class contains the generator's settings, opens the
+generator, and describes it to the rest of the library. `sugarbush/examples/generator.py` is the
+shortest example.
 
 A `Request` describes one text. `sugarbush.generators.prompts` turns it into messages for a language
 model; other generators read its fields. Only `Released` requests are accepted, so private text
@@ -79,14 +80,18 @@ class VariationRequest(Request):
     tone: str = ""
 
     def __repr__(self) -> str:
-        # Generators seed a text with this: as 0.1 wrote it, which had the fields `good` and `bad`.
+        # Generators derive the seed of a text from this string. So it stays as in version 0.1, in
+        # which a request had the fields `good` and `bad`.
         own = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
         return f"VariationRequest({own}, good=(), bad=())"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """`text` is None exactly when `problem` is set. Tokens are 0 if nothing is counted."""
+    """A text or a problem: `text` is None exactly when `problem` is set.
+
+    The numbers of tokens are 0 if the generator does not count them.
+    """
 
     text: str | None
     problem: Problem | None = None
@@ -122,9 +127,9 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
 
 
 def released_requests(requests: object) -> tuple[Request, ...]:
-    """The requests. Checks at run time what the type checker also checks.
+    """The requests, after a check at run time that they are released.
 
-    Raises PrivacyError if they are not released; no model has received anything then.
+    Raises PrivacyError if they are not released. No model has received anything by then.
     """
     if not isinstance(requests, Released) or not all(
         isinstance(request, Request) for request in requests.value
@@ -157,10 +162,10 @@ class GeneratorContext:
     """What a generator may use besides its own settings.
 
     `seed` is public. `state` is a folder for answers and a journal of paid calls. `account` is the
-    `privacy.dataset` that caps apply to, `stage` the pipeline stage that asks. Relative paths in
-    settings start at `base`. `embed` is for public text. `say` prints a line for the operator.
-    `memory` keeps objects that are slow to open, such as public files, for later contexts of one
-    corpus.
+    `privacy.dataset`, to which the caps apply. `stage` is the pipeline stage that needs the texts.
+    Relative paths in settings start at `base`. `embed` is for public text. `say` prints a line for
+    the operator. `memory` keeps objects that are slow to open, such as public files, for later
+    contexts of the same corpus.
     """
 
     seed: int
@@ -187,14 +192,14 @@ class GeneratorFacts:
 
 
 class Price(Section):
-    """Price of a million tokens, in any one currency."""
+    """Price of a million tokens. Use the same currency for all prices."""
 
     input: Annotated[float, Field(ge=0)]
-    """Of a million prompt tokens."""
+    """Price of a million prompt tokens."""
     output: Annotated[float, Field(ge=0)]
-    """Of a million answer tokens."""
+    """Price of a million answer tokens."""
     date: str
-    """The day the price was read, in quotes: '2026-11-01'."""
+    """The day on which the price was read, in quotes: '2026-11-01'."""
 
     @field_validator("date", mode="before")
     @classmethod
@@ -207,7 +212,8 @@ class Price(Section):
 
 
 def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: float) -> float | None:
-    """What so many tokens cost, in the currency of the price; None without a price."""
+    """The cost of these numbers of tokens, in the currency of the price; None if there is no
+    price."""
     if price is None:
         return None
     return (price.input * prompt_tokens + price.output * completion_tokens) / 1_000_000
@@ -232,18 +238,19 @@ class GeneratorSettings(Section):
     name: ClassVar[str]
     """The name of the entry point, and of its section under `generator` in params.yaml."""
     one_domain: ClassVar[bool] = False
-    """Whether it writes texts of one domain, whatever the corpus is."""
+    """Whether the generator writes texts of one fixed domain, regardless of the corpus."""
 
     @abstractmethod
     def open(self, context: GeneratorContext) -> Generator:
         """The opened generator. Import heavy libraries here, not at module level."""
 
     def identity(self) -> dict[str, Any]:
-        """All settings that affect the texts, as JSON values. Part of cache keys."""
+        """All settings that affect the texts, as JSON values. They are part of cache keys."""
         return self.output_settings()
 
     def facts(self) -> GeneratorFacts:
-        """Its entries of the release card. They are public: show only the last part of a path."""
+        """The generator's entries of the release card. They are public: show only the last part of
+        a path."""
         return GeneratorFacts(provider=self.name)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
@@ -253,7 +260,7 @@ class GeneratorSettings(Section):
         """
 
     def public_files(self) -> tuple[str, ...]:
-        """Data files that the texts depend on, as the settings name them."""
+        """The data files that the texts depend on, with their paths as in the settings."""
         return ()
 
     def public_texts(self, base: Path) -> tuple[str, ...]:
@@ -265,7 +272,7 @@ class GeneratorSettings(Section):
 
     @property
     def answer_token_limit(self) -> int | None:
-        """Most tokens of an answer; None without a limit."""
+        """The maximum number of tokens in an answer; None if there is no limit."""
         return None
 
     @property

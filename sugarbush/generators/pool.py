@@ -1,11 +1,12 @@
 """A public corpus as generator: real human texts, found by their embeddings.
 
-RANDOM_API samples texts of the pool near the prompt, VARIATION_API samples neighbours of the
-parent. The pool finds texts and writes none: length and mask share have no effect. It
-cannot produce texts that are unlike all of its own.
+RANDOM_API samples pool texts near the prompt. VARIATION_API samples neighbours of the parent. The
+generator only finds texts, so the requested length and mask share have no effect. It cannot produce
+a text that is not in the pool.
 
-The pool is assumed public. It must contain none of the private records. If part of the private data
-set is public, a hash of the text separates the two parts (`randomness.hash_share`, `prepare`).
+The pool is assumed public. It must contain none of the private records. If a part of the private
+data set is public, a hash of each text decides whether the text is public (`randomness.hash_share`,
+`prepare`).
 """
 
 from __future__ import annotations
@@ -34,17 +35,16 @@ from sugarbush.generators.pool_files import PoolSource, load_pool
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import Rng, public_rng
 
-# Number of examples of a request, sampled for each request; their mean embedding is the centre.
+# Number of examples that are sampled for a request. The search is around their mean embedding.
 _EXAMPLES_A_QUERY = 3
-# Pairs of request and pool text in memory at one time: 64 MiB.
+# Number of pairs (request, pool text) in memory at one time; their cosines take 64 MiB.
 _PAIRS_A_BLOCK = 1 << 24
 _TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Prompt:
-    """The texts that the centre is the mean of, and the parent; copies of the parent are never
-    returned."""
+    """A search around the mean embedding of `texts`. It never returns a copy of `parent`."""
 
     texts: tuple[str, ...] = ()
     parent: str | None = None
@@ -85,7 +85,7 @@ class Pool(GeneratorSettings):
         )
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
-        """Read the files."""
+        """Check that the files can be read."""
         load_pool(self.sources, base=context.base)
 
     def public_files(self) -> tuple[str, ...]:
@@ -102,9 +102,9 @@ class PoolGenerator:
     for other texts. A text that the pool contains twice is twice as likely. A copy of the parent or
     of an example is never returned.
 
-    Guarantee: each answer depends only on the seed and its own request, which are the seed of its
-    random numbers. These numbers are Gumbel noise on the similarities. With a cumulative sum,
-    rounding errors of a matrix product would change an answer more often.
+    Guarantee: each answer depends only on the seed and its own request, which together seed its
+    random numbers. A text is chosen with Gumbel noise on the similarities. If it were chosen from a
+    cumulative sum, rounding errors of the matrix product would change an answer more often.
     """
 
     def __init__(
@@ -134,12 +134,12 @@ class PoolGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One pool text per request, in order, without tokens.
+        """One pool text per request, in order. No tokens are counted.
 
-        A text's probability is proportional to exp(cosine / temperature). The cosine is to the mean
-        of three examples, or without examples to the values of the attributes. Without both, the
-        choice is uniform. VARIATION_API chooses among the `neighbours` nearest to the parent. An
-        answer fails when all texts of the pool are in the request.
+        A text's probability is proportional to exp(cosine / temperature). The cosine is between the
+        text and the mean of three examples or, without examples, between the text and the attribute
+        values. Without both, the choice is uniform. VARIATION_API chooses among the `neighbours`
+        nearest to the parent. An answer fails when all texts of the pool are in the request.
         """
         return requests.map(self._answers)
 
@@ -165,7 +165,8 @@ class PoolGenerator:
         return tuple(answers[place] for place in range(len(requests)))
 
     def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
-        """The indices to choose from, in order: all, or the neighbours of a parent."""
+        """The indices of the pool texts to choose from, sorted: all texts, or the neighbours of a
+        parent."""
         if prompt.parent is None:
             return np.arange(len(cosines))
         copies = self._places.get(prompt.parent, [])
@@ -180,7 +181,8 @@ class PoolGenerator:
     def _draw(
         self, near: NDArray[np.int64], scores: NDArray[np.float32], request: Request, rng: Rng
     ) -> Answer:
-        """One text by exp(score) (Gumbel-max trick), but none of the request's examples."""
+        """One text with probability proportional to exp(score) (Gumbel-max trick), never an example
+        of the request."""
         # -log(Exp(1)) is a standard Gumbel variate.
         exponential = rng.standard_exponential(len(near), dtype=np.float32)
         perturbed = scores - np.log(np.maximum(exponential, _TINY))

@@ -1,9 +1,10 @@
 """The public files of the pool, as texts.
 
-Part of the private data set may be public, for example a tenth of a file. `PoolSource.share`
-selects the texts with a `hash_share` below it, and `prepare.exclude_share` removes exactly those
-from the private records. Both depend on a text's own hash. So the parts are disjoint without a
-comparison, and a new record does not move another record between them.
+A part of the private data set may be public, for example a tenth of a file. `PoolSource.share`
+selects the texts with a `hash_share` below this number, and `prepare.exclude_share` with the same
+number removes exactly these texts from the private records. Whether a text is selected or removed
+depends on its own hash only. So the two parts are disjoint without a comparison, and a new record
+does not move another record between them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class PoolSource(Section):
     text_column: str
     """The column of the texts."""
     rows: Annotated[int, Field(ge=1)] | None = None
-    """Most texts to use; null: all."""
+    """Maximum number of texts to use; null: all."""
     share: Share | None = None
     """Share of the texts to use; null: all."""
 
@@ -41,7 +42,7 @@ def load_pool(
 ) -> tuple[str, ...]:
     """The texts of all sources, in the order of the files, without duplicates.
 
-    Raises ParamsError without a source, and InputError for an unreadable file or one without texts.
+    Raises ParamsError if there is no source, and InputError if a file is unreadable or has no text.
     """
     if not sources:
         raise ParamsError(
@@ -54,8 +55,8 @@ def load_pool(
 
 
 def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
-    """The texts of a file, in its order: of those with a hash below `share`, the `rows` with the
-    lowest hashes."""
+    """The texts of a file with a hash below `share`, in the order of the file. If `rows` is set,
+    only the `rows` texts with the lowest hashes."""
     path = find_input(base, source.file)
     wanted = {source.text_column: f"{setting}.text_column"}
     cells = [

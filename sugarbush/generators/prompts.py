@@ -29,7 +29,8 @@ TEXT_ALONE = (
     "it, no JSON and no markup."
 )
 
-# Below this share of words a variation is a rephrasing: there is too little to fill in.
+# With a smaller share of blanks, a variation is a rephrasing, because there is too little to fill
+# in.
 _REPHRASE_BELOW = 0.05
 # Tokens that a chat format adds; some formats add a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
@@ -54,9 +55,9 @@ def render(
 ) -> str:
     """The message that asks for `request`, with room for `max_tokens` in the context.
 
-    A prompt that is too long loses its longest example, of equally long ones the last, until it
-    fits. Nothing else is shortened.
-    Raises GeneratorError when the prompt is too long without any of them.
+    While the prompt is too long, its longest example is removed; if several are equally long, the
+    last of them is removed. Nothing else is shortened.
+    Raises GeneratorError when the prompt is too long without any example.
     """
     room = context_tokens - max_tokens - _TEMPLATE_TOKENS
     return _longest_that_fits(request, _instruction, room=room, count_tokens=count_tokens)
@@ -72,8 +73,8 @@ def continuation(
     """The text that a model without a chat format continues, shortened as in `render`.
 
     The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks: a
-    variation is the next text of a list that ends with its parent, and `mask_share` and `tone`
-    have no effect.
+    variation is the next text of a list that ends with the parent, and `mask_share` and `tone` have
+    no effect.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
@@ -81,7 +82,7 @@ def continuation(
 
 def instructions(request: Request) -> str:
     """The prompt of `render` without the texts that it shows. An answer must not repeat it."""
-    # One empty example in place of all, so that the sentences about them stay.
+    # One empty example in place of all, so that the sentences about examples stay.
     bare = replace(request, examples=("",) if request.examples else ())
     if isinstance(bare, VariationRequest):
         bare = replace(bare, parent="")
@@ -114,7 +115,8 @@ def _instruction(request: Request) -> str:
 
 
 def _parent(request: VariationRequest) -> list[str]:
-    """Fill-in-the-blank (Xie et al. 2024, VARIATION_API), or rephrasing if little may change."""
+    """A fill-in-the-blank task (Xie et al. 2024, VARIATION_API), or a rephrasing task if little may
+    change."""
     if request.mask_share < _REPHRASE_BELOW:
         return [
             f"This is a text from a collection of {request.subject}:",

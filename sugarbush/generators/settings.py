@@ -41,7 +41,7 @@ class GeneratorSection(Section):
         return found if isinstance(found, kind) else kind()
 
     def identity(self) -> dict[str, Any]:
-        """All settings that affect the texts, as JSON values. Part of cache keys."""
+        """All settings that affect the texts, as JSON values. They are part of cache keys."""
         return {"provider": self.provider, "seed": self.seed, **self.chosen.identity()}
 
     def output_settings(self) -> dict[str, Any]:
@@ -72,7 +72,8 @@ class GeneratorSection(Section):
 
 
 def generator_class(name: str) -> type[GeneratorSettings]:
-    """The settings class of an installed generator. Raises ValueError naming the known ones."""
+    """The settings class of an installed generator. Raises ValueError, which names the installed
+    ones."""
     try:
         found: type[GeneratorSettings] = load_plugin(GENERATORS, name)
     except ParamsError as error:

@@ -1,4 +1,4 @@
-"""Each stage's released artifacts, read into typed values: for notebooks and scripts.
+"""Reads the released artifacts of each stage into typed values, for notebooks and scripts.
 
     artifacts = Artifacts(Path("."))             # the folder that holds params.yaml
     artifacts.metadata().rows                  # the DP table, values instead of codes
@@ -32,8 +32,8 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 class ReleaseNote:
     """release.json of a folder: the stage that wrote it, and the ids of its ledger entries.
 
-    `records_per_unit` are used of one person at most where `unit` is that. `charges` are those
-    entries; folders that version 0.2 wrote have none.
+    At most `records_per_unit` records of one unit were used. `charges` are the ledger entries
+    themselves; folders that version 0.2 wrote have none.
     """
 
     stage: str
@@ -74,8 +74,8 @@ class Initial:
 class Round:
     """One round of votes: `candidates` with their noisy `votes`, and whether each `survived`.
 
-    With kernel herding (`selection: herded`), `votes` are sums of scores; one vote corresponds to
-    4096.
+    With kernel herding (`selection: herded`), `votes` are sums of scores; one vote corresponds to a
+    score of 4096.
     """
 
     number: int
@@ -99,7 +99,8 @@ class Evolution:
 
 @dataclass(frozen=True)
 class Artifacts:
-    """The artifacts of a run in `base`. Raises MissingInputError naming the stage to run first."""
+    """The artifacts of a run in `base`. A missing artifact raises MissingInputError, which names
+    the stage to run."""
 
     base: Path
 
@@ -116,7 +117,7 @@ class Artifacts:
         return Roots(self.base)
 
     def donated(self) -> pd.DataFrame:
-        """The examples that were given away: text and a column an attribute."""
+        """The donated examples: a column `text` and one column per attribute."""
         frame = donated_frame(self.roots)
         codes = frame[list(self.schema.names)].to_numpy(dtype=np.int64)
         return pd.DataFrame({"text": frame["text"], **values_of(codes, self.schema)})

@@ -1,4 +1,4 @@
-"""Audits of every noisy mechanism with canaries, and of copies of it with broken noise.
+"""Audits every noisy mechanism with canaries, and also copies of it with broken noise as controls.
 
 An audit can find a violation. It cannot show that there is none.
 """
@@ -45,7 +45,8 @@ WITHOUT_INFINITY = frozenset({"table"})  # AIM has no run without noise
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """`runs` with so many canaries each, and the guesses of Theorem 5.2 about all of them."""
+    """The size of an audit: the number of runs, of canaries per run, and of guesses in all runs
+    together (Steinke et al. 2023, Theorem 5.2)."""
 
     canaries: int
     guesses: int
@@ -58,9 +59,9 @@ _ONE_RUN = Size(canaries=4000, guesses=1000)
 
 
 def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
-    """One run for coarse faults, and `runs` for the audit itself and for the finest fault.
+    """One run for large faults, and `runs` runs for the audit itself and for the smallest fault.
 
-    So the power of the audit is known: it is that of its finest control.
+    So the power of the audit is known: it is the power of the control with the smallest fault.
     """
     if math.isinf(epsilon) or fault not in {None, Fault.ROOT_TWO}:
         return _ONE_RUN
@@ -110,8 +111,8 @@ def audit(
     """Audit one of MECHANISMS at `epsilon`, or its copy with `fault`.
 
     Guarantee: without a fault, a mechanism that keeps its claim is called a violation with
-    probability at most 1 - `confidence`. `seed` determines the coins that include canaries. It is
-    public: only the attacker must not use it.
+    probability at most 1 - `confidence`. `seed` determines the coin flips that include or exclude
+    canaries. The seed may be public, but the attacker does not use it.
     """
     rng = public_rng(seed, "coins", mechanism)
     coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]
@@ -138,7 +139,7 @@ def audit(
 
 
 def _accuracy(observed: Observation, coins: Coins) -> float:
-    """The share of right guesses of one run, without abstentions."""
+    """The share of correct guesses in one run, if every canary is guessed."""
     found = outcome_of(guess_extremes(observed.scores, guesses=len(coins)), coins)
     return found.correct / len(coins)
 
@@ -152,7 +153,7 @@ def _observe(
         observed = run(coins, epsilon=epsilon, delta=delta)
     if fault is not Fault.KNOWN_SEED:
         return observed
-    # The attacker runs the same program without records: all that comes out is the noise.
+    # The attacker runs the same program without records, so its output is only the noise.
     with broken_noise(fault):
         noise = run(coins & False, epsilon=epsilon, delta=delta)
     return Observation(

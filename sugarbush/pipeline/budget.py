@@ -18,7 +18,7 @@ _LARGEST_STDDEV = 1000.0
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
     """Every mechanism of the run with its share of mu^2, fixed before the first one runs.
 
-    Each mechanism gets an equal part of the share that its methods name. If nobody requests a
+    Each mechanism gets an equal part of the share that its methods name. If no mechanism requests a
     share, its budget goes to the other share. The noise of votes is final in this plan. The noise
     of training is final once its steps are known (`Method.final_plan`). Raises ParamsError when
     there are so many rounds that the counts would be only noise.
@@ -66,8 +66,8 @@ def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
 def _refuse_hopeless(
     privacy: PrivacySettings, requests: Sequence[ShareRequest], parts: Sequence[BudgetRequest]
 ) -> None:
-    """Raise an error before any distribution is computed: for many rounds that alone takes
-    minutes."""
+    """Raise ParamsError if the noise is too large. This check comes before a privacy loss
+    distribution is computed, which takes minutes for many rounds."""
     mu = mu_of(epsilon=privacy.epsilon, delta=privacy.delta)
     for request, part in zip(requests, parts, strict=True):
         stddev = privacy.records_per_user * math.sqrt(part.count / part.share) / mu

@@ -1,9 +1,9 @@
-"""One run of each mechanism on invented records, as an attacker with the code sees it.
+"""One run of each mechanism on invented records, with the scores of an attacker who knows the code.
 
-Each function runs the code of the mechanism on the canaries that the coins include. It returns a
-score for every canary: the higher, the more likely the canary was included. The attacker knows
-everything but the coins and the noise: candidates, weights, settings and all other records, of
-which there are none. No corpus is read. Each run charges a ledger of its own in a temporary folder.
+Each function runs the code of the mechanism on the canaries that the coin flips include. It returns
+a score for every canary: the higher, the more likely the canary was included. The attacker knows
+everything except the coin flips and the noise: candidates, weights and settings. There are no other
+records. No corpus is read. Each run charges a ledger of its own in a temporary folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
 _MEASUREMENTS = 2
 _STEPS = 2
-_CANDIDATES = 500  # of one round of kernel scores; more canaries need more rounds
+_CANDIDATES = 500  # in one round of kernel scores; more canaries need more rounds
 _DIMENSIONS = 384
 _WIDTH = 0.2
 
@@ -71,10 +71,10 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i has the embedding of candidate i. Its score is the product of the noisy sum with its
-    own row of kernel scores.
+    """Canary i has the embedding of candidate i. The score of a canary is the product of the noisy
+    sum and the canary's row of kernel scores.
 
-    Rounds of 500 candidates, each with records and a ledger of its own: a canary is in one round.
+    Each round has 500 candidates and its own records and ledger. A canary is in one round only.
     """
     stddev = None
     if not math.isinf(epsilon):
@@ -97,13 +97,15 @@ def _one_round(
     voting = VotingSession(embeddings=Private(records), stddev=stddev, session=session)
     sums = sum_scores(voting, candidates, width=_WIDTH).value
     products = rows @ sums.astype(np.float64) / RESOLUTION**2
-    # All canaries of a round share the scores between candidates, which are about equal.
+    # The scores between different candidates are about equal, so they add about the same amount to
+    # all canaries of a round.
     return np.asarray(products - products.mean())
 
 
 @lru_cache(maxsize=2)
 def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Random unit vectors, and the kernel scores of a record at each of them, one row a record."""
+    """Random unit vectors (count, d), and kernel scores (count, count): row i has the scores of a
+    record at vector i."""
     vectors = public_rng(1, "candidates of the audit").standard_normal((count, _DIMENSIONS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     candidates = np.asarray(vectors, dtype=np.float32)
@@ -111,7 +113,7 @@ def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
 
 
 def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Canary i is alone in one cell of a two-way marginal, which AIM's measurer answers twice.
+    """Canary i is alone in one cell of a two-way marginal, which AIM's measurer measures twice.
 
     Its score is the sum of its two noisy counts. AIM has no run without noise, so epsilon must be
     finite.
@@ -132,10 +134,10 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Each canary has a gradient that is orthogonal to all others. Its score is the product of the
-    noisy gradient sum with its own clipped gradient, added up over two steps.
+    """Each canary has a gradient that is orthogonal to all others. The score of a canary is the
+    product of the noisy gradient sum and the canary's clipped gradient, summed over two steps.
 
-    Each step uses all records: sampling rate 1, so amplification by sampling is not audited.
+    The sampling rate is 1: each step uses all records, so amplification by sampling is not audited.
     """
     infinite = math.isinf(epsilon)
     mu = math.inf if infinite else mu_of(epsilon=epsilon, delta=delta)
@@ -169,7 +171,7 @@ def _temporary_session(delta: float) -> Iterator[PrivacySession]:
 def _allocation(
     epsilon: float, delta: float, *, count: int, record_l2_sensitivity: int = 1
 ) -> BudgetAllocation:
-    """The whole budget for one mechanism, as the product plans it."""
+    """The whole budget for one mechanism, planned in the same way as for a release."""
     request = BudgetRequest(
         name="audit", share=1.0, count=count, record_l2_sensitivity=record_l2_sensitivity
     )

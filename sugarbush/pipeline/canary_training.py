@@ -86,14 +86,16 @@ class _Attacker:
         self._directions = self._clipped_gradients()
 
     def read_noisy_sum(self) -> None:
-        """Add the products of the last step. The optimizer leaves its noisy mean in `grad`."""
+        """Add the products of the last step to the scores. The optimizer stores its noisy mean in
+        `grad`."""
         noisy_mean = self._model.table.weight.grad
         assert noisy_mean is not None
         noisy_sum = noisy_mean.double().numpy() * self.batch_size
         self.scores += (noisy_sum * self._directions).sum(axis=1) / _CLIP_NORM**2
 
     def _clipped_gradients(self) -> NDArray[np.float64]:
-        """Row i: the gradient of canary i at the present weights. Only its own row is not zero."""
+        """Row i is the clipped gradient of canary i at the present weights, without its other rows,
+        which are zero."""
         losses = record_losses(self._model, self._batch)
         (gradient,) = torch.autograd.grad(losses.sum(), [self._model.table.weight])
         rows = gradient.double().numpy()

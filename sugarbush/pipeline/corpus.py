@@ -32,7 +32,7 @@ def read_corpus(project: Project) -> Prepared:
 def split_rows(
     rows: Sequence[Row], project: Project, *, public: Iterable[str], source: str, setting: str
 ) -> Prepared:
-    """Check and split rows. Texts that the generator returns as they are are public, too."""
+    """Check and split rows. Texts that the generator returns unchanged count as public, too."""
     settings, privacy = project.settings, project.settings.privacy
     records, bad = usable(rows, settings.prepare, project.schema, source=source, setting=setting)
     bound = None
@@ -44,7 +44,7 @@ def split_rows(
 
 
 def private_frames(parts: Prepared, project: Project) -> dict[str, pd.DataFrame]:
-    """The frames of both parts."""
+    """The frame of the training part and the frame of the held-out part."""
     return {
         TRAIN: private_frame(parts.train, project.schema, key=project.key),
         HELDOUT: private_frame(parts.heldout, project.schema, key=project.key),
@@ -52,7 +52,7 @@ def private_frames(parts: Prepared, project: Project) -> dict[str, pd.DataFrame]
 
 
 def read_donated(project: Project) -> pd.DataFrame:
-    """The donated examples; an empty frame without any."""
+    """The donated examples; an empty frame if there are none."""
     settings, schema = project.settings.prepare, project.schema
     if settings.donated is None:
         return frame_of([], schema)

@@ -78,7 +78,8 @@ def _folder(base: Path) -> Path:
 
 
 def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
-    """The noise of an attribute's own counts: its one-way measurements, combined by precision."""
+    """The noise stddev of each attribute's counts: its one-way measurements, combined by
+    precision."""
     precision: dict[str, float] = {}
     for measured in measurements:
         if len(measured.attributes) == 1 and not measured.merged:

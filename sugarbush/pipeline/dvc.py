@@ -2,8 +2,8 @@
 
 DVC compares sections of data/stamps/settings.json, which stage `fingerprint` writes on every run.
 They contain the resolved settings that affect an output, the noise that the plan gives to each
-part, and digests of the code of stages that do not spend budget. So defaults can live in code, and
-no stage lists its settings twice. `python -m sugarbush.pipeline.dvc` prints the file.
+mechanism, and digests of the code of stages that do not spend budget. So defaults can live in code,
+and no stage lists its settings twice. `python -m sugarbush.pipeline.dvc` prints the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UPDATE = "sugarbush init --update"
 SETTINGS_FILE = "data/stamps/settings.json"
 HEAD = """\
 # Generated from the declarations in sugarbush/pipeline/graph.py; `sugarbush init --update` writes
-# it again. Private files are no outputs: their stages write random names to data/stamps instead.
+# it again. Private files are not outputs: their stages write random names to data/stamps.
 
 """
 METRICS: dict[str, Any] = {

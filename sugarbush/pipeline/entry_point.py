@@ -2,10 +2,10 @@
 
 A stage is `python -m tasks.<name>` in the folder that contains params.yaml. A failure is reported
 as one message on the operator's terminal and in reports/internal/errors.log, and nowhere else,
-because exact counts and pass or fail are outside the guarantee. A flow's database keeps every line,
-and a worker of DVC's queue has no terminal. There the stage prints only where the message is, and
-the output of libraries on stderr goes to reports/internal too, because a progress bar counts
-records.
+because exact counts and pass or fail are outside the guarantee. A flow's database stores every
+line, and a worker of DVC's queue has no terminal. In both cases the stage prints only the path of
+the log, and the output of libraries on stderr goes to reports/internal too, because a progress bar
+shows the number of records.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DISK_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.ER
 
 
 def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
-    """Run, and turn every failure into one message without private content."""
+    """Call `run`, and turn every failure into one message without private content."""
     base = Path()
     quiet = bool(os.environ.get(QUIET_VARIABLE)) or runs_from_queue()
     with _chatter_set_aside(base) if quiet else nullcontext(sys.stderr) as terminal:
@@ -64,14 +64,14 @@ def format_error(error: Exception) -> tuple[str, int]:
     frames = traceback.extract_tb(error.__traceback__)
     where = "\n".join(f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
     return (
-        f"a fault in Sugarbush: {type(error).__name__} (its message is withheld, since it may hold "
-        f"data). Please report it with these lines:\n{where}"
+        f"a bug in Sugarbush: {type(error).__name__} (its message is withheld, because it may "
+        f"contain data). Please report it with these lines:\n{where}"
     ), _OUR_FAULT
 
 
 def _write_down(base: Path, name: str, message: str, code: int) -> Path:
-    """Append to the log of errors, and write the last error to a file of its own for the process
-    that started the run.
+    """Append to the error log, and write the last error to a separate file for the process that
+    started the run.
 
     The copy of an experiment is deleted, so its errors go to the checkout around it.
     """

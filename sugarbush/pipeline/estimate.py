@@ -1,8 +1,8 @@
 """Calls, tokens and cost of a run, computed from the settings before anything is sent.
 
 A method requests `candidates` / `variations` first texts, then `variations` - 1 variations of each
-survivor in each round, and at the end `expansion` - 1 of each last survivor. A run that reuses
-cached answers, or drops some, needs fewer.
+survivor in each round, and at the end `expansion` - 1 variations of each final survivor. A run that
+reuses cached answers, or drops some answers, needs fewer calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOKENS_PER_WORD = 1.35
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One planned batch: its likely tokens, and the most that are possible."""
+    """One planned batch: its likely numbers of tokens, and the largest possible ones."""
 
     stage: str
     what: str
@@ -39,7 +39,8 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """All batches. Costs are None without a price; the rate limits allow no less than `minutes`."""
+    """All batches. Costs are None without a price. At the rate limits, the calls take at least
+    `minutes`."""
 
     lines: tuple[Line, ...]
     cost: float | None = None
@@ -52,7 +53,8 @@ class Estimate:
 
 
 def estimate(planned: Iterable[PlannedCalls], endpoint: EndpointSettings | None) -> Estimate:
-    """Calls and, with an endpoint, their tokens, cost and least time at its limits and prices."""
+    """The calls; with an endpoint, also their tokens, their cost and the least time by its rate
+    limits."""
     return _total(tuple(_line(batch, endpoint) for batch in planned), endpoint)
 
 

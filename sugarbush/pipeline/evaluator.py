@@ -1,6 +1,6 @@
 """What metrics need: the samples of texts, and the real texts to compare with.
 
-`sugarbush.data.private_store` opens the real texts: everything here is internal.
+`sugarbush.data.private_store` opens the real texts, so everything here is internal.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def train_sample_reader(
 ) -> Callable[[Sequence[str], Embed], Sample]:
     """A function that computes the features and attributes of real and of synthetic texts.
 
-    The second feature space is fitted to real texts, and so is a classifier for each attribute from
-    a column or an LLM: it predicts the attribute from the embedding. The schema says how to read
-    the others. The function's encoder keeps private embeddings apart from public ones.
+    The second feature space is fitted to real training texts. For each attribute from a column or
+    an LLM, a classifier is trained on them to predict the attribute from the embedding. The other
+    attributes are read as the schema describes. The caller of the function passes an encoder, so
+    that private and public embeddings are cached apart.
     """
     trained_on, seed = embed(train.texts), params.evaluate.seed
     latent = latent_space(train.texts, seed=seed)
@@ -79,8 +80,9 @@ def train_sample_reader(
 class Evaluator:
     """Measures samples against the real texts.
 
-    `heldout_codes` are the codes that the held-out texts came with, not those that were read.
-    `progress` receives public facts only: the method and the round.
+    `heldout_codes` are the codes of the held-out texts that stage extract_metadata wrote; those in
+    `heldout` are read like the codes of synthetic texts. `progress` receives public facts only: the
+    method and the round.
     """
 
     heldout: Sample
@@ -95,7 +97,7 @@ class Evaluator:
     def texts(
         self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0
     ) -> tuple[MetricValue, ...]:
-        """Every metric that needs no training, after `round_` of `rounds`."""
+        """All metrics that train no classifier, for the texts after `round_` of `rounds`."""
         if method == REAL:
             self.progress("real texts")
         else:
@@ -118,7 +120,8 @@ class Evaluator:
         return label(values, method=method)
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """A classifier for each attribute, trained on the texts and the codes of `sample`."""
+        """The scores of one classifier per attribute, trained on the texts and the codes of
+        `sample`."""
         given = replace(self.heldout, codes=self.heldout_codes)
         values = downstream_values(given, sample, space=ENCODER, settings=self.settings)
         return label(values, method=method)

@@ -99,7 +99,8 @@ def in_order(graph: nx.DiGraph) -> Sequence[str]:
 
 
 def is_needed(name: str, settings: ProjectSettings) -> bool:
-    """Whether the stage of that DVC name is needed: by a chosen method, or as a user's own."""
+    """Whether a chosen method needs the stage with this DVC name. A stage that the user added is
+    always needed."""
     own, _, method = name.partition("@")
     stage = next((stage for stage in STAGES if stage.name == own), None)
     if stage is None:
@@ -119,7 +120,8 @@ def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
 
 
 def _name(address: str) -> str:
-    """A stage's name. DVC puts the path of dvc.yaml before it when it is in another folder."""
+    """The name of a stage. DVC prefixes it with the path of dvc.yaml if that is in another
+    folder."""
     return address.rpartition(":")[2]
 
 
@@ -149,7 +151,7 @@ def run_stage(
 
 
 def _starts(line: str, name: str) -> bool:
-    """Whether this line of DVC says that it runs the stage, and not that it skips it."""
+    """Whether this line of DVC says that it runs the stage `name`."""
     address = line.removeprefix("Running stage '").removesuffix("':")
     return line.startswith("Running stage '") and _name(address) == name
 
@@ -185,13 +187,14 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def environment_of_dvc() -> dict[str, str]:
-    """This process's environment, in which DVC's stages find this Python and print at once."""
+    """This process's environment, changed so that DVC's stages use this Python and print
+    unbuffered."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}
 
 
 def publish_artifacts(stages: PipelineStages, ran: Iterable[str], folder: Path = Path()) -> None:
-    """Prefect's artifacts of a run: what ran, the figures, the release card and the page.
+    """Create Prefect's artifacts of a run: what ran, the metrics, the release card and the page.
 
     All of them are public.
     """
@@ -226,7 +229,7 @@ def _print_new_errors(errors: Path, old_size: int) -> None:
 
 
 def _flat(figures: dict[str, object], *above: str) -> Iterator[tuple[str, object]]:
-    """Nested figures as (dotted name, value)."""
+    """Nested metrics as (dotted name, value)."""
     for name, value in figures.items():
         if isinstance(value, dict):
             yield from _flat(value, *above, name)

@@ -1,10 +1,11 @@
-"""Was this stage forced to run?
+"""Finds out whether this stage was forced to run.
 
 A stage that runs again with a known digest restores its earlier results. To draw new results, use
 one of these: `dvc repro -f`, `dvc exp run -f`, `sugarbush run --force`. DVC does not pass its flag
-to a stage. So it is read from the command line of the DVC process that runs the stage, by DVC's own
-parser. A queued experiment runs in a worker that does not have the flag on its command line. There
-it is read from the arguments that DVC stored in the experiment's copy.
+to a stage. So the flag is read from the command line of the DVC process that runs the stage, by
+DVC's own parser. A queued experiment runs in a worker that does not have the flag on its command
+line. For such an experiment, the flag is read from the arguments that DVC stored in the
+experiment's copy.
 
 If this is uncertain the answer is no: to release a result twice costs nothing, but an unwanted new
 draw costs epsilon. `--force-downstream` has no effect here, because it names no stage.

@@ -1,4 +1,4 @@
-"""Every stage of the pipeline, in order. dvc.yaml, the flow and the commands follow from this list.
+"""Every stage of the pipeline, in order. dvc.yaml, the flow and the commands use this list.
 
     make_example ─ fingerprint ─ prepare ─ extract_metadata ─ synthesize_metadata ─┐
        ┌───────────────────────────────────────────────────────────────────────────┘
@@ -210,7 +210,7 @@ STAGES = (
 
 
 def stage_named(name: str) -> Stage:
-    """The stage of that name. Raises ParamsError."""
+    """The stage named `name`. Raises ParamsError if there is none."""
     for stage in STAGES:
         if stage.name == name:
             return stage

@@ -47,9 +47,9 @@ from sugarbush.privacy.unit import Unit
 class Corpus:
     """A private corpus in memory, split and coded, with the embeddings computed so far.
 
-    Made by `sugarbush.prepare`. Several methods and budgets can use one corpus: texts are embedded
-    once. `settings` are those that it was prepared with; `embeddings` are of private texts (True)
-    and of public ones (False).
+    `sugarbush.prepare` makes it. Several methods and budgets can use one corpus, and each text is
+    embedded once. `settings` are those that it was prepared with. `embeddings` contains the cache
+    of private texts (True) and the cache of public texts (False).
     """
 
     private: CorpusInMemory = field(repr=False)
@@ -63,11 +63,12 @@ class Corpus:
     generators: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def real_texts(self, part: str) -> RealTexts:
-        """The records of part `train` or `heldout`, opened. What is computed on them is not DP."""
+        """The records of the part `train` or `heldout` as plain values. What is computed on them is
+        not DP."""
         return self.private.real_texts(self.schema.names, part=part)
 
     def encode(self, texts: Sequence[str], *, private: bool) -> NDArray[np.float32]:
-        """Unit vectors (n, d) of the texts. `private` says where they are kept."""
+        """Unit vectors (n, d) of the texts. `private` says in which cache they are stored."""
         return Encoder(self.settings.embedding, cache=self.embeddings[private]).encode(texts)
 
 
@@ -85,7 +86,8 @@ class InMemoryProject(Project):
         return self._corpus.private
 
     def _paid_for(self) -> dict[str, Path]:
-        """Nothing: a program may run in any folder, and its releases are where it saves them."""
+        """Empty: a program may run in any folder and save its releases anywhere, so releases are
+        not searched for."""
         return {}
 
     def donated(self) -> Donated | None:
@@ -176,7 +178,7 @@ def prepare_corpus(
 def corpus_of_project(
     project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
 ) -> Corpus:
-    """The corpus that a project's stages prepared, in memory; at most `limit` records of a part.
+    """The corpus that a project's stages prepared, in memory; at most `limit` records of each part.
 
     Its embeddings come from the project's caches. Raises MissingInputError that names the stage
     to run first: prepare or extract_metadata.
@@ -210,7 +212,8 @@ def corpus_of_project(
 def _names(
     own: CorpusInMemory, settings: ProjectSettings, *, state: Path, what: str
 ) -> dict[str, str]:
-    """Names of the texts and of their codes, for cache keys. `what` tells several sources apart."""
+    """Names of the texts and of their codes, for cache keys. `what` distinguishes several
+    sources."""
     privacy = settings.privacy
     snapshots = Snapshots(state, f"{privacy.purpose}-{privacy.dataset}")
     digests = own.digests(key=state_key(state), by_user=privacy.unit is Unit.USER)

@@ -36,7 +36,7 @@ class MetadataRequest:
     project: Project
 
     def cache_key(self) -> dict[str, Any]:
-        """What the draws depend on: nothing else makes them be drawn again."""
+        """Everything that the results depend on. A change of anything else causes no new draw."""
         project = self.project
         return {
             "version": versions.METADATA,
@@ -136,7 +136,7 @@ class DrawnMetadata:
 
     @property
     def ledger_ids(self) -> tuple[str, ...]:
-        """The ids of their ledger entries."""
+        """The ids of the ledger entries of these results."""
         found = (json.loads((f / "ledger_ids.json").read_text()) for f in self.folders)
         return tuple(dict.fromkeys(i for ids in found for i in ids))
 

@@ -1,8 +1,8 @@
 """Noise that is broken on purpose: positive controls of the audit. No other module may import this.
 
 A control replaces the noise functions in the modules that call them, for one audit of invented
-records, and restores them. No mechanism has a switch for it. The replaced functions are charged as
-if they were correct, so an audit that does not notice them is too weak.
+records, and restores them. No mechanism has a switch for broken noise. The ledger charges as if the
+noise were correct, so an audit that does not detect the fault is too weak.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ class Fault(StrEnum):
     NO_NOISE = "no noise"
     TENTH = "tenth"
     ROOT_TWO = "1/sqrt2"
-    """The noise of a sensitivity that is too small by sqrt(2): a record in two bins, not one."""
+    """Noise for a sensitivity that is too small by sqrt(2), as if a record in two bins were in
+    one."""
     KNOWN_SEED = "seeded"
-    """A generator with a seed, which an attacker can run as well."""
+    """Noise from a generator with a known seed, which an attacker can run as well."""
 
 
 @contextmanager
 def broken_noise(fault: Fault) -> Iterator[None]:
-    """Within the context all mechanisms draw their noise with `fault`. Not for several threads.
+    """Within the context all mechanisms draw their noise with `fault`. It is not thread-safe.
 
     Noise of a known seed starts again from its first number in every context.
     """

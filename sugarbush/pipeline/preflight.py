@@ -12,13 +12,14 @@ from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
 
-# Estimated for English prose in the largest vocabularies; other languages and vocabularies need
+# An estimate for English prose in the largest vocabularies; other languages and vocabularies need
 # more tokens.
 _LEAST_TOKENS_PER_WORD = 1.2
 
 
 def preflight(project: Project) -> None:
-    """Check everything that will write texts. Raises ParamsError, InputError, GeneratorError."""
+    """Check the generator and the models that will write texts. Raises ParamsError, InputError,
+    GeneratorError."""
     if any(method.asks_generator for method in project.settings.chosen):
         check_generator(project)
     for method in project.settings.chosen:
@@ -28,7 +29,7 @@ def preflight(project: Project) -> None:
 def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:
     """Check that the generator can answer a run's requests, with one paid call at most.
 
-    `donated` are the donated texts; those of prepare.donated unless given.
+    `donated` are the donated texts, by default those of prepare.donated.
     """
     shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
     planned = tuple(batch.request for batch in planned_calls(project, shown))
@@ -40,7 +41,8 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
 def planned_calls(
     project: Project, donated: Sequence[str], *, record_count: float | None = None
 ) -> tuple[PlannedCalls, ...]:
-    """Every batch of requests: each as long as settings, schema and donated examples allow."""
+    """Every batch of requests. Each request has the greatest length that the settings, the schema
+    and the donated examples allow."""
     length = project.settings.initialise.length
     return tuple(
         batch

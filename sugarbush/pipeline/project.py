@@ -83,7 +83,7 @@ class Project:
         return self.private
 
     def donated(self) -> Donated | None:
-        """The donated examples with their codes; None without any."""
+        """The donated examples with their codes; None if there are none."""
         from sugarbush.pipeline.released import read_donated_codes
 
         return read_donated_codes(self.roots, self.schema)
@@ -97,7 +97,7 @@ class Project:
 
     @property
     def dataset(self) -> str:
-        """The name of the ledger. Raises ParamsError where the settings name none."""
+        """The name of the ledger. Raises ParamsError if the settings name none."""
         if not self.settings.privacy.dataset:
             former = dataset_name(self.settings.prepare.file)
             raise ParamsError(
@@ -109,7 +109,7 @@ class Project:
 
     @cached_property
     def snapshots(self) -> Snapshots:
-        """The names of the private inputs."""
+        """The store of the random names of private inputs."""
         from sugarbush.privacy.snapshots import Snapshots
 
         return Snapshots(self.state, f"{self.settings.privacy.purpose}-{self.dataset}")
@@ -125,7 +125,8 @@ class Project:
 
     @property
     def label_answers(self) -> Path:
-        """The private folder of an endpoint's answers about private texts. It may be missing.
+        """The private folder of an endpoint's answers about private texts. The folder may be
+        missing.
 
         The temporary copy of a DVC experiment uses the checkout's folder, because the answers are
         already paid for.
@@ -143,8 +144,8 @@ class Project:
     def write_stamp(self, name: str, *, digest: str, within: str) -> None:
         """Write the name of a private file, for DVC to compare.
 
-        `digest` is the keyed digest of what it contains, `within` the stamp of what it was computed
-        from; a stage that is run by hand has none.
+        `digest` is the keyed digest of the file's content. `within` names the stamp of the file
+        from which it was computed; that stamp is missing if a stage is run by hand.
         """
         before = self.roots.stamps / f"{within}.json"
         parent = read_stamp(before, left_by=within) if before.exists() else ""
@@ -153,7 +154,8 @@ class Project:
 
     @cached_property
     def plan(self) -> BudgetPlan:
-        """Every mechanism of a run with its share, from the settings alone."""
+        """Every mechanism of a run with its share of the budget, computed from the settings
+        alone."""
         from sugarbush.pipeline.budget import plan_for
 
         return plan_for(self.settings.privacy, self.settings.chosen)
@@ -169,7 +171,7 @@ class Project:
         return plan
 
     def ledger(self) -> Ledger:
-        """The ledger of `privacy.dataset`. A benchmark's is apart from a release's."""
+        """The ledger of `privacy.dataset`. A benchmark and a release have separate ledgers."""
         privacy = self.settings.privacy
         return self._ledger(
             purpose=privacy.purpose.value,
@@ -180,8 +182,8 @@ class Project:
         )
 
     def _paid_for(self) -> dict[str, Path]:
-        """The charges that released folders of the dataset name. The example has none: its state
-        may be deleted."""
+        """The charges that released folders of the dataset name. For the example the result is
+        empty, because the example's state may be deleted."""
         from sugarbush.pipeline.released import charges_of_releases
 
         privacy = self.settings.privacy
@@ -190,7 +192,8 @@ class Project:
         return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """Where what has no DP epsilon is noted: beside the DP ledgers, never added to them."""
+        """The ledger of results without a DP epsilon. It is apart from the DP ledgers and never
+        added to them."""
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
@@ -269,7 +272,8 @@ class Project:
         )
 
     def label(self) -> str:
-        """The attribute with the counts that `augpe` starts from: the first one unless named."""
+        """The attribute with the counts that `augpe` starts from: the one in
+        `synthesize_metadata.label`, or the first one of the schema."""
         named = self.settings.synthesize_metadata.label
         return self.schema.names[0] if named is None else self.schema.attribute(named).name
 

@@ -28,7 +28,8 @@ def release_facts(
     engine: str | None,
     plan: BudgetPlan,
 ) -> Release:
-    """The guarantee, from the entries of `ledger` that the released results name."""
+    """The facts of a release. The guarantee comes from the entries of `ledger` with
+    `ledger_ids`."""
     privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
@@ -63,7 +64,8 @@ def release_facts(
 
 
 def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
-    """The packages of other authors with a method or encoder that read the private texts."""
+    """The packages of other authors that provide a method or an encoder of this run, which reads
+    private texts."""
     used = [(METHODS, method.name) for method in settings.released]
     used.append((ENCODERS, settings.embedding.model))
     packages = (package_of(group, name) for group, name in used)

@@ -49,8 +49,8 @@ def write_release(
 ) -> None:
     """Write release.json: the stage, the promise, and the entries of `ledger` that paid for it.
 
-    Without a DP guarantee `ledger` is None, and the folder is never publishable. The entries are
-    written whole, so that a lost ledger can be completed from what it paid for.
+    Without a DP guarantee `ledger` is None, and the folder is never publishable. The complete
+    entries are written, so that a lost ledger can be repaired from released folders.
     """
     ids = list(dict.fromkeys(ledger_ids))
     charges = [] if ledger is None else [entry.public_fields() for entry in ledger.of(ids)]
@@ -81,7 +81,8 @@ def read_ledger_ids(folder: Path) -> tuple[str, ...]:
 
 
 def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
-    """The charges on the settings' dataset that released folders name, each with such a folder."""
+    """The charges on the settings' dataset that released folders name, each with a folder that
+    names it."""
     return {
         str(i): path.parent
         for path, fields in _releases(roots, privacy)
@@ -90,7 +91,8 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
-    """The same charges as ledger entries. Folders that version 0.2 wrote do not contain them."""
+    """The charges of `charges_of_releases` as ledger entries. Folders that version 0.2 wrote do not
+    contain them."""
     found = []
     for path, fields in _releases(roots, privacy):
         try:
@@ -141,7 +143,7 @@ def read_metadata(roots: Roots) -> MetadataRelease:
 def metadata_in(
     folders: Iterable[Path], *, label: str | None, ledger_ids: tuple[str, ...]
 ) -> MetadataRelease:
-    """The DP table and the DP counts of `label`: those of the two that are in the folders."""
+    """The DP table and the DP counts of `label`, each if the folders contain it."""
     rows = labels = record_count = None
     for folder in folders:
         if (folder / "rows.parquet").exists():
@@ -167,7 +169,7 @@ def donated_frame(roots: Roots) -> pd.DataFrame:
 
 
 def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
-    """The donated examples with their codes; None without any."""
+    """The donated examples with their codes; None if there are none."""
     frame = donated_frame(roots)
     if frame.empty:
         return None
@@ -200,7 +202,8 @@ def method_output(
     ledger_ids: Iterable[str],
     run: str,
 ) -> Iterator[Path]:
-    """A folder that becomes the stage's result, with its release.json, when the block ends well.
+    """A folder that becomes the stage's result, with its release.json, when the block ends without
+    an error.
 
     Without a DP guarantee the result lies in the private root, where stages of one method share a
     folder; DVC gets a random name in its place.
@@ -229,7 +232,7 @@ def method_output(
 
 
 def write_final_set(project: Project, method: Method, stage: str, final: FinalSet) -> None:
-    """Write a method's texts, its rounds, and what paid for them."""
+    """Write a method's texts, its rounds, and the ids of the ledger entries that paid for them."""
     ids, drawn_by = final.evolution.ledger_ids, f"{stage}@{method.name}"
     with method_output(
         project, method, stage, drawn_by=drawn_by, ledger_ids=ids, run=final.run
@@ -238,7 +241,7 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
 
 
 def _keep_others(old: Path, new: Path) -> None:
-    """Copy what earlier stages of the method wrote and this one did not."""
+    """Copy the files that earlier stages of the method wrote and this stage did not."""
     if old.is_dir():
         for path in old.iterdir():
             if not (new / path.name).exists() and not path.name.startswith("round_"):
@@ -275,7 +278,7 @@ def first_candidates(roots: Roots, method: Method, schema: Schema) -> Released[P
 
 
 def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
-    """The final set for readers, and every round for the report."""
+    """Write the final set for readers, and every round for the report."""
     usage: dict[str, Any] = {}
     for finished in evolution.rounds:
         own = folder / f"round_{finished.number:03d}"
@@ -302,7 +305,7 @@ def readable(population: Population, schema: Schema) -> pd.DataFrame:
 
 
 def values_of(codes: NDArray[np.int64], schema: Schema) -> dict[str, list[str | None]]:
-    """A column of values for each attribute; None where nothing was asked for."""
+    """A column of values for each attribute; None where no value was requested."""
     return {
         attribute.name: [None if code == NO_CODE else attribute.domain[code] for code in column]
         for attribute, column in zip(schema.attributes, codes.T, strict=True)

@@ -41,7 +41,7 @@ FILE = "params.yaml"
 
 
 class EvolveSettings(Section):
-    """Evolution, by method. Other methods have a section under their own name if they need one."""
+    """Evolution settings of each method. A plug-in method may have a section under its own name."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -49,9 +49,9 @@ class EvolveSettings(Section):
     augpe: AugPE = AugPE()
     public: Public = Public()
     dpft: None = None
-    """Evolves nothing: see finetune."""
+    """This method evolves nothing; see finetune."""
     crt: None = None
-    """Evolves nothing: see crt."""
+    """This method evolves nothing; see crt."""
     nonprivate: NonPrivatePE = NonPrivatePE()
     seed: int = 1
     """Seed of selection and prompts."""
@@ -59,7 +59,7 @@ class EvolveSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _plug_ins(cls, fields: Any) -> Any:
-        """Parse the sections of methods that other packages add. Refuse unknown ones by name."""
+        """Parse the sections of methods that other packages add. Refuse unknown sections."""
         if not isinstance(fields, dict):
             return fields
         added = sorted(fields.keys() - cls.model_fields.keys())
@@ -128,7 +128,7 @@ class ProjectSettings(Section):
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
 
     def output_settings(self) -> dict[str, Any]:
-        """What affects an output, with the settings of each chosen method under `by_method`."""
+        """The settings that affect an output; those of each chosen method are under `by_method`."""
         by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
@@ -150,8 +150,8 @@ class ProjectSettings(Section):
 
     @model_validator(mode="after")
     def _whom_it_protects(self) -> ProjectSettings:
-        """Refuses settings that are not proved for the unit, or that would have no effect for
-        it."""
+        """Refuse settings for which the guarantee per `privacy.unit` is not proved, and settings
+        that have no effect with this unit."""
         person = self.privacy.unit is Unit.USER
         if person and self.prepare.user_column is None:
             raise ValueError(
@@ -187,7 +187,7 @@ class ProjectSettings(Section):
 
 
 def load_params(path: Path = Path(FILE)) -> ProjectSettings:
-    """The settings in a YAML file. Raises ParamsError naming file and setting."""
+    """The settings in a YAML file. Raises ParamsError, which names the file and the setting."""
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -202,7 +202,7 @@ def load_params(path: Path = Path(FILE)) -> ProjectSettings:
 
 
 def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
-    """The settings in a mapping. Raises ParamsError naming `source` and setting."""
+    """The settings in a mapping. Raises ParamsError, which names `source` and the setting."""
     if not isinstance(fields, dict):
         raise ParamsError(f"{source}: expected sections, such as 'privacy:'")
     try:
@@ -215,7 +215,7 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
 def default_fields() -> dict[str, Any]:
     """Every setting with its default, as in a complete params.yaml.
 
-    What is derived from other settings is null: `privacy.dataset` and `privacy.purpose`.
+    Settings that are derived from others are null: `privacy.dataset` and `privacy.purpose`.
     """
     generator = GeneratorSection.model_validate(_every_generator())
     fields = ProjectSettings(generator=generator).model_dump(mode="json", by_alias=True)
@@ -260,7 +260,7 @@ def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _derived(fields: dict[str, Any]) -> dict[str, Any]:
-    """The settings, completed with those that follow from the data file.
+    """The settings, completed with those that depend on the data file.
 
     With the user's own data file, the generator does not see the example's donated examples, and
     the example's ledger is not charged.
@@ -303,7 +303,7 @@ def _fields_of(section: Any) -> Any:
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
     """A section of the fields.
 
-    A missing one becomes empty; one that is not a mapping stays, so that it is refused later.
+    It is empty if the section is missing or is not a mapping; the latter is refused later.
     """
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
@@ -316,7 +316,8 @@ def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """The methods that show metadata and examples in a prompt, changed to metadata alone."""
+    """The sections of methods that show metadata and examples in a prompt, changed to metadata
+    alone."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -329,7 +330,8 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """The section `extract_metadata`; its endpoint gets the limits of the generator's endpoint."""
+    """The section `extract_metadata`. Limits that its endpoint does not set are those of
+    generator.openai."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):
         return {}
@@ -341,7 +343,7 @@ def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def dataset_name(file: str) -> str:
-    """A dataset's name from a file's: a-z, 0-9, '.', '_' and '-', at most 64 of them."""
+    """A dataset name made from a file name: at most 64 characters of a-z, 0-9, '.', '_' and '-'."""
     return re.sub(r"[^a-z0-9._-]+", "-", Path(file).stem.lower()).strip("._-")[:64] or "data"
 
 

@@ -1,7 +1,7 @@
 """A stage of the pipeline, declared once.
 
 `Stage` says what a stage reads, which settings and code its output depends on, what it writes and
-whether it spends. Everything else follows from the declaration: dvc.yaml (`pipeline.dvc`), which
+whether it spends. Everything else is derived from the declaration: dvc.yaml (`pipeline.dvc`), which
 stages are skipped, and the module `tasks/<name>.py` that DVC runs.
 """
 
@@ -25,13 +25,14 @@ SKIP_MARKER = "not_needed.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """A file or folder that a stage writes, relative to the project. `{method}` may occur in it.
+    """A file or folder that a stage writes. `path` is relative to the project and may contain
+    `{method}`.
 
-    `keyed` outputs contain random names of private inputs and keyed digests of public ones: DVC
-    does not copy them into its cache. With `persist` the old output stays while the stage runs. So
-    DVC never restores one half of an output if the other half is private. This includes the outputs
-    of every method: if a method has no DP guarantee its results are private, and DVC sees a random
-    name.
+    `keyed` outputs contain random names of private inputs and keyed digests of public ones, so DVC
+    does not copy them into its cache. With `persist` DVC keeps the old output while the stage runs.
+    Outputs that are partly private need this, because DVC must not restore the public part alone.
+    The outputs of every method have it: the results of a method without a DP guarantee are private,
+    and DVC sees only a random name.
     """
 
     path: str
@@ -92,7 +93,7 @@ class Stage:
             function(project)
 
     def skip(self, base: Path, method: Method | None = None) -> None:
-        """Write a marker in place of each output: DVC warns about an empty folder."""
+        """Write a marker in place of each output, because DVC warns about an empty folder."""
         for output in self.outputs:
             path = base / output.path.format(method=method.name if method else "")
             with atomic_directory(path) as folder:
@@ -102,7 +103,8 @@ class Stage:
 def run_stage(name: str) -> None:
     """Run a stage in the current folder, as `python -m tasks.<name>` does.
 
-    Exits with 1 or 2 and one message when it fails; the message never quotes private data.
+    If the stage fails, prints one message, which never quotes private data, and exits with the code
+    of the error.
     """
     from sugarbush.pipeline.parent_death import die_with_dvc
 

@@ -1,7 +1,7 @@
-"""From events to epsilon, by privacy loss distributions.
+"""Computes epsilon from events, with privacy loss distributions (PLDs).
 
 Epsilon is an upper bound: PLDs are discretised pessimistically (google/differential-privacy's
-dp_accounting, "connect the dots"). Only events under one privacy unit may be added up.
+dp_accounting, "connect the dots"). Only events with the same privacy unit may be composed.
 dp_accounting imports much of scipy, so it is imported only when a distribution is computed.
 """
 
@@ -30,9 +30,9 @@ from sugarbush.privacy.events import (
 # a coarser grid.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
-_SLACKS = (0.01, 0.05)  # shares of delta that pay for DP-SGD's excess over Gaussian DP
+_SLACKS = (0.01, 0.05)  # shares of delta that cover the excess of events over Gaussian DP
 _LARGEST_MU = 64.0
-_WIDE_NOISE = 5.0  # from here on the exact mu is within 0.2% of 1/stddev
+_WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 
 
 class Relation(StrEnum):
@@ -51,9 +51,9 @@ def epsilon(
 ) -> float:
     """The smallest epsilon for which the composition of `events` is (epsilon, delta)-DP.
 
-    Infinity if one event is not private; 0 without events. REPLACE_ONE supports DP-SGD and
-    confidential training only. Confidential training is infinite under add/remove. Raises
-    InvariantError when `delta` is not between 0 and 1.
+    It is infinity if an event is not private, and 0 if there are no events. REPLACE_ONE supports
+    DP-SGD and confidential training only. Confidential training is infinite under add/remove.
+    Raises InvariantError when `delta` is not between 0 and 1.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -80,13 +80,13 @@ def epsilon(
 
 
 def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
-    """The same, however each event was chosen from the results of the events before it.
+    """The epsilon of `events`, even if each event was chosen from the results of earlier events.
 
     Composed PLDs assume that all settings are fixed in advance. Here each event is bounded by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
     noise on integers are not exactly Gaussian: their hockey-stick divergence exceeds that of
-    N(mu, 1) from N(0, 1) by at most a slack everywhere, and the slacks add up to a part of delta
-    (proof: docs/decisions/adaptive-composition.md).
+    N(mu, 1) from N(0, 1) by at most a slack everywhere, and the sum of the slacks is taken from
+    delta (proof: docs/decisions/adaptive-composition.md).
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -110,7 +110,8 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Whether a slack lowers the mu of an event: of noise on integers only where it is small."""
+    """Whether a slack lowers the mu of an event; for noise on integers, only if the noise is
+    small."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
@@ -143,9 +144,10 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
     """The smallest mu, to within a relative 1e-5, for which the divergence of `event` is nowhere
     more than `slack` above that of mu-GDP.
 
-    Between two points of the distribution's grid its divergence is linear in e^x, and that of
-    mu-GDP is above its tangent, so the largest difference is at most that to the tangent at an end.
-    Below x = 0 both follow from the opposite order of the two datasets.
+    Between two points of the grid, the divergence of the discretised distribution is linear in e^x,
+    and the divergence of mu-GDP is above its tangents. So between the two points, the difference of
+    the divergences is at most the difference of this line and a tangent, which is largest at one of
+    the two points. For x below 0, the bound follows from the opposite order of the two datasets.
     """
     import numpy as np
     from scipy.special import ndtr
@@ -241,7 +243,7 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
             from sugarbush.privacy.gaussian_dp import discrete_gaussian_mu
 
             # A unit of several records may move several counts. No single distribution is known to
-            # dominate that, so group privacy is used: docs/decisions/user-as-the-unit.md.
+            # dominate this case, so group privacy is used: docs/decisions/user-as-the-unit.md.
             mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
             return _gaussian(mu, count, interval)
         case GaussianDp():
@@ -263,7 +265,7 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
 
 
 def rounded_up(value: float, figures: int = 4) -> str:
-    """A value that bounds a risk, in so many significant figures: never smaller than it is.
+    """An upper bound as text with `figures` significant digits, rounded up.
 
     >>> rounded_up(1.0049, 3), rounded_up(0.7349, 2), rounded_up(2.0)
     ('1.01', '0.74', '2')

@@ -3,16 +3,16 @@
 Planning uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
 Su 2022, Corollary 3.3), so a share is a share of mu^2. The reported epsilon comes from the
 mechanisms' own privacy loss distributions. It can exceed the target, because the discrete Gaussian
-is not exactly Gaussian; then every mu is scaled down until it does not.
+is not exactly Gaussian. In that case every mu is scaled down until epsilon is at most the target.
 
 DP-SGD's steps depend on the DP record count, which is not known when the budget is planned. And a
 Poisson-subsampled Gaussian is mu-GDP only in the limit of many steps. So the plan gives DP-SGD only
-its share. Later `with_subsampling` computes its noise: the epsilon of the whole plan, by PLD, meets
-the target, and no other noise changes.
+its share. Later `with_subsampling` chooses DP-SGD's noise so that the epsilon of the whole plan,
+computed by PLDs, meets the target. No other noise changes.
 
-A unit of up to m records adds m to a histogram, so counts get m times the noise: here for
-histograms, and in `MarginalMeasurer` for AIM. DP-SGD uses one record of a unit per step, so its
-noise does not grow.
+A unit of up to m records adds up to m to a histogram, so counts get m times the noise. This module
+applies the factor m to histograms, and `MarginalMeasurer` applies it in AIM. DP-SGD uses one record
+of a unit per step, so its noise does not grow.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BudgetRequest:
 
     `count` is its number of discrete Gaussians. 0 means one mechanism that divides its own mu:
     AIM, or DP-SGD before its steps are known. `record_l2_sensitivity` is the L2 sensitivity of one
-    Gaussian to one record.
+    Gaussian mechanism to one record.
     """
 
     name: str
@@ -59,7 +59,7 @@ class BudgetAllocation:
     """The budget of a mechanism: `mu` in total, and `stddev` for each of its `count` Gaussians.
 
     `sensitivity` is the L2 sensitivity of one Gaussian to one unit. `subsampled` is the cost of
-    DP-SGD once its steps are known; its mu is then only its share.
+    DP-SGD once its steps are known; `mu` is then only its share of the plan.
     """
 
     name: str
@@ -94,7 +94,7 @@ class BudgetPlan:
     allocations: tuple[BudgetAllocation, ...]
 
     def holds(self, name: str) -> bool:
-        """Whether the plan has a mechanism of that name."""
+        """Whether the plan has a mechanism named `name`."""
         return any(allocation.name == name for allocation in self.allocations)
 
     def of(self, name: str) -> BudgetAllocation:
@@ -154,7 +154,8 @@ def with_subsampling(
     """`plan` with the steps of its DP-SGD `parts`, and the noise with which the plan spends
     `epsilon`.
 
-    Several mechanisms divide the noise by their mu. Raises ParamsError when no noise meets epsilon.
+    The noise of several DP-SGD mechanisms follows from their mu, with one common factor. Raises
+    ParamsError when no noise meets epsilon.
     """
     if not parts:
         return plan
@@ -162,7 +163,7 @@ def with_subsampling(
 
     for name, part in parts.items():
         if plan.of(name).count or not (0 < part.rate <= 1 and part.steps > 0):
-            raise InvariantError(f"{name}: no Poisson subsampling with {part}")
+            raise InvariantError(f"{name}: Poisson subsampling cannot be planned with {part}")
 
     def at(log_scale: float) -> BudgetPlan:
         return _scaled(plan, parts, math.exp(log_scale))
@@ -204,8 +205,8 @@ def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) ->
 def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
     """`scale` times the noise at which mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
 
-    That is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4), so the search
-    starts there.
+    This formula is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4), so
+    the search starts there.
     """
     sigma = math.log1p((mu / part.rate) ** 2 / part.steps) ** -0.5
     return PoissonGaussian(noise_multiplier=sigma * scale, rate=part.rate, count=part.steps)

@@ -59,7 +59,7 @@ class Private(Generic[T_co]):
     def joined_by(self, owners: Private[Any]) -> Private[Any]:
         """One element per owner: the tuples of the owner's elements, joined in order.
 
-        `owners` are hashable.
+        The owners must be hashable.
         """
         joined: dict[Any, tuple[Any, ...]] = {}
         for owner, element in zip(owners._per_unit, self._per_unit, strict=True):

@@ -26,8 +26,8 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(Event):
-    """Integer counts, each plus N_Z(0, stddev^2). One unit adds at most `sensitivity` to them, to
-    one count or spread over several."""
+    """Integer counts, each with noise N_Z(0, stddev^2). One unit changes the counts by at most
+    `sensitivity` in the L2 norm."""
 
     kind: ClassVar[str] = "discrete_gaussian"
     stddev: float
@@ -56,7 +56,8 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentialTraining(Event):
-    """The same steps on a deduplicated corpus, where adding one record can change two.
+    """The steps of PoissonGaussian on a deduplicated corpus, in which adding one record can change
+    two.
 
     It has no finite DP epsilon. Its guarantee is confidentiality: `accounting.epsilon` under
     REPLACE_ONE, for replacing a secret in one unit.

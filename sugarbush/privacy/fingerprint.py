@@ -1,14 +1,17 @@
-"""Whether two corpora are about the same people: keyed samples of texts, phrases, users and ids.
+"""Tests whether two corpora are about the same people, by keyed samples of their values.
 
-A corpus has one name in the ledger, and so one budget. Under another name it is recognised when it
-shares about one in fifty of its distinct texts, phrases, users or ids with a known one: after
-changes of case, punctuation, spaces and invisible characters, of a few words in each text, of most
-of its records, or when it is another month of the same users. Not recognised are: translated or
-rewritten texts without a user column, as with every sixth word changed or look-alike letters; a
-share that is smaller; fewer than `_ENOUGH` common values; ids that are numbers, which say nothing,
-since every table may count from 1. Recognised by mistake are unrelated corpora whose users are
-numbered from 1, whose ids are row-1, row-2, ..., or which are small and full of equal short
-answers. The rule protects against mistakes. It does not stop somebody who wants to break it.
+A corpus has one name in the ledger, and so one budget. Under another name, it is recognised when it
+shares about one in fifty of its distinct texts, phrases, users or ids with a known corpus. So it is
+recognised after changes of case, punctuation, spaces and invisible characters, after changes of a
+few words in each text or of most records, and if it contains another month of the same users.
+
+It is not recognised if the common share is smaller, or if there are fewer than `_ENOUGH` common
+values. Without a user column, it is not recognised either if the texts are translated or rewritten,
+if every sixth word is changed, or if letters are replaced by look-alike ones. Ids that are numbers
+are ignored, because every table may count from 1. Unrelated corpora are recognised by mistake if
+their users are numbered from 1, if their ids are row-1, row-2, ..., or if they are small and have
+many equal short answers. The rule protects against mistakes. It does not stop somebody who wants to
+break it.
 """
 
 from __future__ import annotations
@@ -22,11 +25,12 @@ from hashlib import blake2b, sha512
 from heapq import nsmallest
 
 _SAMPLE = 256
-# Common values of 256: with a tenth of a corpus 26 are expected, and fewer than 5 have probability
-# below 1e-6. Two corpora without a common value share one with probability 2e-5.
+# The number of common values among 256. If two corpora have a tenth in common, 26 are expected, and
+# fewer than 5 occur with probability below 1e-6. Two corpora without a common value have equal
+# hashes with probability 2e-5.
 _ENOUGH = 5
-_PHRASE = 8  # words
-_EVERY = 4  # one phrase in so many is used, chosen by its first word
+_PHRASE = 8  # words in a phrase
+_EVERY = 4  # one in this many phrases is used; a hash of its first word decides
 _OF_0_2, _MINIMA, _ENOUGH_OF_0_2 = "m", 64, 3
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _NOT_A_WORD = re.compile(r"[\W_]+")
@@ -39,9 +43,9 @@ def make_dataset_fingerprint(
     """The fingerprint of a corpus: 256 values for each of texts, phrases, users and ids.
 
     Each kind is a sample of its distinct values, chosen and hidden by `key` (the bottom-k sketch of
-    Cohen and Kaplan 2007, whose values are hashed again). Without the key nobody can test whether a
-    text or user is in the corpus, or how many there are: the values are uniform, and where there
-    are fewer, others that match nothing take their places.
+    Cohen and Kaplan 2007; its values are hashed again). Without the key nobody can test whether a
+    text or user is in the corpus, or how many there are: the values are uniform, and a sample of
+    fewer than 256 values is filled up with values that match nothing.
 
     >>> key = bytes(32)
     >>> one = make_dataset_fingerprint([f"Letter {i}." for i in range(99)], key=key)
@@ -58,7 +62,7 @@ def make_dataset_fingerprint(
         "u": (_plain(user) for user in users),
         "i": (_plain(i) for i in ids if not _NUMBER.fullmatch(str(i))),
     }
-    values, corpus = [], b""  # `corpus`: values that fill a sample up must not be those of another
+    values, corpus = [], b""  # `corpus` makes the filling values of two corpora different
     for kind, found in kinds.items():
         sample = _sample(kind, found, key=key)
         corpus = corpus or b"".join(sample)
@@ -77,9 +81,9 @@ def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> boo
 
 
 def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
-    """What an entry stores: all but the values by which entries of version 0.2 are recognised.
+    """What an entry stores: all values except those that recognise entries of version 0.2.
 
-    These say about how many records there are.
+    Those values show roughly how many records there are.
     """
     return tuple(value for value in fingerprint if value[0] != _OF_0_2)
 
@@ -96,12 +100,14 @@ def _sample(kind: str, values: Iterable[str], *, key: bytes) -> list[bytes]:
 
 
 def _hidden(kind: str, value: bytes, *, key: bytes) -> str:
-    """A value whose size says nothing of the number of values that it is the smallest of."""
+    """A second hash of a sampled value. The first hash alone would show roughly how many values
+    there are."""
     return kind + hmac.digest(key, kind.encode() + value, "sha256").hex()[:8]
 
 
 def _fingerprint_of_0_2(texts: Iterable[str], *, key: bytes) -> tuple[str, ...]:
-    """The 64 keyed minima that versions 0.1 and 0.2 stored, to recognise what they charged."""
+    """The 64 keyed minima that versions 0.1 and 0.2 stored, to recognise corpora in their
+    ledgers."""
     minima = [b"\xff" * 16] * _MINIMA
     for text in texts:
         plain = " ".join(text.lower().split())

@@ -24,8 +24,8 @@ _MARGIN = 2e-13  # margin by which an inverse is rounded to the safe side
 def bounded_range_mu(epsilon: float) -> float:
     """The mu of a mechanism of bounded range `epsilon` (the exponential mechanism, noisy max).
 
-    2 Phi^-1(1 / (1 + e^(-epsilon/2))). It is at most sqrt(2 pi)/4 = 0.6267 times epsilon, and close
-    to it for small epsilon.
+    It is 2 Phi^-1(1 / (1 + e^(-epsilon/2))), which is at most sqrt(2 pi)/4 = 0.6267 times epsilon,
+    and close to it for small epsilon.
     """
     _require_positive(epsilon=epsilon)
     if epsilon < _SMALL:
@@ -53,7 +53,7 @@ def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
 
     At sensitivity 1 it is the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2). The latter is
     1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev, and twice 1/stddev as stddev goes to 0.
-    A larger sensitivity multiplies it (group privacy).
+    A larger sensitivity multiplies this mu (group privacy).
     """
     _require_positive(stddev=stddev, sensitivity=sensitivity)
     return sensitivity * max(1 / stddev, _central_gap(stddev))
@@ -77,9 +77,9 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
 class GaussianDpFilter:
     """A limit on adaptively chosen steps.
 
-    Each is mu_i-GDP given the past; together they are mu-GDP. Call `spend` before each step. It
-    refuses a step that would raise the sum of mu_i^2 above mu^2. Source: Smith & Thakurta 2022
-    (arXiv:2210.17520), Theorem 3.1.
+    Each step is mu_i-GDP given the results of earlier steps; together they are mu-GDP. Call `spend`
+    before each step. It refuses a step that would raise the sum of mu_i^2 above mu^2. Source: Smith
+    & Thakurta 2022 (arXiv:2210.17520), Theorem 3.1.
     """
 
     def __init__(self, mu: float) -> None:

@@ -1,22 +1,22 @@
 """The ledger: what has been spent on a dataset, charged before each mechanism runs.
 
     <state>/key                         32 random bytes that key every fingerprint and digest
-    <state>/ledgers/<purpose>/<dataset>.jsonl     one entry a line, appended and never rewritten
+    <state>/ledgers/<purpose>/<dataset>.jsonl     one entry per line, appended and never rewritten
     <state>/ledgers/<purpose>/<dataset>.head      the seal of the last entry
 
-It is outside the checkout, because DVC deletes a stage's outputs, experiments run in copies, and
-clones are deleted. `charge` takes the lock, reads the file again, checks the cap, appends and waits
-for the disk; only then may a mechanism run. A crash in between wastes budget but never releases an
-uncharged result. Entries contain events, ids and keyed fingerprints: no text, no count, no record
-number. A charge names the day only: the second at which a long sum ends depends on the number of
-records.
+The ledger is outside the checkout, because DVC deletes a stage's outputs, experiments run in
+copies, and clones are deleted. `charge` takes the lock, reads the file again, checks the cap,
+appends and waits for the disk; only then may a mechanism run. A crash in between wastes budget but
+never releases an uncharged result. Entries contain events, ids and keyed fingerprints: no text, no
+count, no record number. A charge names only the day, because the exact time at which a long sum
+ends depends on the number of records.
 
-Each entry is sealed: its last field is an HMAC under the key over the entry and the seal before it.
-An edited, reordered or deleted line breaks the chain, and the last seal is stored apart, so that a
-missing end is noticed too. Lines of version 0.1 have no seal; the first sealed line covers them.
-Whoever has the key can forge a ledger. An older copy of the state folder, or of a ledger with its
-last seal, is noticed only by what its charges paid for: while a released folder or a finished
-result names a charge that the ledger lacks, nothing more is charged.
+Each entry is sealed: its last field is an HMAC under the key over the entry and the seal of the
+entry before it. An edited, reordered or deleted line breaks the chain, and the last seal is stored
+apart, so that a missing end is detected too. Lines of version 0.1 have no seal; the first sealed
+line covers them. Anyone with the key can forge a ledger. An older copy of the state folder, or of a
+ledger with its last seal, is detected only through results: while a released folder or a finished
+result names a charge that the ledger lacks, nothing more can be charged.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class Ledger:
     """The charges on one dataset, under one cap.
 
     `cap` and `delta` limit the total: epsilon at `delta`, per `unit`. `user_column` names the
-    column of the user, where the unit is a user. `paid_for` returns what the project's released
-    folders name as their charges: while one of them is missing here, nothing is charged.
-    `different_from` are datasets that the settings declare to share nobody with this one.
+    column of the user, where the unit is a user. `paid_for` returns the charges that the project's
+    released folders name; while the ledger lacks one of them, nothing can be charged.
+    `different_from` are datasets that, according to the settings, share nobody with this one.
     Raises ParamsError on a bad dataset name.
 
     >>> import tempfile
@@ -167,7 +167,7 @@ class Ledger:
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
-        """The same of all charges, however each run was chosen from the releases before it."""
+        """Epsilon of all charges, even if each run was chosen from the results of earlier runs."""
         entries = self.entries()
         self._refuse_other_units(entries)
         delta = min([self.delta, *(entry.delta for entry in entries)])
@@ -209,9 +209,11 @@ class Ledger:
         return entry.id
 
     def add_missing(self, entries: Iterable[Entry]) -> int:
-        """Append charges that are not here, as a repair does; how many were missing.
+        """Append those of `entries` that the ledger lacks, to repair it. Returns how many were
+        missing.
 
-        Nothing is compared with the cap: these results exist already. Nothing is removed.
+        The cap is not checked, because the results of these charges exist already. Nothing is
+        removed.
         """
         added = 0
         with self._locked():
@@ -334,17 +336,18 @@ class Ledger:
             place = next(iter(missing.values()))
             raise LedgerError(
                 f"{self.path}: lacks {len(missing)} charges that results name, the first in "
-                f"{place}: this is another ledger than theirs, or an older copy. Set "
-                "SUGARBUSH_STATE to the folder that they were made with, restore the ledger from "
+                f"{place}: this is not the ledger of these results, or an older copy. Set "
+                "SUGARBUSH_STATE to the folder of these results, restore the ledger from "
                 "a backup, or add what is missing: sugarbush budget --repair"
             )
 
     def _append(self, entry: Entry, chain: _Chain) -> None:
         """Append a sealed entry, wait for the disk, and store its seal apart.
 
-        An incomplete last line is removed first. The file may be ahead of the stored seal, after a
-        crash, and never behind it. So before the first sealed line the seal that it continues from
-        is stored: a file with sealed lines and without a stored seal was edited.
+        An incomplete last line is removed first. After a crash the file may be ahead of the stored
+        seal, but it is never behind it. Before the first sealed line is written, the seal that this
+        line continues from is stored. So a file that has sealed lines but no stored seal was
+        edited.
         """
         body = entry.as_line()
         seal = _seal(state_key(self._state), self.path, chain.last, body)
@@ -380,14 +383,14 @@ def _per(unit: Unit, user_column: str | None) -> str:
 
 
 def _unknown_part(fingerprint: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[str, ...]:
-    """The fingerprint as an entry stores it: nothing where an earlier entry has it already."""
+    """The fingerprint as an entry stores it: empty if an earlier entry has it already."""
     stored = stored_part(fingerprint)
     return () if any(entry.dataset_fingerprint == stored for entry in entries) else stored
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """The entries of a file and the seal that the next one continues from."""
+    """The entries of a file, and the seal that the next entry continues from."""
 
     entries: tuple[Entry, ...]
     last: str
@@ -397,7 +400,8 @@ def _read(path: Path, state: Path) -> _Chain:
     """The entries of a file, each with a seal that fits. An incomplete last line comes from a crash
     before its mechanism ran. Any other line that does not fit means that somebody edited the file.
     """
-    head = _head(path).read_text() if _head(path).exists() else None  # before the file: it grows
+    # The seal is read before the file, because another process may extend the file.
+    head = _head(path).read_text() if _head(path).exists() else None
     try:
         *lines, _unfinished = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -463,7 +467,7 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
             found |= {str(i): path for i in json.loads(path.read_text())}
         except (ValueError, TypeError):
             raise LedgerError(
-                f"{path}: is damaged, so what it cost is unknown. Restore it from a backup, or "
+                f"{path}: is damaged, so its charges are unknown. Restore it from a backup, or "
                 "delete its folder: the ledger keeps its charges"
             ) from None
     return found

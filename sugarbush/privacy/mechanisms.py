@@ -1,4 +1,4 @@
-"""From Private to Released: charge the ledger, then add noise."""
+"""Mechanisms make Released values from Private ones: they charge the ledger, then add noise."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def noisy_histogram(
 
     Guarantee: a record is in one bin. So adding or removing a unit of at most
     `session.records_per_unit` records changes the histogram by at most that many in L2, with any
-    duplicates and ties. Each count gets N_Z(0, stddev^2). This is (records_per_unit/stddev)-GDP
-    except for the discreteness, which the accounting includes. The charge is on disk before the
-    noise is drawn.
+    duplicates and ties. Each count gets noise N_Z(0, stddev^2). This is
+    (records_per_unit/stddev)-GDP except for the discreteness, which the accounting includes. The
+    charge is on disk before the noise is drawn.
 
     `bins` has one integer in [0, size) per record, which must depend on that record alone.
     Raises BudgetExceededError before anything is counted.
@@ -58,10 +58,10 @@ def noisy_histogram(
 def exact_histogram(
     bins: Private[int], *, size: int, session: PrivacySession
 ) -> Released[NDArray[np.int64]]:
-    """The same counts without noise: `(size,)` int64.
+    """The counts of `noisy_histogram` without noise: `(size,)` int64.
 
     Guarantee: none. It is charged as `NonPrivate` with epsilon infinity, which every finite cap
-    refuses. Every result that names the charge shows it.
+    refuses. Every result that names the charge shows that epsilon is infinite.
     """
     charge = session.charge(NonPrivate())
     return as_released_array(_counts(bins, size), (charge,))
@@ -79,11 +79,11 @@ def noisy_sum(
     """The sum of all records' `scores`, with noise: `(size,)` int64, may be negative.
 
     Guarantee: a record adds integers of L2 norm at most `record_l2_sensitivity`, which is checked.
-    A unit of at most `session.records_per_unit` records changes the sum by at most that many times
-    as much: this is the sensitivity. Each sum gets N_Z(0, stddev^2). Each coordinate is Gaussian
-    DP, and the squares of their mu add up to (sensitivity / stddev)^2
+    A unit of at most `session.records_per_unit` records changes the sum by at most the product of
+    the two numbers, which is the sensitivity. Each sum gets noise N_Z(0, stddev^2). Each coordinate
+    is Gaussian DP, and the squares of the coordinates' mu add up to (sensitivity / stddev)^2
     (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn. The charge
-    follows the sum, which may take minutes: a crash while summing spends no budget.
+    comes after the sum, which may take minutes: a crash while summing spends no budget.
 
     `scores` maps a block of `vectors` (n, d) to `(n, size)` int64; row i must depend on row i
     alone. `stddev` is in the unit of the scores.
@@ -107,7 +107,10 @@ def exact_sum(
     record_l2_sensitivity: int,
     session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
-    """Guarantee: none; it is charged as by `exact_histogram`."""
+    """The sums of `noisy_sum` without noise.
+
+    Guarantee: none; it is charged as in `exact_histogram`.
+    """
     session.check([NonPrivate()])
     sums = _summed(vectors, scores, size, record_l2_sensitivity)
     charge = session.charge(NonPrivate())
@@ -122,11 +125,11 @@ def _summed(
         block = np.asarray(vectors._per_unit[start : start + _BLOCK_ROWS])
         rows = scores(block)
         if rows.dtype != np.int64 or rows.shape != (len(block), size):
-            raise InvariantError("scores must be an int64 row of their own for every record")
+            raise InvariantError("scores must have one int64 row per record")
         # Single numbers are checked first, because squares of larger ones could overflow.
         lowest, highest = rows.min(initial=0), rows.max(initial=0)
         if lowest < -norm or highest > norm or (rows**2).sum(axis=1).max() > norm**2:
-            raise InvariantError("a record's scores are longer than their bound")
+            raise InvariantError("the L2 norm of a record's scores is above the bound")
         total += rows.sum(axis=0)
     return total
 
@@ -134,6 +137,6 @@ def _summed(
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:
     chosen = np.asarray(bins._per_unit, dtype=np.int64)
     if chosen.ndim != 1 or (len(chosen) and not (chosen.min() >= 0 and chosen.max() < size)):
-        raise InvariantError("every record must hold one bin between 0 and size-1")
+        raise InvariantError("every record must have one bin between 0 and size-1")
     counts: NDArray[Any] = np.bincount(chosen, minlength=size)
     return counts

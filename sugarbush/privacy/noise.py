@@ -1,15 +1,15 @@
 """The only source of privacy noise.
 
-Exact discrete Gaussian noise and report-noisy-max from OpenDP, seeded by the operating system.
-It takes no seed and stores none, because noise and secret sampling are part of the mechanism. Every
-measurement is compared with the cost that OpenDP's own privacy map states, so a scale in the wrong
-unit raises an error.
+Exact discrete Gaussian noise and report-noisy-max come from OpenDP, seeded by the operating system.
+This module takes no seed and stores none, because noise and secret sampling are part of the
+mechanism. Every measurement is compared with the cost that OpenDP's own privacy map states, so a
+scale in the wrong unit raises an error.
 
 DP-SGD's noise and its Poisson samples come from here too. Samples use random bits of the operating
 system. Noise on tensors is floating point, from a new generator for each call; the operating system
 provides its seed.
 
-Not protected against: timing attacks, and attackers who read this process's memory.
+The module does not protect against timing attacks, or attackers who read this process's memory.
 """
 
 import math
@@ -90,7 +90,7 @@ def report_noisy_max(
 
 
 def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
-    """Indices of the sampled units of `size`, increasing; each unit is included with probability
+    """Increasing indices of the sampled units among `size` units; each is included with probability
     `rate`.
 
     The actual probability is `rate` rounded down to a multiple of 2^-64, so the true cost is never
@@ -116,8 +116,9 @@ def secret_choice(size: int) -> int:
 def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
     """Add N(0, stddev^2) to every number of every tensor, in place.
 
-    `stddev` is in the unit of the tensors: noise multiplier times sensitivity. Float32 or float64
-    arithmetic. So attacks on the last bits are out of scope (Mironov 2012), as the card states.
+    `stddev` is in the unit of the tensors: noise multiplier times sensitivity. The arithmetic is
+    float32 or float64, so attacks on the last bits are out of scope (Mironov 2012), as the card
+    states.
     """
     import torch  # imported here, because most stages need noise but no torch
 

@@ -6,8 +6,8 @@
 The digest covers settings, the names of the inputs (`privacy.snapshots`) and the method's version,
 so a comment or a log level changes nothing. A forced run opens a new generation. Only released
 results are stored here. This order makes a crash at any line safe: charge the ledger, run the
-mechanism, write the result here, and only then publish anything derived from it. A charge without a
-result is charged again, since the result may have been deleted.
+mechanism, write the result here, and only then publish anything derived from it. If a charge has no
+result, the mechanism is charged again, because the result may have been deleted.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def open_result_store(
 ) -> Iterator[ResultStore]:
     """The newest generation of a stage's results, or a new one when `forced`.
 
-    One process uses it at a time. A second process waits, and then finds the results of the first.
+    Only one process uses the store at a time. A second process waits, and then finds the results of
+    the first.
     Raises PrivacyError after six hours of waiting, and StorageError when the folder cannot be used.
     """
     folder = state / "draws" / dataset / f"{stage}-{digest}"
@@ -107,7 +108,8 @@ def open_result_store(
 
 
 def _run_id(generation: Path, *, otherwise: str) -> str:
-    """The random id of a generation. Version 0.2 wrote none: its digest is no secret by now."""
+    """The random id of a generation. Version 0.2 wrote none; its digest, which is already public,
+    is used."""
     path = generation / "run"
     return path.read_text() if path.exists() else otherwise
 

@@ -49,21 +49,22 @@ class PrivacySettings(Section):
     """
 
     dataset: str = ""  # no ledger accepts this name
-    """Name of the ledger that is charged; all files about the same people need the same."""
+    """Name of the ledger that is charged; all files about the same people need the same name."""
     different_from: tuple[str, ...] = ()
-    """Datasets of the ledger that look the same; confirms that nobody is in both."""
+    """Datasets that look the same; naming them confirms that they share nobody with this one."""
     purpose: Purpose = Purpose.RELEASE
-    """release, benchmark (public data) or example; null: by the data file."""
+    """release, benchmark (public data) or example; null: it depends on the data file."""
     unit: Unit = Unit.RECORD
     """What is protected: one record, or a user with all their records (prepare.user_column)."""
     records_per_user: AtLeastOne = 1
-    """Maximum of records used per user; the noise of counts grows with it."""
+    """Maximum number of records used per user; the noise of counts grows with it."""
     epsilon: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """Epsilon that one run may spend. With dpft the card's bound may be a few percent above it."""
+    """Epsilon that one run may spend. With dpft, the card's epsilon may be a few percent larger."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-6
-    """Delta of every epsilon: 1e-5 at most, and below one over the number of units."""
+    """Delta for every epsilon: at most 1e-5, and below 1 / (number of units)."""
     allow_large_delta: bool = False
-    """Confirms a delta above 1e-5, with which a record may leave as it is with that probability."""
+    """Confirms a delta above 1e-5. A record may then be published unchanged with this
+    probability."""
     shares: Shares = Shares()
     cap: Positive = 4.0
     """Epsilon that all runs on this dataset may spend together."""
@@ -91,15 +92,15 @@ class PrivacySettings(Section):
         if self.delta > LARGE_DELTA and not self.allow_large_delta:
             raise ValueError(
                 f"delta={self.delta:g} is above {LARGE_DELTA:g}: publishing a whole record with "
-                "that probability would keep the promise. Lower it, or set "
+                "that probability would satisfy the guarantee. Lower it, or set "
                 "privacy.allow_large_delta: true"
             )
         return self
 
     def check_delta(self, records: float | None) -> None:
-        """Refuse a delta above one over the DP count of records. Raises ParamsError.
+        """Refuse a delta above 1 / (DP count of records). Raises ParamsError.
 
-        `records` is None where no count was released.
+        `records` is None if no count was released.
         """
         if records is None or self.allow_large_delta or self.delta <= 1 / max(records, 1):
             return

@@ -1,15 +1,15 @@
-"""Random names of private inputs: what leaves must not show whether two inputs are equal.
+"""Random names of private inputs, so that no released file shows whether two inputs are equal.
 
     <state>/snapshots/<dataset>.json     by input: the keyed digest of what it contains, its name
 
-DVC, cache keys and release.json see the name in place of a digest. A digest, keyed or not, is equal
-whenever the input is: whoever compared two releases would learn exactly whether anything changed,
-and for one record that was added or removed no finite epsilon covers that. A name lasts while its
-input stays as it is. When an input returns to an earlier state it gets another name, so finished
-results are restored within one release only.
+DVC, cache keys and release.json see the name in place of a digest. Equal inputs have equal digests,
+keyed or not. So anyone who compared the digests of two releases would learn exactly whether
+anything changed; no finite epsilon covers this for one record that was added or removed. An input
+keeps its name while it stays the same. If it returns to an earlier state, it gets a new name, so
+the results of that state are not restored.
 
-What remains visible: that an input is the same as in the run before. A forced run renews the names,
-so a schedule that forces every run hides that too, for its price in budget.
+One fact remains visible: whether an input is the same as in the run before. A forced run renews the
+names, so a schedule that forces every run hides this too, but every forced run spends budget.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Snapshots:
         self._draws = state / "draws" / dataset
 
     def of(self, name: str, *, digest: str, within: str = "", renew: bool = False) -> str:
-        """The name of the input `name`, whose content has the keyed digest `digest`.
+        """The random name of the input `name` with the keyed digest `digest`.
 
-        It is a new one when the content changed, when the input `within` which it was computed
-        from has another name than before, and with `renew`. Results that version 0.2 stored under
-        digests stay valid: an input's first name is its digest where there are such results.
-        Raises StorageError where the state folder cannot be used.
+        It is new if the digest changed, if `within` changed (the name of the input from which this
+        one was computed), or if `renew` is set. Results that version 0.2 stored under digests stay
+        valid: if there are such results, an input's first name is its digest.
+        Raises StorageError if the state folder cannot be used.
         """
         with self._open() as inputs:
             adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._are_of_0_2()))})
@@ -64,16 +64,17 @@ class Snapshots:
             return inputs[name]["name"]
 
     def seen(self, name: str, *, digest: str) -> str:
-        """The name that `of` would return, without storing it where it is new."""
+        """The name that `of` would return. A new name is not stored."""
         with self._open() as inputs:
             known = inputs.get(name)
         return known["name"] if known is not None and known["digest"] == digest else random_id()
 
     def _are_of_0_2(self) -> bool:
-        """Whether there are results, and none with the id that versions after 0.2 give them.
+        """Whether there are results, and none of them has the random id that later versions than
+        0.2 write.
 
-        Otherwise the file of names was lost: names that are digests would be those of an earlier
-        release, whose results would be restored.
+        If a result has such an id, the file of names was lost. Digests as names could then equal
+        the names of an earlier release, and its results would be restored.
         """
         return self._draws.is_dir() and not any(self._draws.glob("*/generation-*/run"))
 
@@ -95,7 +96,7 @@ class Snapshots:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StorageError(
                 f"{self._path}: is damaged. Restore it from a backup, or delete it: every input "
-                "then has a new name, and what is drawn again is charged again"
+                "then gets a new name, and results are drawn and charged again"
             ) from None
         except OSError as error:
             raise StorageError(f"{self._path}: {error.strerror or error}") from None

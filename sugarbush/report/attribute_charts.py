@@ -21,7 +21,7 @@ _NORMAL_95 = 1.96
 class Series:
     """Shares of an attribute's values, `(values,)`, from one source.
 
-    `style` is its class in the style sheet; `error` is half a 95% interval, in the unit of shares.
+    `style` is its class in the style sheet; `error` is half the width of a 95% interval of a share.
     """
 
     name: str
@@ -34,7 +34,8 @@ class Series:
 def attribute_charts(
     data: PublicData, internal: InternalData | None, styles: Mapping[str, SeriesStyle]
 ) -> list[dict[str, Any]]:
-    """DP counts and requested values; for the internal page also real texts and read values."""
+    """The charts of DP counts and requested values; for the internal page, also of real texts and
+    of the values that are read from synthetic texts."""
     found = []
     for attribute in data.release.schema.attributes:
         series = [
@@ -70,7 +71,8 @@ def _sources(
     internal: InternalData | None,
     styles: Mapping[str, SeriesStyle],
 ) -> Iterator[tuple[str, SeriesStyle, NDArray[Any] | None, float | None]]:
-    """The name, the style, the counts and half a 95% interval of a count, for each source."""
+    """For each source: its name, its style, its counts, and half the width of a count's 95%
+    interval."""
     if internal is not None:
         yield "real, held-out", ("series-real", 3), internal.heldout.get(name), None
         yield "real, train", ("series-train", 3), internal.train.get(name), None
@@ -88,13 +90,13 @@ def _sources(
 
 
 def _count_error(name: str, data: PublicData) -> float | None:
-    """Half a 95% interval of a DP count; None if its noise is unknown."""
+    """Half the width of a DP count's 95% interval; None if its noise is unknown."""
     stddev = None if data.metadata is None else data.metadata.stddev.get(name)
     return None if stddev is None else _NORMAL_95 * stddev
 
 
 def attribute_shares(attribute: str, values: Sequence[str], series: Sequence[Series]) -> Markup:
-    """One row for each value, one mark for each series."""
+    """A chart with one row per value and one mark per series."""
     row, left, right, top = 24, 150, 16, 4
     base = top + row * len(values)
     most = max(0.05, *(float(np.max(s.shares, initial=0)) for s in series)) * 1.08

@@ -21,9 +21,9 @@ _SHOWN_ROWS = 10
 def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, float]:
     """The distance of each pair of columns of `codes` (n, d) from independence, from 0 to 1.
 
-    The total variation between the joint distribution and the product of the marginals. It is the
-    share of rows that must change to make the columns independent. It increases if there are few
-    rows and many cells.
+    This is the total variation between the joint distribution and the product of the marginals: the
+    share of rows that must change to make the columns independent. It is larger by chance if there
+    are few rows and many cells.
     """
     columns = [np.unique(column, return_inverse=True)[1] for column in codes.T]
     shares = [np.bincount(column) / len(codes) for column in columns]
@@ -58,7 +58,8 @@ def table_view(table: DpTable, schema: Schema, internal: InternalData | None) ->
 
 
 def is_independent(table: DpTable) -> bool:
-    """Whether the engine's last round measured each attribute alone: it modelled no pairs."""
+    """Whether the engine's last round measured each attribute alone, so that it modelled no
+    pairs."""
     last = [one for one in table.measurements if one.round == table.measurements[-1].round]
     alone = all(len(one.attributes) == 1 for one in last)
     return alone and len(last) == table.rows.value.shape[1]
@@ -86,7 +87,8 @@ def _strongest(
 ) -> list[dict[str, Any]]:
     """The most dependent pairs of the DP table, with the rounds that measured them.
 
-    If the table has no dependence, the pairs of the real texts; none on the public page.
+    If the table models no pairs, they are the most dependent pairs of the real texts, which only
+    the internal page has.
     """
     shown = real if is_independent(table) else found
     return [

@@ -36,9 +36,10 @@ class Release:
     on the dataset so far, including this release, under `cap`. `donated` is the number of donated
     examples, which are public. `labels_endpoint` received every private text to assign attributes,
     None if there was none. `generator` is None if no method used one. `starts_from` is the model
-    that was fine-tuned. `other_packages` are names and versions of packages whose method or encoder
-    had the private texts. `different_from` are datasets that the settings declare to share nobody
-    with this one. `settings` are settings, never results; `created` is a date.
+    that was fine-tuned. `other_packages` are names and versions of packages with a method or
+    encoder that read the private texts. `different_from` are datasets that, according to the
+    settings, share nobody with this one. `settings` are settings, never results; `created` is a
+    date.
     """
 
     title: str
@@ -70,8 +71,8 @@ class Release:
 class DpCounts:
     """DP counts of attributes: `(values,)` each, in the order of the attribute's domain.
 
-    `stddev` is the noise of one count, known for a directly measured histogram. `source` names the
-    mechanism.
+    `stddev` is the noise of one count; it is known only if the histogram was measured directly.
+    `source` names the mechanism.
     """
 
     source: str
@@ -186,9 +187,9 @@ class InternalData:
     """What was computed from real texts. Not DP; never on the public page.
 
     `heldout` and `train` count the attribute values of the real texts. `dependence` is the distance
-    of each pair of attributes from independence in the train part. `read` counts the values of each
-    method's final texts, by the same reader. `heldout_map` (n, 2) are real texts on each method's
-    map.
+    of each pair of attributes from independence in the train part. `read` counts the values that
+    the same reader finds in each method's final texts. `heldout_map` (n, 2) are real texts on each
+    method's map.
     """
 
     values: tuple[MetricValue, ...] = ()

@@ -33,7 +33,7 @@ def render_public_page(data: PublicData) -> str:
 
 
 def render_internal_page(data: PublicData, internal: InternalData) -> str:
-    """The same page with values computed from real texts. Its banner says that it is not DP."""
+    """The public page, plus values computed from real texts. Its banner says that it is not DP."""
     return _render(data, internal)
 
 
@@ -176,7 +176,8 @@ def _costs(data: PublicData) -> dict[str, Any]:
 
 
 def _browser(data: PublicData) -> dict[str, Any]:
-    """The entries of the text browser; an id is unique within a method, a key on the whole page."""
+    """The entries of the text browser; an id is unique within a method, and a key is unique on the
+    whole page."""
     attributes = data.release.schema.attributes
     rows: list[dict[str, Any]] = [
         {

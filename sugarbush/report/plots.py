@@ -18,10 +18,10 @@ _SHADES = 6  # the shades of one colour in the style sheet, from pale to full
 
 
 def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Markup:
-    """Noisy votes or scores of each round by rank, and the curve of noise alone.
+    """A chart of the noisy votes or scores of each round by rank, with the curve of noise alone.
 
-    A round on that curve has no information; if its left part is above the curve, the votes found
-    good texts.
+    If a round's curve is the curve of noise alone, its votes have no information. If the left part
+    of a round's curve is above it, the votes found good texts.
     """
     curves = [np.sort(np.asarray(r.votes.value, dtype=float))[::-1] for r in rounds]
     noise = _noise_alone(max(map(len, curves)), stddev=max(r.stddev for r in rounds))
@@ -56,7 +56,8 @@ def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
 
 
 def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
-    """Survivors of each round as a bar, divided by the round for which they were written."""
+    """A bar chart of the survivors of each round, divided by the round for which they were
+    written."""
     row, left, right, top = 26, 68, 118, 4
     height = top + row * len(rounds) + 8
     newest = max(int(r.written.max(initial=0)) for r in rounds)
@@ -82,7 +83,8 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
 
 
 def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = None) -> Markup:
-    """Synthetic texts in two dimensions, by the round for which they were written; real in grey."""
+    """A map of the synthetic texts, by the round for which they were written; real texts are
+    grey."""
     size, pad = svg.WIDTH, 12
     height = 340
     everything = found.points if real is None else np.concatenate([found.points, real])
@@ -127,7 +129,7 @@ def interval(value: MetricValue) -> str:
 
 
 def number(value: float) -> str:
-    """Three decimals below 10, fewer above."""
+    """A number as text: three decimals below 10, fewer above."""
     if abs(value) < 10:
         return f"{value:.3f}"
     return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

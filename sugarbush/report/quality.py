@@ -61,7 +61,8 @@ _BY_ROUND = ("mauve", "frechet", "mean")
 def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
     """Charts by round, and tables of the final texts.
 
-    `styles` are the released methods in order; methods that are not released follow them.
+    `styles` contains the released methods in order; styles for methods that are not released are
+    added.
     """
     styles = svg.series_styles([*styles, *(v.method for v in internal.values if v.method != REAL)])
     return {
@@ -107,9 +108,10 @@ def metric_lines(
     title: str,
     most: float | None,
 ) -> Markup:
-    """One metric of each method by round with its intervals; the final texts come last.
+    """A chart of one metric by round for each method, with intervals; the final texts come last.
 
-    `ceiling` is the value of real texts; `most` is the end of the axis, None for the data's own.
+    `ceiling` is the value of real texts. `most` is the end of the axis; if it is None, the data
+    determine the end.
     """
     height, left, right, top, bottom = 250, 52, 16, 14, 34
     rounds = sorted({v.round for v in values if v.round != FINAL})
@@ -146,7 +148,7 @@ def metric_lines(
 
 
 def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """The final texts: one table for each title, one column for each method."""
+    """The tables for the final texts: one table for each title, one column for each method."""
     by_title: dict[str, dict[MetricLabel, dict[str, MetricValue]]] = {}
     for value in values:
         if value.round == FINAL:

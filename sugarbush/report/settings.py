@@ -11,4 +11,4 @@ class ReportSettings(Section):
     title: str | None = None
     """Title of the report; null: the schema's subject."""
     texts: Count = 300
-    """Synthetic texts that the pages show."""
+    """Number of synthetic texts that the pages show."""

@@ -184,8 +184,8 @@ def not_covered(release: Release) -> list[str]:
         "Facts about groups: the release can show what is true for many people. This is intended.",
         "Timing, memory and other side channels of the machine that ran this.",
         "Whether the data changed since the run before: a run on unchanged data is skipped or "
-        "restores the same release, and its id shows that. A forced run hides it, for its price in "
-        "budget: it draws and charges again, whatever changed.",
+        "restores the same release, and its id shows that. A forced run hides this, but it draws "
+        "all results again and is charged again.",
         "Pass or fail, error messages and exact counts on the operator's terminal: they depend on "
         "the private texts and are not part of the release.",
         "The internal report: it is computed from real texts, is not differentially private, and "
@@ -196,7 +196,7 @@ def not_covered(release: Release) -> list[str]:
     ]
     if release.other_packages:
         items.append(
-            f"The code of {', '.join(release.other_packages)}: it had the private texts, as a "
+            f"The code of {', '.join(release.other_packages)}: it read the private texts, as a "
             "method or an encoder. The promise covers what was charged. Sugarbush cannot check "
             "that this code charged every use."
         )
@@ -231,16 +231,16 @@ def remarks(release: Release) -> list[str]:
             "The votes or scores of a record depend only on its embedding, exactly. The encoder "
             "computes in float32. For the bundled encoder on a CPU with AVX-512, no embedding "
             "depended on the other texts in its batch, in all measurements. On other hardware and "
-            "with other encoders the encoder's own rounding may depend on them (3e-7 for each "
+            "with other encoders, the encoder's own rounding may depend on them (3e-7 for each "
             "number was measured). The accounting does not include this rounding."
         )
     if any(isinstance(event, PoissonGaussian) for event in events):
         items.append(
             "The noise of DP-SGD is sampled in floating point from a generator with a seed from "
             "the operating system. Attacks on its low-order bits are out of scope. Gradients are "
-            "computed in float32. Clipping includes the rounding of a record's own gradient. The "
-            "accounting does not include the last bits of other records' gradients, which depend "
-            "on the padding of their batch."
+            "computed in float32. Clipping accounts for the rounding of a record's own gradient. "
+            "The accounting does not include the last bits of other records' gradients, which "
+            "depend on the padding of their batch."
         )
     if events:
         items.append(

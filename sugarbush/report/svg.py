@@ -1,7 +1,7 @@
 """Charts as inline SVG.
 
-A chart contains class names and no colours: the page's style sheet has those for dark, light and
-print. Every text is escaped.
+A chart contains class names and no colours: the page's style sheet has the colours for dark, light
+and print. Every text is escaped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SeriesStyle = tuple[str, int]  # the class in the style sheet, and the number of
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Maps values in [low, high] to positions in [start, end]; `log` for ranks from 1."""
+    """Maps values in [low, high] to positions in [start, end]; with `log` by their logarithms."""
 
     low: float
     high: float
@@ -36,7 +36,7 @@ class Axis:
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self, count: int = 4) -> list[float]:
-        """Round values within the range, about `count` of them."""
+        """About `count` round values within the range."""
         if self.log:
             return [10.0**k for k in range(8) if self.low <= 10**k <= self.high * 1.001]
         if self.high <= self.low:
@@ -60,7 +60,7 @@ def element(tag: str, content: str | Markup = "", **attributes: object) -> Marku
 
 
 def group(parts: Sequence[Markup], **attributes: object) -> Markup:
-    """Several elements under one."""
+    """One element that contains several elements."""
     return element("g", Markup("").join(parts), **attributes)
 
 
@@ -139,7 +139,7 @@ def short(value: float) -> str:
 
 
 def thinned(count: int, *, most: int = 200) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """At most about `most` ranks of 1 to `count`, evenly spread on a logarithmic axis."""
+    """At most about `most` of the ranks 1 to `count`, evenly spread on a logarithmic axis."""
     if count <= most:
         return np.arange(1, count + 1)
     return np.unique(np.geomspace(1, count, most).round().astype(np.int64))

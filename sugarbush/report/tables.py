@@ -17,7 +17,7 @@ from sugarbush.report.svg import thinned
 
 
 def votes_table(data: PublicData) -> pd.DataFrame:
-    """Noisy votes by rank, highest first: at most 200 ranks per round, on a logarithmic scale.
+    """Noisy votes by rank, highest first: at most 200 ranks per round, evenly spread by logarithm.
 
     Scores are in units of one vote, rounded to 0.001.
     """
@@ -57,7 +57,7 @@ def survivors_table(data: PublicData) -> pd.DataFrame:
 def with_ancestors(
     final: Sequence[SyntheticText], candidates: Iterable[SyntheticText]
 ) -> tuple[SyntheticText, ...]:
-    """`final`, then every candidate that is an ancestor of one of them.
+    """The texts in `final`, then every candidate that is an ancestor of one of these texts.
 
     Ids are unique within a method, and a survivor keeps its id in later rounds: the first candidate
     with an id is used. A lineage ends at a parent that is not among the candidates.
@@ -81,11 +81,11 @@ def with_ancestors(
 def synthetic_projection(
     embeddings: NDArray[Any],
 ) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
-    """A map of two dimensions: embeddings (n, d) to positions (n, 2).
+    """A function from embeddings (n, d) to positions (n, 2) on a map.
 
     Its axes are principal components of the *synthetic* texts. Those are released, so the public
     map is post-processing. Only the internal page shows real texts, on the same axes. Raises
-    InvariantError below two texts.
+    InvariantError for fewer than two texts.
     """
     if len(embeddings) < 2 or embeddings.shape[1] < 2:
         raise InvariantError("a map needs two texts and two dimensions")

@@ -40,18 +40,18 @@ from sugarbush.tables.synthesis import (
 _MEAN_ABSOLUTE_NOISE: Final = math.sqrt(2 / math.pi)
 
 
-# A round may first spend one part in so many times d (the paper's T = 16 d). After rounds that
-# teach the model nothing, later rounds spend more, so there are fewer.
+# With d attributes, the first round spends 1 / (16 d) of the budget (the paper's T = 16 d). After a
+# round that does not improve the model, later rounds spend more, so there are fewer rounds.
 _ROUNDS_PER_ATTRIBUTE: Final = 16
-# Part of mu^2: the one-way marginals at the start. The paper's 0.9/16 leaves them noisy; measured,
-# 0.3 costs nothing on 5,000 records at epsilon 1, and helps on less data.
+# Share of mu^2 for the one-way marginals at the start. The paper's 0.9/16 leaves them noisy. In our
+# measurements, 0.3 costs nothing on 5,000 records at epsilon 1, and helps on less data.
 _SINGLES: Final = 0.3
-# Part of a round: the measurement; the selection gets the rest (the paper's alpha).
+# Share of a round's budget for the measurement (the paper's alpha); the selection gets the rest.
 _MEASUREMENT: Final = 0.9
-# The factor on a round's budget after one that taught nothing (Algorithm 3: epsilon doubles and
-# sigma halves).
+# The factor on the budget of a round after a round that did not improve the model (Algorithm 3:
+# epsilon doubles and sigma halves).
 _ANNEALING: Final = 4
-# Standard deviations by which a dependence must exceed the noise to count.
+# Number of standard deviations by which a dependence must exceed the noise to count.
 _SURE: Final = 3.0
 # Values with a noisy count below this many sigmas are merged into one.
 _RARE_SIGMAS: Final = 3.0
@@ -66,12 +66,12 @@ def aim(
 ) -> Synthesis:
     """A model of the measurer's table, from marginals of up to `degree` attributes.
 
-    Spends the whole budget of the measurer's filter. Larger marginals of more than `max_cells`
-    cells (after rare values are merged) are never selected. The model's size limit grows with the
-    spent budget, up to `max_model_mb`. Until the dependences above the noise form a tree, the model
-    contains only those dependences. If no more are found, the rest of the budget goes evenly to
-    them and to the one-way marginals. So on little data the table is no worse than independent
-    marginals (docs/decisions/aim-search-and-model.md).
+    Spends the whole budget of the measurer's filter. Marginals of several attributes with more than
+    `max_cells` cells (after rare values are merged) are never selected. The model's size limit
+    grows with the spent budget, up to `max_model_mb`. Until the dependences above the noise form a
+    tree, the model contains only those dependences. If no further dependence is found, the rest of
+    the budget is divided evenly among these dependences and the one-way marginals. So on little
+    data the table is no worse than independent marginals (docs/decisions/aim-search-and-model.md).
     """
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=_SINGLES * whole)
@@ -121,9 +121,9 @@ def aim(
 
 
 def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> bool:
-    """Whether the junction tree stays under the limit with one marginal more (Algorithm 2).
+    """Whether the junction tree stays under the limit with one more marginal (Algorithm 2).
 
-    One within a clique of the model adds nothing, so some marginal always fits.
+    A marginal within a clique of the model adds nothing, so at least one marginal always fits.
     """
     if any(set(attributes) <= set(clique) for clique in model.cliques):
         return True
@@ -131,10 +131,11 @@ def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> 
 
 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
-    """The search for dependences ends when fewer rounds than this are affordable.
+    """The number of rounds that the rest of the budget must allow; if it allows fewer, the search
+    for dependences ends.
 
-    Two for each edge of a tree, or half a round once a dependence was found. The tree spans all
-    attributes, also those merged into one cell.
+    It is two rounds for each edge of a tree, or half a round per edge once a dependence was found.
+    The tree spans all attributes, including those with only one cell after merging.
     """
     return edges / 2 if shown else 2 * edges
 
@@ -147,7 +148,7 @@ def _measure_worst(
     mu_squared: float,
     round: int,
 ) -> Measurement:
-    """Select the marginal with the largest error of the model beyond noise; measure it (Eq. 1)."""
+    """Select and measure the marginal in which the model's error exceeds the noise most (Eq. 1)."""
     mu_measure = all_of(_MEASUREMENT * mu_squared)
     noise = _MEAN_ABSOLUTE_NOISE * measurer.noise_of(mu_measure)
     candidates = []
@@ -172,7 +173,8 @@ def _measure_worst(
 
 
 def _learned(measurement: Measurement, before: MarkovRandomField, after: MarkovRandomField) -> bool:
-    """Whether the measured marginal moved by more than noise moves it (Algorithm 3, line 2)."""
+    """Whether the model's marginal changed by more than noise would change it (Algorithm 3, line
+    2)."""
     moved = after.marginal(measurement.attributes) - before.marginal(measurement.attributes)
     noise = _MEAN_ABSOLUTE_NOISE * measurement.stddev * moved.size
     return float(np.abs(moved).sum()) > noise
@@ -183,9 +185,9 @@ def _shows_dependence(
 ) -> bool:
     """Whether a marginal has an interaction that the model lacks, beyond noise.
 
-    The test uses the counts minus the model's, without main effects. Noise alone gives its square
-    a mean of stddev^2 times the degrees of freedom. Errors of the one-way marginals add at most
-    `singles_stddev`^2 per cell.
+    The test takes the counts minus the model's counts, without main effects. From noise alone, the
+    sum of their squares has a mean of stddev^2 times the degrees of freedom. Errors of the one-way
+    marginals add at most `singles_stddev`^2 per cell.
     """
     domain = measurement.counts.shape
     freedom = measurement.counts.size - 1 - sum(size - 1 for size in domain)
@@ -204,7 +206,7 @@ def _shows_dependence(
 def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
     """Every one-way marginal, and the larger ones up to `degree` with at most `max_cells` cells.
 
-    An attribute with one cell has no dependence.
+    An attribute with one cell is in no larger marginal, because nothing depends on it.
     """
     return [
         attributes
@@ -221,7 +223,7 @@ def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> lis
 def _weights(marginals: Sequence[Attributes]) -> dict[Attributes, float]:
     """Weight by overlap with the largest marginals (Section 4.1: w_r = sum_s c_s |r and s|).
 
-    Scaled to at most 1. A marginal without overlap keeps a small weight.
+    Weights are scaled to at most 1. A marginal without overlap keeps a small weight.
     """
     largest = max(map(len, marginals))
     top = [set(marginal) for marginal in marginals if len(marginal) == largest]

@@ -31,11 +31,11 @@ def synthesize(
 
     Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most
     `session.records_per_unit` records, charged as one event before the table is opened. The
-    measurer's filter keeps every engine within it.
+    measurer's filter keeps every engine within this budget.
     Shapes: `table` has one row of codes per record, columns in the order of `schema_domain`.
-    Raises ParamsError where the engine is not installed, and BudgetExceededError. Both come before
-    the charge and before the table is read.
-    Source: the engines' own; docs/decisions/aim-in-gaussian-dp.md.
+    Raises ParamsError if the engine is not installed, and BudgetExceededError. Both come before the
+    charge and before the table is read.
+    Source: see each engine, and docs/decisions/aim-in-gaussian-dp.md.
     """
     if params.engine is Engine.SMARTNOISE:
         require_smartnoise()

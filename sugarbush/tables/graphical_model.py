@@ -1,8 +1,8 @@
 """Private-PGM: the graphical model that fits noisy marginals. All of it is post-processing.
 
-A Markov random field with one log-potential per measured clique, on a junction tree. Calibration
-passes messages up the tree in logarithms, then probabilities down, so that no belief under- or
-overflows.
+The model is a Markov random field with one log-potential per measured clique, on a junction tree.
+Calibration passes messages up the tree as logarithms, and then probabilities down the tree, so that
+no belief underflows or overflows.
 
 Sources: McKenna, Sheldon, Miklau 2019 (Private-PGM); Koller & Friedman 2009, chapter 10.
 """
@@ -24,16 +24,16 @@ Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
 _Blocks = dict[Attributes, Floats]  # one array per clique
 
-_CONJUGATE_STEPS = 8  # the most conjugate-gradient steps within one Levenberg-Marquardt step
+_CONJUGATE_STEPS = 8  # maximum of conjugate-gradient steps in a Levenberg-Marquardt step
 _TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
 _DIFFERENCE = 1e-5  # the largest change of a potential in a forward difference
-# First damping of an estimation that starts from a model, relative to mirror descent's first step.
-# A larger one would hardly change a model that is nearly right.
+# First damping of an estimation that starts from a model, as a multiple of the damping of mirror
+# descent's first step. With a larger damping, a model that is nearly right would hardly change.
 _STARTED_DAMPING = 4.0**-5
 # The largest change of a potential in one step. Beyond it the linear model is invalid, and a step
 # may end with all mass in one cell, where the gradient vanishes.
 _LARGEST_MOVE = 10.0
-# an estimation ends when a step promises less than this fraction of the loss
+# An estimation ends when the predicted decrease of a step is below this fraction of the loss.
 _LEAST_PROGRESS = 1e-9
 
 
@@ -50,7 +50,7 @@ class Observation:
 class JunctionTree:
     """Nodes in an order with parents before their children; a root's parent is None.
 
-    Every clique is contained in a node, and the nodes of an attribute form a subtree.
+    Every clique is contained in a node, and the nodes that contain an attribute form a subtree.
     """
 
     nodes: tuple[Attributes, ...]
@@ -98,7 +98,7 @@ def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
 
 
 def axis_order(domain: Domain) -> dict[str, int]:
-    """The axis of each attribute in every array: the attribute with most values comes last.
+    """The axis of each attribute in every array: the attribute with the most values comes last.
 
     Sums then run along long rows of memory, up to 60 times faster than along short ones.
     """
@@ -109,7 +109,7 @@ def axis_order(domain: Domain) -> dict[str, int]:
 def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree:
     """A junction tree: the maximum spanning forest of elimination cliques by shared attributes.
 
-    Nodes are in axis order.
+    The attributes of a node are in axis order.
     """
     order = axis_order(domain)
     found = elimination_cliques(domain, cliques)
@@ -133,8 +133,8 @@ class MarkovRandomField:
     """A distribution proportional to exp(sum of potentials), times `total` records.
 
     `potentials` have one axis per attribute, in the order of their key. The field stores one array
-    per maximal clique, in axis order. Without potentials it is uniform. Call `calibrate` after a
-    change of potentials, so that marginals follow.
+    per maximal clique, in axis order. Without potentials the distribution is uniform. Call
+    `calibrate` after a change of potentials to recompute the marginals.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class MarkovRandomField:
         self.calibrate()
 
     def calibrate(self, potentials: Mapping[Attributes, Floats] | None = None) -> None:
-        """Make beliefs (and so every marginal) follow the potentials."""
+        """Recompute the beliefs, and so every marginal, from the potentials."""
         if potentials is not None:
             self.potentials = dict(potentials)
         factors = [np.zeros(self._shape(node)) for node in self.tree.nodes]
@@ -209,7 +209,7 @@ class MarkovRandomField:
         return beliefs
 
     def ordered(self, attributes: Iterable[str]) -> Attributes:
-        """In axis order, without repeats."""
+        """The attributes in axis order, without repeats."""
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
     def clique_marginals(self) -> dict[Attributes, Floats]:
@@ -237,7 +237,7 @@ class MarkovRandomField:
         return self._product(trees, wanted)
 
     def _message(self, node: int, wanted: frozenset[str]) -> tuple[Attributes, Floats]:
-        """P(wanted below | separator) by variable elimination, axes wanted and separator.
+        """P(wanted below | separator) by variable elimination; the axes are those of both sets.
 
         `wanted below` are the wanted attributes that the node's subtree adds to its separator.
         """
@@ -268,8 +268,8 @@ class MarkovRandomField:
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
         """`(rows, d)` codes in the domain's order, sampled along the junction tree.
 
-        Rows that agree on a separator get each code as often as expected, up to rounding, in
-        random order.
+        Among rows that agree on a separator, each code occurs as often as expected, up to rounding,
+        in random order.
         """
         columns: dict[str, NDArray[np.int64]] = {}
         for node, attributes in enumerate(self.tree.nodes):
@@ -300,8 +300,8 @@ def estimate(
     """The model with marginals that fit the observations, by least squares.
 
     Lowers the sum of (marginal - count)^2 / (2 variance) until it is `enough` per count (noise
-    alone would leave 0.5), or for about `calibrations` evaluations of the model. The potentials of
-    `start` are the initial ones.
+    alone gives 0.5), or for about `calibrations` evaluations of the model. The potentials of
+    `start` are the initial potentials.
     """
     model = MarkovRandomField(
         domain,
@@ -318,7 +318,7 @@ def estimate(
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
-    """The state of an estimation: marginals of the cliques, the loss, and its gradient in them."""
+    """The state of an estimation: marginals of the cliques, the loss, and its gradient."""
 
     potentials: _Blocks
     marginals: _Blocks
@@ -331,10 +331,11 @@ class _LeastSquares:
 
     A change of the potentials by D changes the marginals by about F D, with F their covariance (the
     Fisher information). A step minimises the loss of that linear model plus damping/2 * <D, F D>.
-    With large damping it is mirror descent, D = -gradient/damping (Private-PGM, Algorithm 2), with
-    small damping Gauss-Newton. At epsilon 10 it needs 300 calibrations for what takes mirror
-    descent 3,600. Conjugate gradients preconditioned by F only need F times a direction. That costs
-    one calibration at slightly changed potentials (Nocedal & Wright 2006, Algorithms 5.3 and 7.1).
+    With large damping the method is mirror descent, D = -gradient/damping (Private-PGM, Algorithm
+    2), and with small damping it is Gauss-Newton. At epsilon 10 it needs 300 calibrations where
+    mirror descent needs 3,600. Conjugate gradients preconditioned by F only need F times a
+    direction. This product costs one calibration at slightly changed potentials (Nocedal & Wright
+    2006, Algorithms 5.3 and 7.1).
     """
 
     def __init__(self, model: MarkovRandomField, observations: Sequence[Observation]) -> None:
@@ -353,7 +354,8 @@ class _LeastSquares:
         self.left = 0  # number of calibrations that are left
 
     def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
-        """Fit until the loss or the limit; `first_damping` is relative to mirror descent's."""
+        """Fit until the loss reaches its target or no calibrations are left. `first_damping` is a
+        multiple of the damping of mirror descent's first step."""
         self.left = calibrations
         goal = enough * sum(target.size for target in self.targets.values())
         here = self._at(self.model.potentials)
@@ -498,8 +500,8 @@ def _flat(
 def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
     """One column of `table` per row, drawn from the distribution in row `group` of `table`.
 
-    The rows of a group take the quantiles (i + u_i) / size in random order, so each column is drawn
-    as often as expected, up to one.
+    The rows of a group take the quantiles (i + u_i) / size in random order, so the number of draws
+    of each column is the expected number, up to one.
     """
     groups, columns = table.shape
     sizes = np.bincount(group, minlength=groups)

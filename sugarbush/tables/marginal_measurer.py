@@ -1,4 +1,4 @@
-"""The only code that reads the private table: it answers engines with noise.
+"""The only code that reads the private table: it gives engines noisy answers.
 
 An engine requests noisy marginals (`measure`), or the marginal where its model has the largest
 error (`select`). Every answer is charged to one Gaussian-DP filter before the noise is drawn. So
@@ -65,7 +65,7 @@ def score_sensitivity(records_per_unit: int) -> float:
 
 
 class MarginalMeasurer:
-    """Noisy answers about one private table, mu-GDP together. Add/remove one unit.
+    """Noisy answers about one private table: together they are mu-GDP under add/remove one unit.
 
     `table` has one row of codes per record, `(n, d)`, with columns in the order of `domain`.
     """
@@ -107,7 +107,7 @@ class MarginalMeasurer:
         if len(mapping) != self._public_domain[attribute] or set(mapping.tolist()) != set(
             range(size)
         ):
-            raise InvariantError("cells must map every code, onto 0 to their number less one")
+            raise InvariantError("cells must map every code, and use every number from 0 on")
         self._columns[attribute] = _smallest(mapping[self._codes[attribute]], size)
         self.domain[attribute] = size
         self._merged.add(attribute)
@@ -131,7 +131,7 @@ class MarginalMeasurer:
     ) -> Measurement:
         """The marginal of `attributes` with exact discrete Gaussian noise around each count.
 
-        Guarantee: at most `mu`-GDP, which the filter is charged first.
+        Guarantee: at most `mu`-GDP, which is charged to the filter first.
         """
         sensitivity = marginal_sensitivity(self.records_per_unit)
         stddev = self.noise_of(mu)
@@ -152,7 +152,8 @@ class MarginalMeasurer:
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
         """The index of a candidate with a score near the largest, and the mu spent.
 
-        Guarantee: the exponential mechanism, at most `mu`-GDP, which the filter is charged first.
+        Guarantee: the exponential mechanism, at most `mu`-GDP, which is charged to the filter
+        before the selection.
         """
         sensitivity = score_sensitivity(self.records_per_unit)
         epsilon = bounded_range_epsilon(mu)
@@ -166,7 +167,7 @@ class MarginalMeasurer:
         sensitivity."""
         weight = round(candidate.weight * _GRID)
         if not 0 < weight <= _GRID:
-            raise InvariantError("a weight must be over 0 and at most 1")
+            raise InvariantError("a weight must be above 0 and at most 1")
         counts = self._count(candidate.attributes) * _GRID
         distance = int(np.abs(counts - _on_grid(candidate.estimate)).sum())
         score = weight * (distance - round(candidate.penalty * _GRID))

@@ -13,7 +13,7 @@ from sugarbush.settings import AtLeastOne, Positive, Section
 class Engine(StrEnum):
     """The algorithm that synthesizes the DP table.
 
-    Version 0.1 also had `mst`: settings that say so get AIM.
+    Version 0.1 also had `mst`; settings with `mst` now use AIM.
     """
 
     SUGARBUSH = "sugarbush"
@@ -31,13 +31,13 @@ class SynthesizeMetadataSettings(Section):
     engine: Engine = Engine.SUGARBUSH
     """sugarbush (our AIM), smartnoise (smartnoise-synth's AIM), or independent (no dependence)."""
     attributes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Attributes of the schema in the table; null: all."""
+    """Attributes of the schema that the table contains; null: all."""
     degree: Annotated[int, Field(ge=1, le=4)] = 2
-    """Attributes in a marginal, at most."""
+    """Maximum number of attributes in a marginal."""
     max_cells: AtLeastOne = 10_000
-    """Cells of a marginal, at most."""
+    """Maximum number of cells in a marginal."""
     max_model_mb: Positive = 4.0
-    """Size of the graphical model, at most; more is slower and not more accurate."""
+    """Maximum size of the graphical model; a larger one is slower and not more accurate."""
     label: str | None = None
     """Attribute that gives augpe its DP counts; null: the first one."""
     seed: int = 1

@@ -30,7 +30,8 @@ from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import Synthesis, count_records
 
 _VERSION: Final = "1.0.8"
-# How smartnoise divides each round's rho; its first measurements have no selection before them.
+# The measurement's share of each round's rho in smartnoise. Its first measurements have no
+# selection.
 _MEASUREMENT_SHARE: Final = 0.9
 
 
@@ -50,7 +51,7 @@ def require_smartnoise() -> None:
 def smartnoise(
     measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
 ) -> Synthesis:
-    """smartnoise's AIM over the measurer's domain. Spends a little less than the filter allows."""
+    """smartnoise's AIM on the measurer's domain. Spends a little less than the filter allows."""
     from mbi import Domain
     from snsynth.aim import aim as module
 
@@ -75,11 +76,12 @@ def smartnoise(
 
 
 def rho_within(mu_squared: float) -> float:
-    """The rho, as smartnoise divides it, for which its steps cost at most `mu_squared`.
+    """The rho to give to smartnoise, so that its steps cost at most `mu_squared`.
 
-    A measurement of part 0.9 r has stddev >= 1/sqrt(1.8 rho). Its cost in mu^2 is 1.8 r plus a term
-    for discreteness, which is largest at the smallest stddev. A selection of part 0.1 r has epsilon
-    sqrt(0.8 r) and costs at most (2 pi / 16) 0.8 r.
+    A step gets a part r of rho. Its measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). The
+    cost of the measurement in mu^2 is 1.8 r plus a term for discreteness, which is largest at the
+    smallest stddev. The selection gets 0.1 r, has epsilon sqrt(0.8 r), and costs at most (2 pi /
+    16) 0.8 r.
     """
     selection = (1 - _MEASUREMENT_SHARE) * 8 * (2 * math.pi / 16)
 
@@ -107,7 +109,8 @@ class _Conversation:
         return self
 
     def datavector(self) -> NDArray[np.float64]:
-        """Zeros in place of the exact marginal; `measure` returns the noisy one as the noise."""
+        """Zeros in place of the exact marginal. The loop adds its noise, for which `measure`
+        returns the noisy marginal."""
         return np.zeros(self.domain.size(self._asked))
 
     def measure(self, stddev: float, size: int) -> NDArray[np.float64]:
@@ -159,7 +162,7 @@ def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list
 
 
 def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
-    """A model of mbi as one of ours: the same potentials on our junction tree."""
+    """A model of mbi, converted: the same potentials on our junction tree."""
     potentials = {
         tuple(fitted.potentials[clique].domain.attrs): np.asarray(
             fitted.potentials[clique].values, dtype=np.float64

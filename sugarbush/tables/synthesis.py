@@ -20,13 +20,14 @@ from sugarbush.tables.graphical_model import (
 )
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 
-# The part of the remaining budget that a step may spend, so that rounding never exceeds it.
+# The share of the remaining budget that a step may spend, so that rounding cannot exceed the
+# budget.
 _ALL = 1 - 1e-12
-# The largest synthetic table, for any noise on the number of records.
+# Maximum number of synthetic rows, whatever the noise on the number of records is.
 MAX_ROWS = 5_000_000
 
 
-# Evaluations of the model that an estimation may take: after a round, and at the end.
+# Maximum number of evaluations of the model in an estimation: after a round, and at the end.
 ROUND: Final = 40
 FINAL: Final = 400
 # Loss per count at which an estimation stops: half of the loss from noise alone. In our
@@ -53,7 +54,7 @@ class Synthesis:
 class RareValues:
     """Values of one attribute that were merged into one cell because of their noisy counts.
 
-    `cells` maps every code to its cell, merged codes to the last one. `counts` are estimates for
+    `cells` maps every code to its cell; merged codes have the last cell. `counts` are estimates for
     all codes.
     """
 
@@ -61,7 +62,8 @@ class RareValues:
     counts: Floats
 
     def shares(self, total: float) -> Floats:
-        """The share of each code in the merged cell of `total` records: the nearest counts >= 0."""
+        """The share of each code in the merged cell, from the nearest counts >= 0 with sum
+        `total`."""
         merged = np.asarray(self.cells) == max(self.cells)
         shares = np.zeros(len(self.cells))
         shares[merged] = _onto_simplex(self.counts[merged], max(total, 1.0))
@@ -76,13 +78,15 @@ def all_of(mu_squared: float) -> float:
 def measure_singles(
     measurer: MarginalMeasurer, *, mu_squared: float, round: int = 0
 ) -> list[Measurement]:
-    """Every one-way marginal, of any size, each with an equal part of `mu_squared`."""
+    """Noisy counts of every one-way marginal, of any size, each with an equal part of
+    `mu_squared`."""
     mu = all_of(mu_squared / len(measurer.domain))
     return [measurer.measure((name,), mu=mu, round=round) for name in measurer.domain]
 
 
 def count_records(measurements: Sequence[Measurement]) -> float:
-    """The number of records: each marginal's sum, weighted by its inverse variance."""
+    """The estimated number of records: the mean of the marginals' sums, weighted by inverse
+    variance."""
     weights = np.array([1 / (m.stddev**2 * m.counts.size) for m in measurements])
     sums = np.array([float(m.counts.sum()) for m in measurements])
     return float(weights @ sums / weights.sum())
@@ -106,13 +110,13 @@ def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, Rar
 
 
 def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> None:
-    """From now on the measurer counts rare values together."""
+    """Make the measurer count the rare values of each attribute together."""
     for name, values in rare.items():
         measurer.merge(name, values.cells)
 
 
 def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
-    """A measurement with its axes summed to the merged cells, for the model."""
+    """A measurement for the model, with its counts summed within merged cells."""
     counts = measurement.counts.astype(np.float64)
     variance = np.full(counts.shape, measurement.stddev**2)
     if not measurement.merged:
@@ -152,7 +156,7 @@ def finish(
 ) -> Synthesis:
     """The engine's result, with the model fitted to convergence.
 
-    It uses the larger marginals in `shown`; None: all.
+    Of the marginals of several attributes, it uses those in `shown`; None: all.
     """
     believed = measurements if shown is None else only(measurements, shown)
     return Synthesis(
@@ -164,7 +168,7 @@ def finish(
 
 
 def only(measurements: Sequence[Measurement], shown: Sequence[Attributes]) -> list[Measurement]:
-    """The measurements of one-way marginals, and of those larger ones that are in `shown`."""
+    """The measurements of all one-way marginals, and of the larger marginals in `shown`."""
     return [m for m in measurements if len(m.attributes) == 1 or m.attributes in shown]
 
 
@@ -177,9 +181,10 @@ def finish_evenly(
     start: MarkovRandomField,
     round: int,
 ) -> Synthesis:
-    """Spend the rest evenly on the marginals in `shown` and on all one-way marginals.
+    """Spend the rest of the budget evenly on the marginals in `shown` and on all one-way marginals.
 
-    The model uses no other larger marginal. One-way marginals are over all values, unmerged.
+    The model uses no other marginal of several attributes. One-way marginals count every value
+    separately.
     """
     if not shown:
         return finish_singles(measurer, measurements, rare=rare, round=round)
@@ -213,7 +218,7 @@ def finish_singles(
     rare: Mapping[str, RareValues] | None = None,
     round: int = 0,
 ) -> Synthesis:
-    """Spend the rest on one-way marginals of all values, and model nothing else."""
+    """Spend the rest of the budget on one-way marginals of all values, and model nothing else."""
     measurer.unmerge()
     again = measure_singles(measurer, mu_squared=measurer.mu_squared_left, round=round)
     singles = [m for m in measurements if len(m.attributes) == 1 and not m.merged] + again

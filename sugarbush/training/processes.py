@@ -1,7 +1,8 @@
 """One stage in several processes, one GPU each, started by torchrun.
 
-A stage with several processes becomes torchrun, which starts the stage in each of them. So DVC sees
-one process id, and a kill of it ends all. On a CPU the processes communicate by gloo.
+The stage's own process is replaced by torchrun (by exec), which starts the stage several times. So
+DVC sees one process id, and killing that process ends all of them. On a CPU the processes
+communicate by gloo.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def processes(number: int, *, restart: Sequence[str]) -> Iterator[int]:
 
 
 def broadcast_from_first(value: T | None) -> T | None:
-    """What process 0 passes, in every process."""
+    """The value that process 0 passes; every process gets it."""
     said = [value]
     if distributed.is_initialized():
         distributed.broadcast_object_list(said, src=0)

@@ -108,7 +108,7 @@ def test_a_unit_outside_every_bin_is_our_fault_and_shows_no_value(
             stddev=5.0,
             session=session_of(a_ledger(tmp_path)),
         )
-    assert "every record must hold one bin" in str(fault.value)
+    assert "every record must have one bin" in str(fault.value)
 
 
 def test_an_empty_corpus_gives_noise_around_zero(tmp_path: Path) -> None:

@@ -127,10 +127,10 @@ def test_scores_need_candidates_of_the_same_length() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (lambda n: np.full((n, 2), 3), "longer than their bound"),
+        (lambda n: np.full((n, 2), 3), "above the bound"),
         # the square overflows to 0 in 64 bits
-        (lambda n: np.full((n, 2), 2**32), "longer than their bound"),
-        (lambda n: np.full((n, 2), -(2**63)), "longer than their bound"),
+        (lambda n: np.full((n, 2), 2**32), "above the bound"),
+        (lambda n: np.full((n, 2), -(2**63)), "above the bound"),
         (lambda n: np.full((n, 2), 2**16, dtype=np.int32), "int64 row"),
         (lambda n: np.full((n, 2), np.nan), "int64 row"),
         (lambda n: np.full((1, 2), 2), "int64 row"),  # broadcasting would add it without an error

@@ -284,7 +284,7 @@ def test_the_endpoint_for_labels_shares_limits_and_nothing_else() -> None:
     ("setting", "value", "said"),
     [
         ("trustd", True, "did you mean trusted"),
-        ("mode", "batch", "one call a text"),
+        ("mode", "batch", "one call per text"),
         ("base_url", "localhost", "http(s) address"),
         ("max_cost", 2.0, "prices has none for model 'my-model'"),
     ],

@@ -1,8 +1,8 @@
 """The invented shop: a corpus of customer service texts with known attributes and spans.
 
 attributes.yaml                 how often each combination of attribute values occurs
-vocabulary.yaml, sentences.yaml what a text is made of
+vocabulary.yaml, sentences.yaml the words and the sentences of the texts
 schema.yaml                     the public schema of the corpus
 
-The simulator never reads any of this.
+The simulator never reads these files.
 """

@@ -29,7 +29,7 @@ class Case:
 
 
 def draw_case(rng: SeededRandom) -> Case:
-    """One case from the network, parents first."""
+    """One case from the network. An attribute is drawn after its parents."""
     tenure = rng.weighted_key({label: bin["weight"] for label, bin in _TENURES.items()})
     months = rng.between(_TENURES[tenure]["from"], _TENURES[tenure]["to"])
     values: dict[str, Any] = {"tenure_months": tenure}

@@ -1,4 +1,4 @@
-"""Texts from nothing: generic dialogues and tickets in a fixed order of turns."""
+"""Texts without examples: generic dialogues and tickets in a fixed order of turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sugarbush.examples.simulator.utterances import Importance, Role, Utterance,
 _CUSTOMER, _AGENT, _REPLY = "Customer: ", "Agent: ", "Reply: "
 OWN_SPEAKERS = frozenset({_CUSTOMER, _AGENT, _REPLY})
 
-# Kinds that some turn always mentions.
+# Attribute kinds that other sentences of a dialogue or ticket express.
 _MENTIONED = {
     AttributeKind.PRODUCT,
     AttributeKind.ISSUE,
@@ -20,7 +20,8 @@ _MENTIONED = {
     AttributeKind.MOOD,
     AttributeKind.CHANNEL,
 }
-# A detail follows a sentence of more words than this: not a greeting, not a signature.
+# A detail is put after a sentence with more words than this, so rarely after a greeting or a
+# signature.
 _SHORT = 5
 
 _Sentence = tuple[str, Importance]
@@ -83,8 +84,8 @@ def plain_text(context: TextContext) -> list[Utterance]:
 def more_detail(
     context: TextContext, *, is_shop: bool
 ) -> Callable[[Sequence[Utterance]], tuple[int, str] | None]:
-    """Sentences for `utterances.fit` to add: a detail by the speaker of some turn, each at most
-    once."""
+    """A function that gives `utterances.fit` more sentences: details by the speaker of some turn,
+    each at most once."""
 
     def add(utterances: Sequence[Utterance]) -> tuple[int, str] | None:
         said = {utterance.text for utterance in utterances}
@@ -139,7 +140,7 @@ def _problem(context: TextContext) -> list[_Sentence]:
 
 
 def _comment(context: TextContext) -> list[_Sentence]:
-    """Sometimes the agent says something about the issue."""
+    """A sentence by the agent about the issue, in 40% of the texts."""
     if not context.rng.chance(0.4):
         return []
     return [(context.say(context.phrases[AttributeKind.ISSUE], Role.AGENT), Importance.DETAIL)]

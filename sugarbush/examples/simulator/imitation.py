@@ -34,7 +34,8 @@ class PlacedUtterance:
     after: int
 
     def is_like(self, other: PlacedUtterance) -> bool:
-        """Whether one may replace the other: both have the same speaker, position and form.
+        """Whether one utterance may replace the other: they have the same speaker, position and
+        form.
 
         The first two and the last two utterances of a text match only their counterparts.
         """
@@ -56,7 +57,8 @@ class SourceSentences:
         self._context = context
 
     def replace(self, placed: PlacedUtterance, used: Sequence[Utterance]) -> Utterance | None:
-        """`placed` with a sentence from a similar position, or None if none fits.
+        """`placed` with the text of a sentence from a similar position, or None if no sentence
+        fits.
 
         A sentence that shows fewer of the targets than `placed` does not fit.
         """
@@ -70,7 +72,7 @@ class SourceSentences:
         return None if text is None else replace(placed.utterance, text=text)
 
     def imitate(self, placed: PlacedUtterance, said: Sequence[Utterance]) -> list[Utterance]:
-        """One utterance or none instead of `placed`. `said` is the new text so far."""
+        """The utterance that replaces `placed`, or an empty list. `said` is the new text so far."""
         utterance, context = placed.utterance, self._context
         conflict = next((t for t in context.targets if t.conflicts(utterance.text)), None)
         if conflict is not None:
@@ -84,10 +86,11 @@ class SourceSentences:
     def _without_conflict(
         self, utterance: Utterance, target: Target, said: Sequence[Utterance]
     ) -> list[Utterance]:
-        """Instead of an utterance that conflicts with `target`, one that shows it.
+        """What replaces an utterance that conflicts with `target`: an utterance that shows the
+        target.
 
-        It comes from a source, or else from the simulator's own sentences. Returns none if an
-        earlier utterance shows the target.
+        Its text comes from a source text or, if none fits, from the simulator's own sentences. The
+        list is empty if no source fits and an earlier utterance shows the target.
         """
         text = self._choose(
             lambda source: (
@@ -105,7 +108,8 @@ class SourceSentences:
         return [replace(utterance, text=text, importance=Importance.REQUIRED)]
 
     def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
-        """A sentence about the target product, if `utterance` is about another one."""
+        """A sentence about the target product if `utterance` is about another product; otherwise
+        None."""
         target = self._context.target(AttributeKind.PRODUCT)
         if target is None or target.is_shown(utterance.text):
             return None
@@ -159,8 +163,8 @@ def place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
 
 
 def _weight(text: str, targets: Sequence[Target]) -> float:
-    """The weight of an example as the structure, from the targets that it shows and from its
-    form."""
+    """The weight for choosing an example as the structure. It depends on the targets that the
+    example shows and on its form."""
     weight = 1.0
     for target in targets:
         if target.kind is AttributeKind.CHANNEL and target.known is not None:
@@ -183,5 +187,5 @@ def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
 
 
 def _shape(text: str) -> tuple[bool, bool]:
-    """Whether it is a question, and whether it contains a number or code."""
+    """Whether the text is a question, and whether it contains a number or code."""
     return text.rstrip().endswith("?"), sum(c.isdigit() for c in text) > 3

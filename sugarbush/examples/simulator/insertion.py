@@ -19,8 +19,8 @@ from sugarbush.examples.simulator.knowledge import (
 from sugarbush.examples.simulator.targets import Target
 from sugarbush.examples.simulator.utterances import Importance, Role, Utterance, insert, role_of
 
-# A text may show these in a form that the simulator does not know (a code, a depot). It adds them
-# in brackets, which changes the text little.
+# A text may show values of these kinds in a form that the simulator does not know (a code, a
+# depot). The simulator adds such values in brackets, which changes the text little.
 _IN_BRACKETS = {
     AttributeKind.PRIORITY,
     AttributeKind.REGION,
@@ -34,7 +34,7 @@ _IN_BRACKETS = {
 def insert_targets(
     utterances: list[Utterance], context: TextContext, examples: Sequence[str]
 ) -> list[Utterance]:
-    """`utterances` with every target shown.
+    """`utterances`, changed so that they show every target.
 
     `examples` provide the names of the target product.
     """
@@ -135,7 +135,8 @@ def _in_brackets(sentence: str, brief: str) -> str:
 
 
 def _is_a_call(target: Target, utterances: Sequence[Utterance]) -> bool:
-    """Whether the target is a call and the text looks like one: a dialogue without a channel."""
+    """Whether the target is a call and the text looks like a call: a dialogue that names no
+    channel."""
     text = " ".join(said.text for said in utterances)
     shown = shown_values(AttributeKind.CHANNEL, text)
     return target.known == "phone" and is_dialogue(utterances) and not shown

@@ -1,6 +1,6 @@
 """What the simulator knows of shops in general: attribute values, and sentences that say them.
 
-It is public knowledge in data/*.yaml. Any other value is quoted unchanged.
+The knowledge is public and is in data/*.yaml. A value that is not there is quoted unchanged.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ def add_opening(text: str, rng: SeededRandom) -> str:
 
 
 class IdentityReplacer:
-    """Replaces names, numbers and streets of a text; equal ones get the same replacement."""
+    """Replaces names, numbers and streets of a text; equal names and numbers get equal
+    replacements."""
 
     def __init__(self, rng: SeededRandom) -> None:
         self._rng = rng
@@ -89,7 +90,7 @@ class IdentityReplacer:
         if _DATE.match(old) or sum(c.isdigit() for c in old) < _FEW_DIGITS:
             return self._number(old)
         if old not in self._codes:
-            # A telephone number keeps its prefix, which identifies it as one.
+            # A telephone number keeps its prefix, which shows that it is a telephone number.
             kept = 7 if old.startswith(("0", "+", "555")) else 0
             self._codes[old] = old[:kept] + "".join(map(self._symbol, old[kept:]))
         return self._codes[old]
@@ -100,7 +101,7 @@ class IdentityReplacer:
         return chr(ord("A") + self._rng.below(26)) if symbol.isupper() else symbol
 
     def _number(self, old: str) -> str:
-        """A small number unchanged, or a nearby number with no more digits."""
+        """The same number, or a nearby number with at most as many digits."""
         if not old.isdigit() or not self._rng.chance(0.5):
             return old
         number = int(old)

@@ -1,4 +1,5 @@
-"""The attribute values of a request: how a text says each, and whether a text shows it."""
+"""The attribute values of a request: sentences that express each one, and whether a text shows
+it."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ class Target:
     """One attribute value that a text should show.
 
     `known` is the value's name in the simulator's lists, or None. `bounds` are the ends of a
-    numeric bin; each text gets a number inside. `target_for` returns the same object for equal
-    values, so the caches below work by identity.
+    numeric bin; each text gets a number inside the bin. `target_for` returns the same object for
+    equal values, so the caches below work by identity.
     """
 
     name: str
@@ -172,7 +173,8 @@ def _key(name: str) -> str:
 
 
 def _bounds(value: str) -> tuple[float, float] | None:
-    """The ends of a bin by its label. An open end is set to half or double the other end."""
+    """The ends of the numeric bin with the label `value`; None for other values. An open end is set
+    to half or double the other end."""
     found = _BIN.match(value)
     if not found:
         return None

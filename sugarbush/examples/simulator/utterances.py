@@ -35,7 +35,7 @@ class Role(StrEnum):
 class Importance(IntEnum):
     """How much a text needs an utterance.
 
-    A text that is too long loses the least important ones.
+    A text that is too long loses its least important utterances.
     """
 
     DETAIL = 0
@@ -80,10 +80,10 @@ def count_words(utterances: Sequence[Utterance]) -> int:
 
 
 def role_of(speaker: str, utterances: Sequence[Utterance]) -> Role:
-    """Whether `speaker` is an agent, a customer or nobody.
+    """The role of `speaker`; NOTE if the utterance has no speaker.
 
-    A known name marks an agent, and then anybody else is a customer. If no name marks an agent, the
-    first speaker is the agent.
+    A name with a word such as "desk" belongs to an agent, and all other speakers are then
+    customers. If no speaker has such a name, the first speaker is the agent.
     """
     if not speaker.strip():
         return Role.NOTE
@@ -106,11 +106,12 @@ def fit(
     *,
     more: Callable[[Sequence[Utterance]], tuple[int, str] | None],
 ) -> list[Utterance]:
-    """`utterances` shortened or extended to about `length` words, within a tenth or four words.
+    """`utterances` shortened or extended to `length` words, give or take a tenth or four words.
 
-    The least important utterance is removed first; among equals, the one that makes the length
-    nearest. REQUIRED utterances and the last one stay. `more` returns a sentence and the utterance
-    after which it goes, or None when it has no more.
+    The least important utterance is removed first; among equally important ones, the one that
+    leaves the length nearest to `length`. REQUIRED utterances stay, and at least one utterance
+    stays. `more` returns a sentence and the utterance after which it goes, or None when it has no
+    more.
     """
     fitted = list(utterances)
     slack = max(4, length // 10)

@@ -34,8 +34,8 @@ def vary(
 ) -> list[Utterance]:
     """`parent` (not empty) with about `mask_share` of its words rewritten.
 
-    Identities are always new. Sentences of the `sources` may replace others. Now and then the
-    product, the outcome or the mood changes.
+    Identities are always new. Sentences of the `sources` may replace others. Sometimes the product,
+    the outcome or the mood changes.
     """
     rng = context.rng
     utterances = parse(parent)
@@ -78,9 +78,10 @@ def _rewrite(
 def _in_own_words(
     utterance: Utterance, utterances: Sequence[Utterance], context: TextContext
 ) -> str:
-    """The value that a sentence shows, or another of its kind, in the simulator's words.
+    """A sentence in the simulator's words for the value that an utterance shows, or for another
+    value of the same kind.
 
-    Empty if the sentence shows no known value, or the speaker has no words for it.
+    Empty if the utterance shows no known value, or if there is no sentence for the speaker's role.
     """
     rng = context.rng
     for kind in _REWRITABLE:

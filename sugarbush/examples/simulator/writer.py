@@ -32,10 +32,10 @@ _MORE_ATTEMPTS = 4
 
 
 class Simulator:
-    """Writes the requested texts: from nothing, by attributes, after examples, or near a parent.
+    """Writes the requested texts from attributes, examples or a parent text, or from none of them.
 
-    A text depends on the seed and on its own request, never on other requests. The simulator knows
-    shops in general. The frequencies and the style of a corpus reach it only through the
+    A text depends on the seed and on its own request, never on other requests. The simulator has
+    general knowledge of shops. The frequencies and the style of a corpus reach it only through the
     attributes and examples of a request.
     """
 
@@ -49,10 +49,11 @@ class Simulator:
         return requests.map(lambda asked: tuple(Answer(text=self.write(r)) for r in asked))
 
     def write(self, request: Request) -> str:
-        """The text for one request; written again a few times if it copies the request's texts.
+        """The text for one request. It is written again a few times if it fails the checks of
+        answers.
 
-        It may share sentences with an example. It never equals an example or the parent, not even
-        up to case and blanks.
+        It may share sentences with an example. It never equals an example or the parent, even if
+        letter case and white space are ignored.
         """
         rng = SeededRandom(self._seed, "simulator", repr(request))
         shown = {_normalised(text) for text in _shown(request)}
@@ -99,7 +100,7 @@ def _is_spoken(context: TextContext) -> bool:
 
 
 def _is_shop(context: TextContext) -> bool:
-    """Whether the text is about a shop: by the targets, or else by the subject."""
+    """Whether the text is about a shop. The targets decide it, or the subject if no target does."""
     decisive = [target for target in context.targets if target.kind in _SHOP_KINDS]
     if decisive:
         return any(target.known for target in decisive)

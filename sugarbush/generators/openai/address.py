@@ -1,4 +1,4 @@
-"""What the address of an endpoint says about who can read what is sent to it.
+"""Decides from the address of an endpoint who can read what is sent to it.
 
 Schemes and hosts are compared without case, as the client does: HTTP://LocalHost is
 http://localhost.
@@ -22,12 +22,12 @@ def is_loopback(base_url: str) -> bool:
 
 
 def is_encrypted(base_url: str) -> bool:
-    """Whether a proxy on the way forwards encrypted bytes only."""
+    """Whether the connection is encrypted, so that a proxy on the way sees only encrypted bytes."""
     return urlsplit(base_url).scheme.lower() == "https"
 
 
 def is_unencrypted(base_url: str) -> bool:
-    """Whether others can read what is sent there: no https, and not to this machine."""
+    """Whether others can read what is sent there: the address is not https and not this machine."""
     return not is_encrypted(base_url) and not is_loopback(base_url)
 
 
@@ -35,7 +35,7 @@ def may_use_proxy(base_url: str, *, reads_private_text: bool) -> bool:
     """Whether calls may go through a proxy that the environment names.
 
     A proxy could read what is sent to an http address, and no setting declares it trusted. So
-    private text never goes through it, and nothing does that is sent to this machine.
+    without https, a proxy gets no private text and nothing that is sent to this machine.
     """
     if is_encrypted(base_url):
         return True

@@ -1,8 +1,8 @@
 """The Batch API: files of calls that the endpoint answers within a day, at a lower price.
 
-Each has a file in the state folder (`sugarbush.generators.openai.batch_jobs`), which is written
-before the batch is created, and removed when its last answer is in the cache. A run that needs a
-call of a batch in flight waits for that batch, and does not send the call again.
+Each batch has a file in the state folder (`sugarbush.generators.openai.batch_jobs`). The file is
+written before the batch is created, and removed when the batch's last answer is in the cache. A run
+that needs a call of a batch in flight waits for that batch, and does not send the call again.
 
 If the process is killed, the next run finds the file and resumes. If the file has the id of a
 batch, the next run polls that batch. If the file has no id, the next run searches the endpoint for
@@ -51,14 +51,14 @@ from sugarbush.generators.openai.settings import EndpointSettings
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _WINDOW: Literal["24h"] = "24h"
 _NAME_FIELD = "sugarbush"
-# Lower than OpenAI's limits on one batch.
+# These two values must not exceed OpenAI's limits on one batch.
 _MOST_CALLS = 50_000
 _MOST_BYTES = 150_000_000
 # A call that fails with 429 or 5xx inside a batch is submitted once more.
 _SUBMISSIONS = 2
 _WORTH_RETRYING = {408, 409, 429}
 _ENDED = {"completed", "expired", "cancelled", "failed"}
-# Seconds between two looks at a batch that another run polls.
+# At most this many seconds between two attempts to lock a batch that another run polls.
 _LOOK_S = 1.0
 
 T = TypeVar("T")
@@ -67,9 +67,9 @@ Receive = Callable[[Call, Completion], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchApi:
-    """Submits, polls and collects batches. `folder` is the folder of `<name>.json`.
+    """Submits, polls and collects batches. `folder` contains the files `<name>.json`.
 
-    `is_cached` says whether the cache has an answer; `receive` stores one.
+    `is_cached` tests whether the cache has the answer for a key; `receive` stores an answer.
     """
 
     client: openai.AsyncOpenAI
@@ -84,8 +84,8 @@ class BatchApi:
         """Make all `calls`; failed ones get no answer.
 
         Calls of a batch in flight are not sent: their answers come from that batch. Raises
-        CapReachedError when the caps allow no further call, StopError when the endpoint refuses a
-        batch. The next run collects what was submitted.
+        CapReachedError when the caps allow no further call, and StopError when the endpoint refuses
+        a batch. The next run then collects the submitted batches.
         """
         waiting = {call.key: call for call in calls}
         submissions: Counter[str] = Counter()
@@ -108,18 +108,18 @@ class BatchApi:
             waiting = {k: call for k, call in waiting.items() if submissions[k] < _SUBMISSIONS}
 
     async def collect(self, calls: Sequence[Call]) -> None:
-        """The answers of those `calls` that are in flight in batches; sends nothing new."""
+        """Collect the answers to those `calls` that are in flight in batches. Sends no new call."""
         await self._collect_in_flight({call.key: call for call in calls})
 
     async def _collect_in_flight(self, waiting: dict[str, Call]) -> None:
-        """Wait for the batches in flight with a call of `waiting`. Removes calls that need no
-        further try."""
+        """Wait for the batches in flight that contain a call of `waiting`. Removes calls from
+        `waiting` that need no further attempt."""
         for job in jobs_with(self.folder, waiting):
             async with self._polling(job):
                 if not job_path(self.folder, job).exists():  # another run has collected it
                     remove_job(self.folder, job)
                     continue
-                # Other runs' answers are collected too: they are paid for.
+                # Other runs' answers are collected too, because they are paid for.
                 unknown = [key for key in job.keys if not self.is_cached(key)]
                 mine = {key: waiting.get(key, _call_of_another_run(key)) for key in unknown}
                 for key in await self._resume(job, mine):
@@ -127,7 +127,7 @@ class BatchApi:
 
     @asynccontextmanager
     async def _polling(self, job: Job) -> AsyncIterator[None]:
-        """The right to poll a batch; waits for another run that polls it."""
+        """Hold the lock for polling a batch; wait while another run holds it."""
         lock = job_lock(self.folder, job)
         said = False
         while not lock.is_locked:
@@ -161,7 +161,8 @@ class BatchApi:
         return chosen
 
     async def _submit(self, mine: dict[str, Call]) -> tuple[FileLock, Job, Batch]:
-        """A new batch, with the lock of its file. Needs a turn."""
+        """Submit a new batch, and return it with the lock of its file. Call it inside
+        `Meter.alone`."""
         job = Job(
             name=uuid.uuid4().hex,
             base_url=self.params.base_url,
@@ -183,7 +184,8 @@ class BatchApi:
         return lock, job, batch
 
     def _count_on_file(self, mine: dict[str, Call]) -> None:
-        """From now on the calls count by the file of their batch, for all runs."""
+        """Release the calls' reservations: from now on, all runs count these calls from the batch's
+        file."""
         for call in mine.values():
             self.meter.release(call.worst_cost)
         self.meter.count_batches()
@@ -213,7 +215,8 @@ class BatchApi:
         return job, batch
 
     async def _resume(self, job: Job, mine: dict[str, Call]) -> set[str]:
-        """Collect a batch of an earlier run; returns no key if it was never created."""
+        """Collect a batch of an earlier run; returns an empty set if the batch was never
+        created."""
         if job.id is not None:
             batch = await self._retried(self.client.batches.retrieve, job.id)
         elif (found := await self._find(job.name)) is not None:
@@ -260,7 +263,7 @@ class BatchApi:
         return mine.keys() - missing.keys() | refused.keys()
 
     def _receive_all(self, content: str, missing: dict[str, Call]) -> dict[str, int]:
-        """Receive the answers in a file's content, removing them from `missing`.
+        """Receive the answers in a file's content, and remove their calls from `missing`.
 
         Returns the status of each call that the endpoint would refuse again.
         """
@@ -292,7 +295,7 @@ class BatchApi:
         return None
 
     async def _retried(self, ask: Callable[[str], Awaitable[T]], argument: str) -> T:
-        """A request that changes nothing, retried until it is answered."""
+        """The result of a request that changes nothing; it is retried up to `max_retries` times."""
         attempts = retrying(stop=stop_after_attempt(self.params.max_retries + 1))
         try:
             return await attempts(ask, argument)

@@ -1,11 +1,12 @@
-"""Batches that are submitted and not collected: the calls in flight beyond any process.
+"""Batches that are submitted and not yet collected. Their files outlive the process that wrote
+them.
 
     <state>/batches/<name>.json     one batch: its id, its account, and the cache keys of its calls
     <state>/batches/<name>.lock     held by the process that polls it
 
 The file exists from before the batch is created until its last answer is in the cache. While it
 exists, no run sends one of its calls again, and its calls count against the caps of its account.
-Files are made and removed in the account's turn only (`cost.Meter.alone`).
+Only the run that holds the lock of the account makes and removes files (`cost.Meter.alone`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FOLDER = "batches"
 class Job:
     """A batch that is submitted or will be submitted next.
 
-    `id` comes from the endpoint and is None before. `worst_cost` is the most that its calls can
+    `id` is None until the endpoint has assigned it. `worst_cost` is the most that its calls can
     cost together. Files of version 0.1 have no account and no cost.
     """
 
@@ -79,7 +80,8 @@ def save_job(folder: Path, job: Job) -> None:
 
 
 def remove_job(folder: Path, job: Job) -> None:
-    """Remove the files of a batch. Whoever waits for its lock looks for the first file next."""
+    """Remove the files of a batch. A run that waits for the lock then sees that the first file is
+    gone."""
     job_path(folder, job).unlink(missing_ok=True)
     job_path(folder, job).with_suffix(".lock").unlink(missing_ok=True)
 

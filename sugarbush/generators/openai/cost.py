@@ -1,13 +1,13 @@
 """What answers cost: a journal of paid calls, and caps on calls and cost.
 
-    <state>/usage/<account>.jsonl     one paid call a line, appended and never rewritten
-    <state>/usage/<account>.lock      held by the one run whose turn it is to ask
-    <state>/usage/<account>.settling  the line of the answer that is being stored
+    <state>/usage/<account>.jsonl     one paid call per line, appended and never rewritten
+    <state>/usage/<account>.lock      held by the one run that may send calls
+    <state>/usage/<account>.settling  the journal line of the answer that is being stored
 
-An account is a `privacy.dataset`. The caps apply to all its runs together: a new run, or a run
-split into stages, does not reset them. So they are one meter: the lines of the journal, the calls
-of the one run whose turn it is, and the batches that no run has collected. A line contains time,
-stage, batch, model, tokens and cost; no text.
+An account is a `privacy.dataset`. The caps apply to all runs of an account together: a new run, or
+a run split into stages, does not reset them. Three kinds of calls count: the lines of the journal,
+the calls in flight of the one run that holds the lock, and the batches that no run has collected. A
+line contains time, stage, batch, model, tokens and cost; no text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FOLDER = "usage"
 
 # Upper bound on the tokens that a chat format adds around each message and at the end of a prompt.
 _TEMPLATE_TOKENS = 16
-# For English prose in byte-level vocabularies; used for planning, never for a cap.
+# An estimate for English prose in byte-level vocabularies. Used for planning, never for a cap.
 _BYTES_PER_TOKEN = 4.0
 
 
@@ -111,9 +111,9 @@ def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
 class Meter:
     """Allows calls under the caps of one account and records their costs.
 
-    Guarantee: no cap is exceeded: a call reserves the most that it can cost and is then charged its
-    actual cost, `alone` excludes all other runs, and a batch that no run has collected counts as
-    reserved. Not included: what an endpoint bills for an answer that never arrived.
+    Guarantee: no cap is exceeded. A call reserves the most that it can cost, and is then charged
+    its actual cost. `alone` excludes all other runs. A batch that no run has collected counts as
+    reserved. The guarantee does not cover what an endpoint bills for an answer that never arrived.
     """
 
     def __init__(self, state: Path, *, account: str, stage: str, params: EndpointSettings) -> None:
@@ -142,11 +142,12 @@ class Meter:
 
     @contextmanager
     def alone(self, say: Callable[[str], None]) -> Iterator[None]:
-        """A turn: excludes other runs on this account, which share caps, rate limits and answers.
+        """Hold the lock of the account. Other runs on it wait: they share caps, rate limits and
+        answers.
 
-        Runs are other processes, threads, generators and labellers. A process that dies releases
-        the lock; the payment that it was about to record is recorded first. Do not wait for a batch
-        in a turn.
+        Other runs are other processes, threads, generators and labellers. A process that dies
+        releases the lock; the next holder first records the payment that this process was about to
+        record. Do not wait for a batch while you hold the lock.
         """
         lock = FileLock(self._journal.path.with_suffix(".lock"))
         with _storage(Path(lock.lock_file)):
@@ -206,11 +207,12 @@ class Meter:
         what: str,
         store: Callable[[], None] = lambda: None,
     ) -> None:
-        """Store the answer of a reserved call by `store`, and record its cost.
+        """Store the answer to a reserved call with `store`, and record its cost.
 
-        A kill at any line loses neither: the line of the journal is on disk before the answer is
-        stored, and the next turn appends it where it is missing. If the endpoint counts no tokens
-        (no prompt has 0), the cost is the most that the call can cost.
+        A kill at any line loses neither the answer nor the cost: the journal line is on disk before
+        the answer is stored, and the next holder of the lock appends the line if it is missing. If
+        the endpoint reports 0 prompt tokens, it does not count tokens, and the cost is the most
+        that the call can cost.
         """
         tokens = completion.prompt_tokens, completion.completion_tokens
         cost = cost_of(self._params.price, prompt_tokens=tokens[0], completion_tokens=tokens[1])
@@ -255,7 +257,7 @@ class Meter:
 
 
 class _Journal:
-    """A file of paid calls, read from the end of the last reading."""
+    """A file of paid calls. Each reading starts where the last one ended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -278,8 +280,8 @@ class _Journal:
 
     @contextmanager
     def settling(self, paid: Paid) -> Iterator[None]:
-        """Append a line after the block, which stores what was paid for. The line is on disk before
-        the block, with the place where it belongs."""
+        """Append a line after the block, which stores the paid answer. Before the block runs, the
+        line and its position in the journal are written to the file `.settling`."""
         if self._unsettled:
             self.recover()
         line = json.dumps(asdict(paid), separators=(",", ":")).encode() + b"\n"
@@ -295,12 +297,13 @@ class _Journal:
         self._unsettled = False
 
     def recover(self) -> None:
-        """Append the line that a run wrote before it died, unless it is there."""
+        """Append the line that a run wrote to `.settling` before it died, unless the journal has
+        it."""
         with _storage(self.path):
             written = self._settling.read_bytes() if self._settling.exists() else b""
             place, _, line = written.partition(b"\n")
             if _parse(line) is None or not line.endswith(b"\n") or not place.isdigit():
-                return  # nothing, or the run died before it stored anything
+                return  # nothing to append, or the run died before it stored anything
             after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
         if line not in after:
             self._append(line)

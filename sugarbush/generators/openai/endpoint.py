@@ -59,7 +59,8 @@ class Call:
 
 
 def read_key(params: EndpointSettings) -> str:
-    """The key from the environment. Raises ParamsError naming the variable, never its value."""
+    """The key from the environment. Raises ParamsError, which names the variable and never its
+    value."""
     if params.key_variable is None:
         return "none"
     key = os.environ.get(params.key_variable, "").strip()
@@ -135,7 +136,7 @@ def read_completion(answer: object) -> Completion:
 
 @dataclass
 class _Clock:
-    """The seconds that one call has spent on attempts, without the wait for the rate limits."""
+    """The seconds that one call has spent on attempts, excluding the waits for the rate limits."""
 
     attempts_s: float = 0.0
 
@@ -215,7 +216,8 @@ class Endpoint:
 
     @asynccontextmanager
     async def _waiting(self) -> AsyncIterator[None]:
-        """The wait between two attempts. Raises _ClosingError as soon as the run ends."""
+        """Run a block that waits before an attempt. Raises _ClosingError as soon as the run
+        ends."""
         if self._closing:
             raise _ClosingError
         try:

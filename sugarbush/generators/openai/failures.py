@@ -1,9 +1,9 @@
 """What follows a failed attempt (a retry, no answer, or the end of the run), and its message.
 
-Retried: lost connections, timeouts, 408, 409, 429, 5xx, and a response that is no completion. The
-wait is the endpoint's Retry-After if it sends one, else exponential backoff with full jitter. Any
-other 4xx is not retried, since the same request would fail again. 401, 402, 404 and an exhausted
-quota end the run, since every later call would fail too.
+These failures are retried: lost connections, timeouts, 408, 409, 429, 5xx, and a response that is
+not a completion. The wait is the endpoint's Retry-After if it sends one, and otherwise exponential
+backoff with full jitter. Any other 4xx is not retried, because the same request would fail again.
+401, 402, 404 and an exhausted quota end the run, because every later call would fail too.
 
 No message contains a key. If an endpoint receives private text, no message repeats its words.
 """
@@ -77,7 +77,7 @@ def verdict_on(error: BaseException) -> Verdict:
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
     """The seconds that an endpoint asks to wait; None without a usable header.
 
-    `retry-after-ms` in milliseconds, or `retry-after` in seconds or as a date (RFC 9110, 10.2.3).
+    Reads `retry-after-ms` (milliseconds), or `retry-after` (seconds or a date; RFC 9110, 10.2.3).
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -99,13 +99,14 @@ def worth_retrying(error: BaseException) -> bool:
 
 
 def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
-    """Attempts until one succeeds, fails for good, or `stop` says so; raises the last failure."""
+    """Repeats an attempt until it succeeds, its failure is not worth retrying, or `stop` is true.
+    Raises the last failure."""
     retry = retry_if_exception(worth_retrying)
     return AsyncRetrying(retry=retry, wait=wait_s, stop=stop, reraise=True, **options)
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Seconds until the next attempt: as the endpoint asks, else backoff with jitter."""
+    """Seconds until the next attempt: what the endpoint asks for, otherwise backoff with jitter."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)
@@ -135,7 +136,7 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
                 "runs and that http or https, host and port are right."
             )
     return (
-        f"{where} answered with something that is no chat completion ({_reason(error)}). "
+        f"{where} answered with something that is not a chat completion ({_reason(error)}). "
         "Check that base_url is the address of an OpenAI-compatible API; it usually ends in /v1."
     )
 
@@ -153,7 +154,7 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
         case 301 | 302 | 303 | 307 | 308:
             place = error.response.headers.get("location", "elsewhere")[:_QUOTED_CHARACTERS]
             problem = (
-                f"sends its callers on to {place}, which is not followed. If that is the endpoint, "
+                f"redirects to {place}, and redirects are not followed. If that is the endpoint, "
                 "set base_url to its address, without /chat/completions."
             )
         case 401 | 403:
@@ -183,7 +184,7 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
             )
         case 400 | 422:
             problem = (
-                "does not accept the request. Where it names a field: set temperature, top_p or "
+                "does not accept the request. If it names a field, set temperature, top_p or "
                 "reasoning_effort to null, send_seed: false, or token_limit: "
                 "max_completion_tokens."
             )

@@ -1,8 +1,8 @@
-"""Texts from any OpenAI-compatible endpoint; each is paid for only once.
+"""Texts from any OpenAI-compatible endpoint. Each text is paid for only once.
 
-One call per text. An answer is written to the cache when it arrives. Whatever ends a run (a kill, a
-cap, a refused key), the next run requests only the missing answers. An answer that fails the checks
-is requested once more with another seed, and then dropped.
+Each text is one call. An answer is written to the cache when it arrives. Whatever ends a run (a
+kill, a cap, a refused key), the next run requests only the missing answers. An answer that fails
+the checks is requested once more with another seed, and then dropped.
 
 Guarantee: accepts only `Released` requests, so private text cannot reach the endpoint.
 """
@@ -70,8 +70,9 @@ class OpenAiGenerator:
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
         """Check that the endpoint answers and that each of `planned` fits into its context.
 
-        Costs one call; if the context is unknown, that call is as long as the longest of `planned`.
-        Raises ParamsError or GeneratorError saying what to change.
+        The check costs one call. If the length of the context is unknown, that call is as long as
+        the longest of `planned`.
+        Raises ParamsError or GeneratorError, which says what to change.
         """
         prompts = map(self._rendered, released_requests(planned))
         tokens = max(map(estimate_tokens, prompts), default=0)
@@ -82,7 +83,7 @@ class OpenAiGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One answer per request, in order; an answer without a text has the reason.
+        """One answer per request, in order; an answer without a text names the problem.
 
         `what` names the batch in the journal of paid calls and beside the progress bar.
         Raises PrivacyError for requests that are not released, GeneratorError when the endpoint
@@ -118,7 +119,7 @@ class OpenAiGenerator:
         fresh: dict[str, Completion] = {}
         in_batches = self._params.mode is CallMode.BATCH
         while missing := [c for key, c in wanted.items() if key not in had]:
-            # A batch is awaited without a turn, because it may take a day.
+            # The lock is not held while waiting for a batch, because that may take a day.
             if in_batches or self._in_flight(missing):
                 fresh |= self._asked_for(missing, cache, what, send=in_batches)
                 had |= cache.find(c.key for c in missing)
@@ -126,7 +127,7 @@ class OpenAiGenerator:
                     break
                 continue
             with self._meter.alone(self._say):
-                # answers of the runs that had their turn before
+                # Read the answers of runs that held the lock before.
                 had |= cache.find(c.key for c in missing)
                 missing = [c for c in missing if c.key not in had]
                 if self._in_flight(missing):
@@ -143,9 +144,10 @@ class OpenAiGenerator:
     def _asked_for(
         self, calls: list[Call], cache: AnswerCache, what: str, *, send: bool | None = None
     ) -> dict[str, Completion]:
-        """Answers by key; failed calls have none. Each answer is cached first.
+        """Answers by key; failed calls have none. Each answer is cached before it is returned.
 
-        Batches are used if `send` is a boolean: false only collects those that are in flight.
+        If `send` is None, the calls are made directly. If it is true, they are sent in batches. If
+        it is false, only batches in flight are collected.
         """
         received: dict[str, Completion] = {}
         with progress(len(calls), what=what) as advance:
@@ -222,9 +224,9 @@ class OpenAiGenerator:
 
 
 class _Workers:
-    """Concurrent calls, until all are made, a cap is reached, or no further call can succeed.
+    """Makes concurrent calls until all are made, a cap is reached, or no further call can succeed.
 
-    Calls in flight at the end are awaited: they will be billed.
+    Calls in flight at the end are awaited, because they will be billed.
     """
 
     def __init__(self, endpoint: Endpoint, meter: Meter, receive: Receive) -> None:
@@ -235,7 +237,8 @@ class _Workers:
         self._end: Exception | None = None
 
     async def ask(self, calls: Iterable[Call], *, concurrency: int) -> None:
-        """Make all `calls`; failed ones get no answer. Raises what ended the run early."""
+        """Make all `calls`; failed ones get no answer. Raises the error that ended the run
+        early."""
         self._waiting.extend(calls)
         async with asyncio.TaskGroup() as group:
             for _ in range(min(concurrency, len(self._waiting))):

@@ -1,8 +1,8 @@
 """Checks before budget or money is spent: the endpoint answers, and its context is large enough.
 
-Requests the list of models (free), then makes one call with the settings of the run. The call is
-short, or as long as the run's longest if the endpoint does not state its context. A refused call is
-not billed.
+The probe requests the list of models (free), then makes one call with the settings of the run. The
+call is short if the endpoint states the length of its context; otherwise it is as long as the run's
+longest call. A refused call is not billed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sugarbush.generators.openai.endpoint import Call, call_body, open_client, r
 from sugarbush.generators.openai.failures import FAULTS, StopError, explain, retrying
 from sugarbush.generators.openai.settings import CallMode, EndpointSettings
 
-# Enough for the answer of a reasoning model, and few enough to cost next to nothing.
+# Enough tokens for the answer of a reasoning model, and so few that they cost almost nothing.
 _TOKENS = 16
-# A server that has just failed may close the connection of the next call.
+# More than one, because a server that has just failed may close the connection of the next call.
 _ATTEMPTS = 3
 _QUESTION = "Answer with the word ready."
 # Each word is one token in common vocabularies, and has about as many bytes as the estimate of a
@@ -62,9 +62,10 @@ class Probed:
 def paid_probe(
     params: EndpointSettings, meter: Meter, *, tokens: int, say: Callable[[str], None]
 ) -> Probed:
-    """`probe`, recorded in the journal of paid calls. Raises CapReachedError where a cap is.
+    """The result of `probe`, recorded in the journal of paid calls. Raises CapReachedError when a
+    cap is reached.
 
-    Under a cap it waits for its turn, because the calls of other runs count too.
+    If a cap is set, it waits for the lock of the account, because other runs' calls count too.
     """
     with meter.alone(say) if meter.is_capped else nullcontext():
         return _paid_probe(params, meter, tokens=tokens)
@@ -88,20 +89,20 @@ def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probe
 
 
 def longest_question(tokens: int) -> str:
-    """A question of about `tokens` tokens, the most that `probe` sends."""
+    """A question of about `tokens` tokens, the longest one that `probe` sends."""
     return f"{_FILLER * -(-tokens // _FILLER_TOKENS)}\n\nThat was to take up room. {_QUESTION}"
 
 
 async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
-    """The answer to a short question; if the context is unknown, to one of about `tokens` tokens.
+    """The answer to a short question, or to one of about `tokens` tokens if the context is unknown.
 
-    Raises GeneratorError or ParamsError saying what to change.
+    Raises GeneratorError or ParamsError, which says what to change.
     """
     offer = await _offer(client, params)
     if offer.context_tokens is not None and offer.context_tokens < params.context_tokens:
         raise ParamsError(
             f"params.yaml: {params.setting}.context_tokens={params.context_tokens} is more than "
-            f"the {offer.context_tokens} that '{params.model}' has; set it to that"
+            f"the {offer.context_tokens} that '{params.model}' has; lower it to that number"
         )
     if params.mode is CallMode.BATCH:
         await _require_batch_api(client, params)
@@ -135,13 +136,14 @@ async def _ask(
 
 
 async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-    """Raises ParamsError when the endpoint has no Batch API; other failures show later."""
+    """Raises ParamsError when the endpoint has no Batch API. Other failures are left to later
+    calls."""
     try:
         await client.batches.list(limit=1)
     except openai.APIStatusError as error:
         if error.status_code in _NO_SUCH_PATH:
             raise ParamsError(
-                f"params.yaml: {params.setting}.mode=batch, and {params.base_url} has no Batch API "
+                f"params.yaml: {params.setting}.mode=batch, but {params.base_url} has no Batch API "
                 f"(status {error.status_code}); set mode: direct"
             ) from None
     except FAULTS:

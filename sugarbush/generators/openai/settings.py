@@ -1,4 +1,4 @@
-"""Settings of an OpenAI-compatible endpoint, and of the generator that asks one."""
+"""Settings of an OpenAI-compatible endpoint, and of the generator that calls it."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class EndpointSettings(Section):
     key_variable: Annotated[str | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
     """Environment variable that contains the key; null: the endpoint needs none."""
     mode: Annotated[CallMode, NOT_IN_OUTPUT] = CallMode.DIRECT
-    """direct, or batch: files of calls, cheaper and slower."""
+    """direct: one HTTP call each. batch: files of calls, cheaper and slower."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 1.0
     """Sampling temperature; null: not sent."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
-    """Nucleus of the sampling; null: not sent."""
+    """Probability of nucleus sampling; null: not sent."""
     max_tokens: Annotated[int, Field(ge=1)] = 512
-    """Most tokens of an answer."""
+    """Maximum number of tokens in an answer."""
     token_limit: Annotated[Literal["max_tokens", "max_completion_tokens"], NOT_IN_OUTPUT] = (
         "max_tokens"
     )
@@ -74,29 +74,29 @@ class EndpointSettings(Section):
     send_seed: Annotated[bool, NOT_IN_OUTPUT] = True
     """Whether calls contain a seed; false if the endpoint refuses it."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
-    """Effort of reasoning models; null: not sent."""
+    """Reasoning effort, for reasoning models; null: not sent."""
     concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
-    """Calls at the same time."""
+    """Maximum number of calls at the same time."""
     requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
-    """Rate limit of calls."""
+    """Rate limit: calls per minute."""
     tokens_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 2_000_000
-    """Rate limit of tokens, prompts and longest answers together."""
+    """Rate limit: tokens per minute, where each call counts its prompt and its longest answer."""
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
-    """Seconds for one attempt."""
+    """Time limit of one attempt, in seconds."""
     deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
-    """Seconds for a call with its retries, without the wait for the rate limits."""
+    """Time limit of a call with its retries, without the waits for the rate limits, in seconds."""
     max_retries: Annotated[int, Field(ge=0), NOT_IN_OUTPUT] = 8
-    """Retries of a failed call."""
+    """Maximum number of retries of a failed call."""
     batch_poll_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 30
     """Seconds between two polls of a submitted batch."""
     context_tokens: Annotated[int, Field(ge=64)] = 8192
-    """The model's context, prompt and answer together; prompts are shortened to fit."""
+    """The model's context length, for prompt and answer together; prompts are shortened to fit."""
     max_calls: Annotated[Annotated[int, Field(ge=1)] | None, NOT_IN_OUTPUT] = None
-    """Most calls that all runs on one privacy.dataset pay for together; null: no cap."""
+    """Maximum number of calls that all runs on one privacy.dataset pay for; null: no cap."""
     max_cost: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IN_OUTPUT] = None
-    """Most that all runs on one privacy.dataset pay together; null: no cap."""
+    """Maximum cost of all runs on one privacy.dataset together; null: no cap."""
     prices: Annotated[dict[str, Price], NOT_IN_OUTPUT] = Field(default_factory=dict)
-    """Price of a million tokens by model: {my-model: {input: .., output: .., date: '..'}}."""
+    """Prices of a million tokens, by model: {my-model: {input: .., output: .., date: '..'}}."""
 
     @property
     def price(self) -> Price | None:
@@ -105,7 +105,7 @@ class EndpointSettings(Section):
 
     @property
     def key_fields(self) -> dict[str, Any]:
-        """Everything besides the question that affects an answer. Part of cache keys."""
+        """The settings that affect an answer. They are part of cache keys."""
         return {
             "base_url": self.base_url,
             "model": self.model,
@@ -123,7 +123,7 @@ class EndpointSettings(Section):
             raise ValueError("must be an http(s) address such as http://localhost:8000/v1")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError(
-                "contains a user, a query or a fragment; a key comes from key_variable"
+                "must have no user, query or fragment; the key comes from key_variable"
             )
         return base_url.rstrip("/")
 

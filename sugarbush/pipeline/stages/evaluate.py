@@ -1,11 +1,10 @@
 """How good the synthetic texts of each round are, compared with held-out real ones.
 
-Reads    data/private/prepared/, data/private/metadata/, data/released/{initial,evolve}/<method>/,
-         data/released/generated/, data/private/arms/nonprivate/, data/public/donated/; the pool's
-         files
-Writes   reports/internal/   metrics.json (final sets), figures.csv (all), read.json
+Reads    data/private/prepared/, data/private/metadata/, data/public/donated/, the pool's files,
+         data/released/{initial,evolve,generate}/<method>/, data/private/arms/<method>/
+Writes   reports/internal/   metrics.json (final sets), figures.csv (all values), read.json
          data/stamps/evaluate.json
-Spends   nothing, and releases nothing: every figure is computed on real texts and is internal
+Spends   nothing, and releases nothing: every value is computed on real texts and is internal
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ def run(project: Project) -> None:
     )
     if len(heldout.texts) < 2:
         raise InputError(
-            "the held-out part is too small to measure anything against; raise "
-            "prepare.heldout_share"
+            "the held-out part is too small for any metric; raise prepare.heldout_share"
         )
     count = equal_count(project)
     private, public = (project.encoder(private=private).encode for private in (True, False))
@@ -116,7 +114,8 @@ def equal_count(project: Project) -> int:
     """The number of texts of each method and round that are measured: the size of the smallest
     final set.
 
-    Most metrics depend on it. A method without texts has no figures and does not limit the others.
+    Most metrics depend on this number. A method without texts has no metrics and does not limit the
+    number for the others.
     """
     settings, names = project.settings, project.schema.names
     finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)
@@ -128,11 +127,10 @@ def equal_count(project: Project) -> int:
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
 ) -> tuple[MetricValue, ...]:
-    """Real train texts measured as if they were synthetic: the values that `count` random ones
-    reach.
+    """The metrics of `count` random real training texts, measured as if they were synthetic.
 
-    `codes` (n, a) are the original codes of the train texts. The models of trained metrics learn
-    from them, with no more texts than a method has.
+    `codes` (n, a) are the original codes of the train texts. The classifiers are trained on them,
+    with at most as many texts as a method has.
     """
     texts, given = (
         sample.limited(count, rng=public_rng(params.seed, REAL))
@@ -145,10 +143,10 @@ def real_figures(
 
 
 def clusters_for(texts: int, heldout: int) -> int:
-    """The number of clusters of MAUVE for methods with `texts` texts: a tenth of the smaller side.
+    """The number of clusters of MAUVE for methods with `texts` texts: a tenth of the smaller set.
 
-    With a tenth of the larger side, a cluster would by chance contain few texts of the smaller
-    side, or none.
+    With a tenth of the larger set, a cluster would by chance contain few or no texts of the smaller
+    set.
     """
     return max(2, min(texts, heldout) // 10)
 
@@ -173,9 +171,10 @@ def write_figures(
     figures: Sequence[MetricValue],
     read: Mapping[str, Mapping[str, list[int]]],
 ) -> None:
-    """The internal figures, as the report reads them, and a keyed digest of them all.
+    """Write the internal metrics for the report, and a stamp with a keyed digest of all of them.
 
-    The internal page is written again when the digest changes, so it covers intervals and rounds.
+    The internal page is written again when the digest changes, so the digest covers intervals and
+    rounds too.
     """
     internal = make_private(project.roots.internal)
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])

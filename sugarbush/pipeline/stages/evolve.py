@@ -4,8 +4,9 @@ Reads    data/released/initial/<method>/, data/private/prepared/train.parquet,
          data/private/metadata/train.parquet (labels, where votes are by label)
 Writes   data/released/evolve/<method>/  synthetic.jsonl, final.parquet, round_NNN/, usage.json,
                                          release.json
-Spends   its share: one discrete-Gaussian histogram (or sum of kernel scores) a round, L2
-         sensitivity 1 to a record (or RESOLUTION, in its own unit), add/remove one unit
+Spends   its share: one discrete-Gaussian histogram or sum of kernel scores per round; the L2
+         sensitivity to a record is 1 for a histogram, and RESOLUTION for kernel scores; add/remove
+         one unit
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NAME = "evolve"
 
 
 def run(project: Project, method: Method) -> None:
-    """Evolve and release the result; every round that was finished before is restored."""
+    """Evolve and release the result; rounds that are already finished are restored."""
     if method.stages[0] == NAME and method.asks_generator:
         preflight(project)  # called here if no earlier stage of the method has checked it
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))

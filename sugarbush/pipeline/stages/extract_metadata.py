@@ -3,7 +3,7 @@
 Reads    data/private/prepared/      train.parquet, heldout.parquet
          the schema, the donated file
 Writes   data/private/metadata/      train.parquet, heldout.parquet: codes in schema order
-         data/private/labels/        answers of extract_metadata.llm, where it is asked
+         data/private/labels/        answers of extract_metadata.llm, if it is used
          data/public/donated/        donated.parquet: texts and codes; agreement.json: how often
                                      the codes equal the donated labels; calibrations.json: how the
                                      labels calibrate zero_shot attributes; not protected
@@ -24,7 +24,8 @@ from sugarbush.pipeline.project import Project
 
 
 def run(project: Project) -> None:
-    """Extract from the donated examples, which calibrate, and then from the private parts."""
+    """Extract attributes from the donated examples, which calibrate the readers, and then from the
+    private records."""
     schema, store, key = project.schema, project.private, project.key
     settings, labeller = project.settings.extract_metadata, project.labeller()
     donated = read_donated_codes(

@@ -3,13 +3,14 @@
 Reads    data/private/{prepared,metadata}/train.parquet, data/released/metadata/ (the DP record
          count), data/public/pretrained/
 Writes   data/released/finetune/<method>/  model and tokenizer, model_card.json, release.json
-         data/private/                     checkpoints, until the run has ended; the count of its
-                                           draws is with the finished results, outside the project
-         reports/internal/<name>.json      figures that are not DP
-Spends   its share: Poisson-subsampled Gaussian steps, the repeatable ones included, at sensitivity
-         clip_norm, add/remove one unit
+         data/private/                     checkpoints, until the run has ended; the number of its
+                                           noise draws is stored with the finished results, outside
+                                           the project
+         reports/internal/<name>.json      values that are not DP
+Spends   its share: Poisson-subsampled Gaussian steps, including those that a restart may repeat, at
+         sensitivity clip_norm, add/remove one unit
 
-A run that was killed continues from its last checkpoint, under its first charge.
+A run that was killed continues from its last checkpoint and is not charged again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def run(project: Project, method: Method) -> None:
     """Release a trained model: train it, or restore one that was trained before."""
     inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
     trained = method.finetune(inputs, forced=was_forced())
-    if trained is None:  # not the first process
+    if trained is None:  # only the first process has the model
         return
     for name, figures in trained.internal.items():
         make_private(project.roots.internal)

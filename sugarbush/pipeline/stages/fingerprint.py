@@ -1,16 +1,17 @@
-"""Have the files that the settings name changed? Runs first, every time, so it is quick.
+"""Checks whether the files that the settings name have changed. It runs first in every run, so it
+is quick.
 
 Reads    prepare.file, prepare.donated, the schema, the generator's and the methods' public files
-Writes   data/stamps/                corpus.json: a random name of the private file, until it
+Writes   data/stamps/                corpus.json: a random name of the private file, new if the file
                                      changes; schema.json, donated.json, pool.json, policy.json:
                                      digests of public files under the installation's key
          data/stamps/settings.json   the resolved settings that affect an output, the noise that
                                      the plan gives to each mechanism, digests of code
 Spends   nothing
 
-DVC compares these instead of the files, so that it learns no hash and no size. The digest of a
-later stage whose private files are gone is removed, so that DVC runs that stage again. A forced
-run gives the corpus another name, so that all of its results are drawn again.
+DVC compares these instead of the files, so that it learns no hash and no size. If the private files
+of a later stage are gone, its stamp is removed, so that DVC runs that stage again. A forced run
+gives the corpus another name, so that all of its results are drawn again.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ NAME = "fingerprint"
 def run(project: Project, *, only_look: bool = False) -> None:
     """Write the stamps and the resolved settings.
 
-    With `only_look`, a changed corpus gets no new name: what was drawn of the former one stays
-    valid if it returns before the next run.
+    With `only_look`, no new name is stored for a changed corpus: if the former corpus returns
+    before the next run, its results stay valid.
     """
     settings = project.settings
     donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
@@ -72,7 +73,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:
-    """What DVC compares sections of; everything in it is public."""
+    """The content of settings.json, of which DVC compares sections. All of it is public."""
     return {
         "settings": project.settings.output_settings(),
         "plan": _plan(project),
@@ -90,7 +91,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 
 def forget_digests_without_files(project: Project) -> None:
-    """A digest stands for private files that DVC cannot see; without the files it has no use."""
+    """Remove the stamps of private files that are gone, because DVC cannot see these files."""
     store, stamps = project.private, project.roots.stamps
     needs = {
         "prepare": store.prepared_file(TRAIN),
@@ -109,8 +110,7 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 
 
 def _plan(project: Project) -> dict[str, Any]:
-    """The noise of each mechanism: one value for the metadata stage together, one for each
-    method."""
+    """The noise of each mechanism: one list for the metadata stage, and one list per method."""
     plan = project.plan
     shared = [_allocation(plan, name) for name in (METADATA, LABELS)]
     by_method = {

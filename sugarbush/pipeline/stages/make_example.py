@@ -2,7 +2,7 @@
 
 Reads    nothing
 Writes   data/public/example/        corpus.jsonl, donated.jsonl, schema.yaml
-Spends   nothing; nobody's data is in it
+Spends   nothing; it contains no data of real people
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The user's file, checked, and split into a private train part and a held-out part.
+"""Checks the user's file, and splits it into a private training part and a held-out part.
 
 Reads    prepare.file, prepare.donated, the schema, the generator's public texts
 Writes   data/private/prepared/      train.parquet, heldout.parquet (id, text, raw_<attribute>;
                                      user, a keyed hash, where the unit is a user), sketch.json,
                                      tally.json
          data/stamps/prepare.json, train_texts.json
-Spends   nothing; where a record goes depends on its own id alone, or on its user's, and whether
-         it is used on that user's records alone
+Spends   nothing; the part of a record depends only on its own id or on its user, and whether it is
+         used depends only on the records of its user
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ Writes   data/public/pretrained/     a GPT-2 and its tokenizer, pretrain.json
 Spends   nothing; no private record is read
 
 The simulator writes most of the text, from codes drawn uniformly from the schema's public values.
-So the model learns the control codes before it is fine-tuned. It gets the donated examples nearest
-to the codes, as a generator gets them from `maple`. They are few and not protected, and only they
-show the style of the private texts. The model is also trained on them. Only models that a chosen
-method starts from are made.
+So the model learns the control codes before it is fine-tuned. For each text, the simulator gets the
+donated examples that are nearest to its codes, as a generator does with method `maple`. The donated
+examples are few and not protected, and only they show the style of the private texts. The model is
+also trained on them. Only models that a chosen method starts from are trained.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run(project: Project) -> None:
 
 
 def write_models(folder: Path, project: Project) -> None:
-    """Write public texts, train a tokenizer and models on them, and describe the quality."""
+    """Write public texts, train a tokenizer and models on them, and measure their perplexity."""
     settings, schema = project.settings.pretrain, project.schema
     examples_given = project.donated()
     given: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def wanted_models(project: Project) -> list[str]:
 def _trained(
     kind: str, tokenizer: Any, examples: Sequence[Example], settings: PretrainSettings
 ) -> Any:
-    """A new model of a kind, trained. The tokenizer gets a mask token if the model is an LSTM."""
+    """A new, trained model of a kind. The tokenizer gets a mask token if the model is an LSTM."""
     device = open_device(settings.device)
     if kind == LSTM:
         add_mask_token(tokenizer)
@@ -154,8 +154,8 @@ def simulated(
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Texts by the simulator and their codes (n, d), drawn uniformly; nothing in them is private.
 
-    Each text imitates some of `examples` (m,): the `settings.examples` of them with codes (m, d)
-    nearest to its own. No text is written for the bucket of other values.
+    Each text imitates `settings.examples` of the `examples` (m,): those with the codes (m, d)
+    nearest to its own codes. A code for `other` is left out of the request for the text.
     """
     rng = public_rng(settings.seed, "codes")
     columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]

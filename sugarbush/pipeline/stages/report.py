@@ -83,7 +83,7 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
 
 
 def _map(final: Population, encode: Encode) -> EmbeddingMap:
-    """The final texts in two dimensions, on their own axes."""
+    """The final texts in two dimensions, on axes that are computed from these texts."""
     embeddings = encode(final.texts)
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
 
@@ -132,7 +132,7 @@ def _described(population: Population, votes: dict[int, int]) -> Iterator[Synthe
 
 
 def _last_votes(folder: Path, schema: Schema, unit: int) -> dict[int, int]:
-    """Candidate id to its noisy votes in the last round, which are stored in units of 1/`unit` of a
+    """The noisy votes in the last round by candidate id. They are stored in units of 1/`unit` of a
     vote."""
     rounds = sorted(folder.glob("round_*"))
     if not rounds:
@@ -158,7 +158,7 @@ def _spends(project: Project, method: Method) -> Iterator[Spend]:
 
 
 def public_metrics(data: PublicData) -> dict[str, Any]:
-    """The figures of `dvc metrics`: released values alone."""
+    """The values of `dvc metrics`: released values only."""
     card = release_card(data.release)
     found: dict[str, Any] = {
         "epsilon": card["promise"]["epsilon"],

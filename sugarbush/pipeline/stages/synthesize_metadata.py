@@ -3,8 +3,8 @@
 Reads    data/private/metadata/train.parquet
 Writes   data/released/metadata/     rows.parquet, table.json, labels.npy, metadata.json,
                                      release.json
-Spends   its share: AIM as one Gaussian-DP mechanism where a method starts from the table, one
-         discrete-Gaussian histogram (L2 sensitivity 1 to a record) where one starts from counts
+Spends   its share: AIM as one Gaussian-DP mechanism if a method starts from the table, and one
+         discrete-Gaussian histogram (L2 sensitivity 1 to a record) if a method starts from counts
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sugarbush.pipeline.released import write_release
 
 
 def run(project: Project) -> None:
-    """Draw what the plan holds for metadata, or restore what was drawn before."""
+    """Draw the metadata that the plan contains, or restore earlier results."""
     drawn = MetadataRequest(project).release(
         forced=was_forced(), before_charge=lambda: preflight(project)
     )

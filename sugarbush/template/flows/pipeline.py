@@ -29,7 +29,7 @@ from sugarbush.pipeline.flow import (
 def pipeline(force: bool = False) -> None:
     """Bring the release up to date.
 
-    `force` makes a new release whatever changed: every stage runs, and its budget is charged again.
+    `force` makes a new release even if nothing changed: every stage runs, and is charged again.
     """
     stages = read_stages()
     for name in stages.first:
@@ -41,7 +41,7 @@ def pipeline(force: bool = False) -> None:
             inputs = [runs[each] for each in stages.inputs(name) if each in runs]
             targets = stages.with_markers(name)
             runs[name] = stage.submit(name, targets, force, return_state=False, wait_for=inputs)
-    # DVC may still skip a stage: when a stage before it ran and wrote the same output again.
+    # DVC still skips a stage if the stages before it ran but wrote the same output again.
     ran = {name for name, run in runs.items() if run.result()}
     up_to_date = len(stages.needed) - len(ran)
     get_run_logger().info("%d of %d stages were up to date", up_to_date, len(stages.needed))

@@ -1,6 +1,7 @@
 """Serve the pipeline every week from this folder: `python -m flows.weekly`.
 
-One run at a time. It needs a server: `prefect server start --background` and PREFECT_API_URL.
+Only one run is started at a time. The schedule needs a server: `prefect server start --background`
+and PREFECT_API_URL.
 """
 
 from flows.pipeline import pipeline

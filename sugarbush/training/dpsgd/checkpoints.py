@@ -1,12 +1,13 @@
-"""Checkpoints: a run of DP-SGD can continue after a crash. They are private, complete or absent.
+"""Checkpoints, with which a run of DP-SGD continues after a crash. They are private.
 
     <folder>/start.json              the ledger entry of the run, written before its first step
     <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
     <counts>/draws-<ledger entry>    one byte per noisy step, on disk before the step samples
 
-The count includes steps with a lost result, because they spent budget. It should be beside the
-ledger, because restoring a backup of the private root must not lower it. No state of a noise or
-sampling generator is stored, because none exists between steps.
+A checkpoint is complete or absent. The count of noisy steps includes steps with a lost result,
+because they spent budget. It should be beside the ledger, because restoring a backup of the private
+root must not lower the count. No state of a noise or sampling generator is stored, because none
+exists between steps.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Checkpoints:
         return max(self._steps(), default=0)
 
     def save(self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Save the state after `step`, then remove older ones."""
+        """Save the state after `step`, then remove older states."""
         state = {
             "weights": {n: p.detach() for n, p in model.named_parameters() if p.requires_grad},
             "optimizer": optimizer.state_dict(),

@@ -8,21 +8,22 @@ anyway:
     Conv1D     (in, out)   L = input                    R = gradient of the output
     Embedding  (V, d)      L = one-hot token ids        R = gradient of the output
 
-So its norm does not need G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight that is used
-twice (an embedding tied to the head) is one parameter with several uses; the norm includes their
-cross terms. With the norms, the clipped sum over records is sum_i L_i^T (c_i R_i), from the same
-factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that are
-smaller than their factors (norms, biases, LoRA) are stored in full.
+So the norm of G is computed without G: <L^T R, M^T S> = sum_st <L_s, M_t> <R_s, S_t>. A weight that
+is used twice (an embedding tied to the head) is one parameter with several uses; the norm includes
+their cross terms. Given the norms, the clipped sum over records is sum_i L_i^T (c_i R_i), from the
+same factors. So autograd computes no weight gradient, and nothing is computed twice. Gradients that
+are smaller than their factors (of LayerNorm, biases and LoRA) are stored in full.
 
 Guarantee: one record adds a vector of L2 norm at most `clip_norm` * (1 + 2^-20) to `p.grad`, over
-all parameters together. The scale includes the rounding errors of the norm and of the product, also
-where terms cancel. A record with a gradient that is not finite adds zero. Each loss must depend on
-its own record alone: `exactness.check` tests that on two records before training.
+all parameters together. The scale accounts for the rounding errors of the norm and of the product,
+even if terms cancel. A record with a gradient that is not finite adds zero. Each loss must depend
+on its own record alone: `exactness.check` tests that on two records before training.
 
-Not covered: the sum over records is rounded too, and the padding of a micro-batch may change the
-last bits of its other records' gradients. Both are float32 rounding; the decision record has
-measurements. So lower precision is refused. Also not protected against: timing attacks, and
-attackers who read this process's memory.
+The guarantee does not cover two kinds of float32 rounding. The sum over records is rounded too. And
+a long record makes the padding of its micro-batch longer, which may change the last bits of the
+other records' gradients. The decision record has measurements. In lower precision both are larger,
+so lower precision is refused. The guarantee does not cover timing attacks, or attackers who read
+this process's memory.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
 Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the tied cross term and
@@ -117,7 +118,7 @@ class PerRecordClipper:
     def add_clipped(self, losses: Tensor) -> Tensor:
         """Backpropagate, clip and add up. Returns the norms before clipping, (records,) float64.
 
-        The norms are private. If a record's norm is not finite, the record added zero.
+        The norms are private. If a record's norm is not finite, the record adds zero.
         """
         if losses.shape != (self._records,):
             raise InvariantError("there must be one loss per record")
@@ -138,7 +139,7 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The norms as computed, and upper bounds of what is added at scale 1."""
+        """The computed norms, and upper bounds on the norms of what is added at scale 1."""
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
@@ -152,8 +153,8 @@ class PerRecordClipper:
             return None
         if torch.is_autocast_enabled(output.device.type):
             raise PrivacyError(
-                "the model computes in less than float32 (autocast). The padding of a batch would "
-                "change the gradients of its other records. Leave autocast out."
+                "the model computes in less than float32 (autocast). Then the padding of a batch "
+                "changes the gradients of its records. Leave autocast out."
             )
         values = inputs[0]
         if isinstance(module, nn.Embedding) and output.shape[0] == 1:
@@ -166,8 +167,8 @@ class PerRecordClipper:
                 f"a {type(module).__name__} of the model does not keep its records on the first "
                 "axis, so they cannot be clipped one by one. Set finetune.model to another model."
             )
-        # The anchor makes the graph start at the lowest trainable module, because its own weight
-        # requires no gradient while recording.
+        # The anchor makes the graph start at the lowest trainable module, because the weights of
+        # that module require no gradient while recording.
         anchor = torch.zeros((), device=output.device, requires_grad=True)
         receive = partial(self._after_backward, module)
         return _HandOver.apply(output, values, anchor, receive)  # type: ignore[no-untyped-call]
@@ -186,7 +187,7 @@ class PerRecordClipper:
             problem = _problem(module)
             if problem is not None:
                 raise PrivacyError(
-                    f"a trainable {type(module).__name__} {problem}, so the model cannot be "
+                    f"a trainable {type(module).__name__} {problem}, so its gradients cannot be "
                     "clipped exactly. Set finetune.model to a GPT-2 or Llama, or train it by LoRA."
                 )
 
@@ -245,7 +246,7 @@ def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, 
 
 
 def _require_float32(model: nn.Module) -> None:
-    """Raise PrivacyError if anything of the model, frozen or not, computes in less."""
+    """Raise PrivacyError if a weight, frozen or not, or a matrix product has less than float32."""
     for parameter in model.parameters():
         if parameter.is_floating_point() and parameter.dtype not in _EXACT_ENOUGH:
             raise PrivacyError(

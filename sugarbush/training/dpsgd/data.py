@@ -1,13 +1,13 @@
-"""One record, one training example: control codes, then the text.
+"""One training example per record: its control codes, then its text.
 
     product: loan | issue: fees
     I was charged twice ...<end>
 
-No packing: a record never shares an example with another record. Codes and texts are plain text.
-The name of a special token in them, such as `<|endoftext|>`, is read letter by letter, so that only
-the end of a record ends it. The loss is on the text and its end; the codes are given, not learned.
-A text that is longer than the model's context is cut and has no end token. The number of such texts
-is private: this module is on the audit list for that count.
+Examples are not packed: a record never shares an example with another record. Codes and texts are
+plain text. The name of a special token in them, such as `<|endoftext|>`, is read letter by letter,
+so a record ends only at its real end. The loss is on the text and its end; the codes are given, not
+learned. A text that is longer than the model's context is cut and has no end token. The number of
+such texts is private. This module is on the audit list because it computes that number.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def examples_of(
 def plain_examples(
     texts: Sequence[str], *, tokenizer: Any, max_length: int
 ) -> list[tuple[Example]]:
-    """As `examples_of`, for texts without codes: public texts that train a first model."""
+    """The same as `examples_of`, for texts without codes."""
     return [
         (_example([], ids, tokenizer.eos_token_id, max_length),)
         for ids in token_ids(tokenizer, texts, at_most=max_length)
@@ -74,8 +74,8 @@ def token_ids(
     """The tokens of each text, without special tokens: the tokenizer adds none, and their names in
     a text are ordinary text.
 
-    At most `at_most` tokens per text. Without a limit, a tokenizer prints the length of a long text
-    on stderr.
+    At most `at_most` tokens per text are returned. Without this limit, a tokenizer would print the
+    length of a long text on stderr.
     """
     if not texts:
         return []

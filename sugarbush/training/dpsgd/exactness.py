@@ -25,10 +25,10 @@ def check(
 ) -> None:
     """Raise PrivacyError unless norms and clipped sum equal those of a loop over the records.
 
-    `together` is one batch of the records that `alone` has one by one. They should be public and
-    differ in length. It detects a weight that is used outside its own module, a loss or a layer
-    that couples records, and a layer with another gradient than its type implies. Weights,
-    gradients and dropout stay unchanged.
+    `together` is one batch of all records, and `alone` has one batch per record. The records should
+    be public and differ in length. The check detects a weight that is used outside its own module,
+    a loss or a layer that couples records, and a layer with another gradient than its type implies.
+    Weights, gradients and dropout stay unchanged.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     with _no_dropout(model), _gradients_put_aside(parameters):
@@ -46,8 +46,8 @@ def check(
         exact = torch.allclose(norms, expected_norms, rtol=tolerance, atol=tolerance)
         if not (exact and bool(error <= tolerance * (1 + _norm(expected)))):
             raise PrivacyError(
-                "this model's gradients cannot be clipped exactly: those of two records together "
-                f"differ from those of each alone. {advice}"
+                "this model's gradients cannot be clipped exactly: the gradients of two records "
+                f"together differ from those of each record alone. {advice}"
             )
 
 
@@ -66,7 +66,8 @@ def _norm(tensors: Sequence[Tensor]) -> Tensor:
 
 @contextmanager
 def _no_dropout(model: nn.Module) -> Iterator[None]:
-    """With dropout the masks differ between one record and two, which is not an error."""
+    """Turn dropout off: its masks depend on the batch, and the check would report that as an
+    error."""
     layers = [m for m in model.modules() if isinstance(m, nn.Dropout)]
     rates = [layer.p for layer in layers]
     for layer in layers:

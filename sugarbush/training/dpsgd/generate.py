@@ -22,7 +22,7 @@ from sugarbush.training.dpsgd.settings import GenerateSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """One text per prompt, in order; `redrawn` counts the empty ones that were discarded."""
+    """One text per prompt, in order; `redrawn` counts the empty texts that were discarded."""
 
     texts: tuple[str, ...]
     redrawn: int
@@ -40,10 +40,10 @@ def generate(
 ) -> Released[Generation]:
     """A text after each of `prompts`, in their order; equal seeds give equal texts.
 
-    `max_length` is in tokens, the prompt's included. Prompts are plain text; `after_end` puts the
-    end token before each, which may then be empty. A text that is empty, or that only repeats its
-    prompt, is written again. Raises GeneratorError when some are still empty after
-    `settings.attempts` draws.
+    `max_length` is in tokens, including those of the prompt. Prompts are plain text; `after_end`
+    puts the end token before each prompt, and a prompt may then be empty. A text that is empty, or
+    that only repeats its prompt, is written again. Raises GeneratorError when some texts are still
+    empty after `settings.attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)
     redrawn = tokens = 0

@@ -19,7 +19,7 @@ _PADDING = 0  # any id would do, because the mask marks padding
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One training example: `tokens` (length,) int32; the loss is on all tokens after
+    """One training example: `tokens` (length,) int32; the loss is on all tokens after the first
     `prompt_length`.
 
     `given` (length,) bool marks additional tokens that are read but never predicted; None if there
@@ -33,7 +33,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenBatch:
-    """Examples padded on the right to one length: each tensor (records, length) int64."""
+    """Examples padded on the right to the same length; each tensor is (records, length) int64."""
 
     ids: Tensor
     mask: Tensor
@@ -73,8 +73,8 @@ def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
     """Each record's mean cross-entropy over its *own* tokens, (records,) in nats.
 
     Guarantee: a record's loss depends on that record alone. A mean over the batch's tokens would
-    break this: one more record would change the weight of all others (Hugging Face's own loss does
-    this). A record without a token to predict has loss 0.
+    break this: one more record would change the weight of all others (Hugging Face's own loss is
+    such a mean). A record without a token to predict has loss 0.
     """
     sums, counts = token_losses(model, batch)
     return sums / counts.clamp(min=1)
@@ -102,7 +102,7 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def perplexity(model: nn.Module, examples: Sequence[Example], *, batch_size: int) -> float:
-    """Exp of the mean loss per token. On private texts it is private, like every metric on them.
+    """The exponential of the mean loss per token. On private texts it is private.
 
     Raises ValueError when there is no token to predict.
     """

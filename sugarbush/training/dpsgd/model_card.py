@@ -41,7 +41,7 @@ def model_card(
         "epsilon_of_training_alone": _number(epsilon([mechanism.event], delta=delta)),
         "delta": delta,
         "mechanism": "DP-SGD: Poisson sampling, clipping of the gradient of one record "
-        "a unit and step, Gaussian noise"
+        "per unit and step, Gaussian noise"
         if private
         else "training without differential privacy",
         "noise_multiplier": mechanism.noise_multiplier,
@@ -64,13 +64,13 @@ def model_card(
             "weight_decay": settings.weight_decay,
         },
         "remarks": [
-            "Paid for are the steps and the repeatable ones, whether these were needed or not.",
-            "The weights are those after the last step, which was fixed before the first one; a "
-            "run that was killed too often has taken fewer.",
+            "The charge covers the steps and the repeatable steps, even if these were not needed.",
+            "The weights are those after the last step. The number of steps was fixed before the "
+            "first step; a run that was killed too often has taken fewer steps.",
             "Noise is drawn in floating point from a generator that the operating system seeds "
-            "for each step; samples are bits of the operating system.",
-            "The model that training starts from, and whatever that was trained on, is public and "
-            "not protected.",
+            "for each step; Poisson samples use random bits of the operating system.",
+            "The model that training starts from, and the texts that it was trained on, are "
+            "public and not protected.",
         ],
     }
 

@@ -51,12 +51,12 @@ TINY = ModelShape(layers=4, width=256, heads=4, context=256)
 def load(name_or_path: str, *, device: torch.device, section: str = "finetune") -> tuple[Any, Any]:
     """A causal language model in float32 without dropout, and its tokenizer.
 
-    A name is searched in Hugging Face's cache, then downloaded. Code that comes with a model is
-    never run. Dropout is off: DP-SGD's noise
-    regularises enough. Raises ParamsError when there is no such model or some of its weights are
-    missing. Also when its tokenizer cannot read a text, does not mark its end, takes special tokens
-    from a text, or has tokens that the model does not know. `section` is the section of the
-    settings that names the model.
+    A name is searched in Hugging Face's cache, and otherwise downloaded. Code that comes with a
+    model is never run. Dropout is off: DP-SGD's noise regularises enough. Raises ParamsError when
+    there is no such model or some of its weights are missing. Also raises ParamsError if the
+    tokenizer returns no token for a text, has no end token, reads special tokens out of a text, or
+    has tokens that the model does not know. `section` is the section of the settings that names the
+    model.
     """
 
     def refusal(problem: str) -> ParamsError:
@@ -81,8 +81,8 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
         )
     if not tokenizer("a text")["input_ids"]:
         raise refusal(
-            "has a tokenizer that returns no token of a text. Put its tokenizer's files beside the "
-            "weights, or choose another."
+            "has a tokenizer that returns no token for a text. Put its tokenizer's files beside "
+            "the weights, or choose another."
         )
     if tokenizer.eos_token_id is None:
         raise refusal(
@@ -108,7 +108,7 @@ def load(name_or_path: str, *, device: torch.device, section: str = "finetune") 
 
 
 def load_tokenizer(name_or_path: str, *, section: str) -> Any:
-    """The tokenizer of a model. Raises ParamsError where it cannot be read."""
+    """The tokenizer of a model. Raises ParamsError if it cannot be read."""
     try:
         return AutoTokenizer.from_pretrained(name_or_path, trust_remote_code=False)
     except _UNREADABLE as error:
@@ -119,7 +119,7 @@ def _unreadable(name_or_path: str, section: str, error: Exception) -> ParamsErro
     return _refusal(
         name_or_path,
         section,
-        f"cannot be loaded ({type(error).__name__}): it is no folder with a causal language "
+        f"cannot be loaded ({type(error).__name__}): it is not a folder with a causal language "
         "model, and no such name could be downloaded.",
     )
 
@@ -182,7 +182,7 @@ def new_model(tokenizer: Any, shape: ModelShape, *, seed: int) -> GPT2LMHeadMode
 
 
 def with_lora(model: Any, *, rank: int) -> Any:
-    """`model` with its weights frozen and low-rank factors beside those of every block.
+    """`model` with frozen weights, and with low-rank factors beside the weights of every block.
 
     Alpha is twice the rank, so that one learning rate suits several ranks. Move the model to its
     device before this call. Source: Hu et al. 2022.

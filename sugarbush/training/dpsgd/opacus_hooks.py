@@ -1,4 +1,4 @@
-"""Opacus' own per-sample gradients behind the clipper's interface: the slow reference."""
+"""Clipping by Opacus' own per-sample gradients: the slow reference for `PerRecordClipper`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from sugarbush.training.dpsgd.clipping import STABILISER
 
 
 class HooksClipper:
-    """As `PerRecordClipper`, with one whole gradient per record and weight: slow, large memory.
+    """Like `PerRecordClipper`, but it stores one whole gradient per record and weight.
 
-    Guarantee: the same. It checks `PerRecordClipper`; it is not for training large models.
+    Guarantee: that of `PerRecordClipper`, which is tested against this class. The class is slow and
+    needs much memory, so it is not for training large models.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float) -> None:
@@ -47,7 +48,7 @@ class HooksClipper:
                 parameter.grad_sample = None  # type: ignore[attr-defined]
 
     def add_clipped(self, losses: Tensor) -> Tensor:
-        """As `PerRecordClipper.add_clipped`."""
+        """The same as `PerRecordClipper.add_clipped`."""
         if losses.shape != (self._records,):
             raise InvariantError("there must be one loss per record")
         sums = [p.grad for p in self._parameters]

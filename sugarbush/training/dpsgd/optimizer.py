@@ -14,7 +14,8 @@ from sugarbush.privacy.noise import add_gaussian
 
 
 class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
-    """Steps on (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) / batch size.
+    """The gradient of a step is (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) /
+    batch size.
 
     `p.grad` must contain the sum over the whole logical batch; for an empty batch, zeros. Noise is
     added once per step; a second step on the same sum is refused. A noise multiplier of 0 is for
@@ -43,7 +44,7 @@ class DistributedNoisyOptimizer(
     DistributedDPOptimizerFastGradientClipping,  # type: ignore[misc]
     NoisyOptimizer,
 ):
-    """The same over torch.distributed: sums are added up, and only rank 0 draws the noise."""
+    """For several processes: their sums are added up, and only rank 0 draws the noise."""
 
 
 def noisy_optimizer(

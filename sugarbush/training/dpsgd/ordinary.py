@@ -69,10 +69,10 @@ def train_without_privacy(
     seed: int,
     session: PrivacySession,
 ) -> Released[nn.Module]:
-    """The same on private records, charged as `NonPrivate`: the upper limit of quality, never a
-    release.
+    """`train_on_public` on private records, charged as `NonPrivate`. The model is an upper limit of
+    quality and is never released.
 
-    It reports nothing, because a loss on private records is private.
+    The training reports nothing, because a loss on private records is private.
     """
     charge = session.charge(NonPrivate())
     train_on_public(
@@ -89,7 +89,8 @@ def train_without_privacy(
 
 
 def _shuffled(examples: Sequence[Example], batch_size: int, seed: int) -> Iterator[list[Example]]:
-    """Endless batches; the last batch of an epoch also takes the first examples of the next."""
+    """Endless batches; the last batch of an epoch also takes the first examples of the next
+    epoch."""
     queue: list[int] = []
     rng = public_rng(seed, "order")
     while True:

@@ -1,18 +1,19 @@
-"""The gradients of one parameter, one per record, in the smallest form.
+"""The gradients of one parameter, one per record, in the form that needs the least memory.
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
 one-hot token ids. Norms come from inner products between the forms, including cross terms, and no
 product is larger than its factors.
 
 The terms of a squared norm may cancel, and then its rounding error is larger than the norm. So
-`RecordGradients.norms` also returns an upper bound of the norm that `add_scaled` adds, with the
-rounding of both. Let u be the unit roundoff, L_t and R_t the rows of the factors, and S the size
-sum_t |L_t| |R_t| (the norm, for a whole gradient; the sum of the sizes, for several forms).
+`RecordGradients.norms` also returns an upper bound of the norm that `add_scaled` adds. The bound
+includes the rounding errors of both functions. Let u be the unit roundoff, L_t and R_t the rows of
+the factors, and S the size sum_t |L_t| |R_t| (for a whole gradient, S is its norm; for several
+forms, S is the sum of their sizes).
 
 1. A product over k terms is added up in blocks of b terms. Its error is at most gamma_n |x| |y|,
    n = min(k, b) + ceil(k / b), in any order within a block (Higham 2002, Eq. 3.5).
 2. So |G|^2 is computed up to kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
-   product of the two, the rounding of S, and terms of second order.
+   product of the two inner products, the rounding of S, and terms of second order.
 3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2.
 4. To scale and add up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
 
@@ -53,7 +54,7 @@ class Factors:
     right: Tensor
 
     def larger_than_product(self, positions: int) -> bool:
-        """Whether factors with so many positions are larger than their product."""
+        """Whether factors with `positions` positions are larger than their product."""
         rows, columns = self.left.shape[2], self.right.shape[2]
         return bool(positions * (rows + columns) >= rows * columns)
 
@@ -73,8 +74,8 @@ class RecordGradients:
     """The sum of all uses of one parameter, for each record.
 
     `usual_length` is a public number of positions that decides which factors are multiplied at
-    once. The actual number depends on the longest record of a micro-batch. If it decided, that
-    record would change the bounds, and so the scales, of all others.
+    once. The actual number depends on the longest record of a micro-batch. If the actual number
+    decided, that record would change the bounds, and so the scales, of all other records.
     """
 
     def __init__(self, *, records: int, usual_length: int, device: torch.device) -> None:
@@ -160,8 +161,9 @@ class RecordGradients:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Of one form, for every record: |G|^2 as computed, the size S, and the positions that are not
-    zero, each (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole gradient.
+    """For one form and every record: the computed |G|^2, the size S, and the number of positions
+    that are not zero, each (records,) float64. `roundings` is n(rows) + n(columns); 0 for a whole
+    gradient.
     """
 
     squares: Tensor
@@ -195,7 +197,7 @@ def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) ->
 
 
 def _roundings(terms: int) -> int:
-    """n in the error bound of `_product` over `terms`."""
+    """n in the error bound of `_product` with `terms` terms."""
     return min(terms, _BLOCK) + -(-terms // _BLOCK)
 
 

@@ -1,8 +1,8 @@
 """Poisson samples of units, and a public schedule.
 
-On the audit list. The number of units is private. So rate and steps depend on the *DP* record count
-or on a setting, and sums are divided by the expected batch size. Nothing here shows how many units
-were sampled.
+This module is on the audit list. The number of units is private. So the sampling rate and the
+number of steps depend on the *DP* record count or on a setting, and sums are divided by the
+expected batch size. Nothing here shows how many units were sampled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """`steps` of Poisson samples at `rate`; a step's sum is divided by `expected_batch_size`."""
+    """`steps` Poisson samples at `rate`; the sum of a step is divided by `expected_batch_size`."""
 
     rate: float
     steps: int
@@ -47,12 +47,12 @@ def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Sch
 
 
 class PoissonSampler(Generic[T]):
-    """Takes a secret batch for each step.
+    """Draws a secret batch for each step.
 
     A unit has one or more examples. Each unit is in the batch independently with probability
     `rate`. It contributes one of its examples, which is also chosen in secret. So a unit adds at
     most one clipped gradient to a step. Each of `world_size` processes samples from its own part of
-    the units; together they are one Poisson sample.
+    the units; their samples together are one Poisson sample.
     """
 
     def __init__(

@@ -18,29 +18,29 @@ class PretrainSettings(Section):
     """The tiny GPT-2 of dpft and crt (or crt's LSTM), trained on public text alone."""
 
     texts: Annotated[int, Field(ge=20)] = 4000
-    """Texts that the simulator writes from the schema."""
+    """Number of texts that the simulator writes from the schema."""
     examples: Count = 10
-    """Donated examples that the simulator reads before each text."""
+    """Number of donated examples that the simulator reads before each text."""
     sources: tuple[PoolSource, ...] = ()
     """Additional public files to train on, as in generator.pool.sources."""
     vocabulary: Annotated[int, Field(ge=300)] = 4096
-    """Tokens of the vocabulary."""
+    """Number of tokens in the vocabulary."""
     layers: AtLeastOne = 4
-    """Layers of the model."""
+    """Number of layers of the model."""
     width: Annotated[int, Field(ge=8)] = 256
-    """Width of the model; `heads` divides it."""
+    """Width of the model; a multiple of `heads`."""
     heads: AtLeastOne = 4
-    """Attention heads."""
+    """Number of attention heads."""
     max_length: _Tokens = 224
-    """Tokens of a text, its control codes included."""
+    """Maximum number of tokens of a text, including its control codes."""
     donated_copies: Count = 2
-    """Copies of each donated example in the training texts."""
+    """Number of copies of each donated example in the training texts."""
     epochs: Positive = 1.0
-    """Passes over the training texts."""
+    """Number of passes over the training texts."""
     batch_size: AtLeastOne = 16
-    """Texts in a step."""
+    """Number of texts in a step."""
     micro_batch_tokens: _Tokens = 2048
-    """Tokens computed at once: memory against time."""
+    """Number of tokens that are computed at once: more need more memory and less time."""
     learning_rate: Positive = 2e-3
     """Highest learning rate."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
@@ -59,17 +59,17 @@ class NoisyStepsSettings(Section):
     """The steps of DP-SGD."""
 
     max_length: _Tokens = 224
-    """Tokens of a text, its control codes included."""
+    """Maximum number of tokens of a text, including its control codes."""
     batch_size: Annotated[float, Field(ge=1)] = 512
     """Expected number of units (records or users) in a step; each contributes one record."""
     epochs: Positive = 0.6
-    """Expected passes over the records."""
+    """Expected number of passes over the records."""
     clip_norm: Positive = 1.0
     """L2 norm to which each unit's gradient is clipped."""
     learning_rate: Positive = 3e-2
     """Highest learning rate."""
     repeatable_steps: Count = 1
-    """Steps that may run twice after a crash; they are charged beforehand."""
+    """Number of steps that may run twice after a crash; they are charged beforehand."""
 
 
 class DpSgdSettings(NoisyStepsSettings):
@@ -80,9 +80,9 @@ class DpSgdSettings(NoisyStepsSettings):
     records: Annotated[float, Field(ge=1)] | None = None
     """Public number of units that determines rate and steps; null: the DP count."""
     decay: Literal["constant", "linear"] = "linear"
-    """Learning rate over time: constant or linear."""
+    """Learning rate over time: constant, or linear (it decreases to 0)."""
     warmup_steps: Count = 0
-    """Steps until the highest learning rate."""
+    """Number of steps until the highest learning rate."""
     weight_decay: NotNegative = 0.01
     """Weight decay."""
     lora_rank: AtLeastOne | None = 8
@@ -127,15 +127,15 @@ class FinetuneSettings(Section):
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
     """auto, cpu or cuda."""
     processes: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
-    """Processes, one GPU each, started by torchrun."""
+    """Number of processes, one GPU each, which torchrun starts."""
     clipping: Annotated[Literal["book_keeping", "opacus"], NOT_IN_OUTPUT] = "book_keeping"
     """What clips gradients: book_keeping (fast), or opacus (its hooks: slow)."""
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
     """Whether activations are recomputed to save memory."""
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096
-    """Tokens computed at once: memory against time."""
+    """Number of tokens that are computed at once: more need more memory and less time."""
     checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
-    """Steps between checkpoints."""
+    """Number of steps between checkpoints."""
 
     @property
     def chosen(self) -> DpSgdSettings:
@@ -146,16 +146,16 @@ class GenerateSettings(Section):
     """Sampling of texts from the trained model."""
 
     texts: AtLeastOne | None = 500
-    """Texts to write; null: one for each row of the DP metadata."""
+    """Number of texts to write; null: one for each row of the DP metadata."""
     top_k: AtLeastOne = 50
-    """Tokens to choose from, at most."""
+    """Maximum number of tokens to choose from."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Probability mass to choose from."""
+    """Probability mass of the tokens to choose from."""
     temperature: Positive = 1.0
     """Temperature of sampling."""
     batch_size: AtLeastOne = 64
-    """Texts written at once."""
+    """Number of texts that are written at once."""
     attempts: AtLeastOne = 20
-    """Attempts to get a usable text before the run fails."""
+    """Number of attempts to get a usable text before the run fails."""
     seed: int = 1
     """Seed of the sampled texts."""

@@ -3,7 +3,7 @@
 A step takes a secret Poisson sample, adds up clipped per-record gradients over physical
 micro-batches, adds noise once, and divides by the *expected* batch size. A step with an empty
 sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no batch size. Progress
-reports depend on settings and the clock only.
+reports depend on the settings and on the numbers of steps only.
 
 Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
 add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The released step is
@@ -41,7 +41,7 @@ from sugarbush.training.dpsgd.optimizer import NoisyOptimizer, noisy_optimizer
 from sugarbush.training.dpsgd.sampling import PoissonSampler, micro_batches
 from sugarbush.training.processes import broadcast_from_first
 
-_REPORTS = 20  # most progress reports of a run
+_REPORTS = 20  # maximum number of progress reports of a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +50,9 @@ class Mechanism:
 
     `noise_multiplier` is the standard deviation of the noise divided by `clip_norm`; 0 is charged
     as not private. A step samples a unit with probability `rate`. `repeatable_steps` are additional
-    steps that are charged beforehand, for steps that a crash lost. When none of them is left,
-    training stops early. Under REPLACE_ONE the run is charged as confidential training, which has
-    no DP epsilon.
+    steps that are charged beforehand and replace steps that a crash lost. When none of them is
+    left, each lost step shortens the training by one step. Under REPLACE_ONE the run is charged as
+    confidential training, which has no DP epsilon.
     """
 
     rate: float
@@ -160,10 +160,11 @@ def train(
 
     A unit has one or more examples. `probe` are two public examples of unequal length, on which the
     clipper must agree with autograd. `before_step` is called before each step with the number of
-    finished steps. It is called again for a step where a run continues. Its changes to the weights
-    are not covered by this guarantee. Under torchrun each process trains on its part of the units.
-    Raises PrivacyError for a model that cannot be clipped exactly, BudgetExceededError before any
-    step, and FailureError when the weights are no longer finite.
+    finished steps. If a run continues after a crash, it is called again for the steps that are
+    repeated. Its changes to the weights are not covered by this guarantee. Under torchrun each
+    process trains on its part of the units.
+    Raises PrivacyError if the model's gradients cannot be clipped exactly, BudgetExceededError
+    before any step, and FailureError when the weights are no longer finite.
     """
     rank, processes = _process()
     require_exact_clipping(model, probe, clip_norm=mechanism.clip_norm, performance=performance)
@@ -287,7 +288,7 @@ class _ProgressClock:
 
 
 def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
-    """The id of the ledger entry of the run: from its first start, or new."""
+    """The id of the ledger entry of the run: the one from its first start, or a new one."""
     begun = checkpoints.start()
     if begun is None:
         charge = session.charge(mechanism.event)
@@ -303,7 +304,8 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
 
 
 def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
-    """The first and the last step; the last is earlier if charged steps were lost."""
+    """The step to continue from, and the last step, which is earlier if too many steps were
+    lost."""
     first, drawn = checkpoints.step(), checkpoints.draws
     if drawn < first:
         raise PrivacyError(

@@ -71,7 +71,7 @@ def damage(folder, what):
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("no tokenizer", "returns no token of a text"),
+        ("no tokenizer", "returns no token for a text"),
         ("tokenizer of another kind", "cannot be loaded"),
         ("damaged weights", "cannot be loaded"),
         ("a block missing", "of its weights"),
