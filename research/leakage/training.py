@@ -210,7 +210,7 @@ def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _selectively(model: Any, trial: Trial) -> Trained:
-    """Train by selective DP-SGD, with CRT's noise multiplier for gradients and for states."""
+    """Train by selective DP-SGD. Gradients and states get the noise that CRT needs at this rate."""
     grid, training, planted = trial.grid, trial.training, trial.planted
     schedule = make_schedule(
         batch_size=training.batch_size, epochs=training.epochs, unit_count=len(planted.texts)
