@@ -116,7 +116,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=2000)
     parser.add_argument("--timed", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=None, help="as PyTorch chooses")
+    parser.add_argument("--threads", type=int, default=None, help="default: chosen by PyTorch")
     return parser.parse_args()
 
 

@@ -299,7 +299,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1000)
     asked = parser.parse_args()
     if not DATA.exists():
-        sys.exit(f"skipped: {DATA} is not there")
+        sys.exit(f"skipped: the folder {DATA} does not exist")
     encoder = Encoder(
         EmbeddingSettings(model="bundled", max_tokens=128),
         cache=EmbeddingCache(Path(".cache/embeddings")),

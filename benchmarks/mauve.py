@@ -61,7 +61,7 @@ def main(n: int, dim: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("n", type=int, nargs="?", default=5000, help="texts of each sample")
+    parser.add_argument("n", type=int, nargs="?", default=5000, help="number of texts per sample")
     parser.add_argument("dim", type=int, nargs="?", default=384)
     asked = parser.parse_args()
     main(asked.n, asked.dim)

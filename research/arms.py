@@ -136,17 +136,17 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sweep", type=Path)
-    parser.add_argument("--sets", nargs="*", help="of the sweep; all unless given")
+    parser.add_argument("--sets", nargs="*", help="data sets of the sweep; default: all")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 4.0, 8.0])
-    parser.add_argument("--slow", type=float, nargs="*", default=[1.0], help="of augpe-10")
+    parser.add_argument("--slow", type=float, nargs="*", default=[1.0], help="epsilons of augpe-10")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=2000, help="private records at most")
-    parser.add_argument("--arms", nargs="*", help="all unless given")
-    parser.add_argument("--candidates", type=int, default=400, help="of a vote")
+    parser.add_argument("--records", type=int, default=2000, help="the most private records")
+    parser.add_argument("--arms", nargs="*", help="methods; default: all")
+    parser.add_argument("--candidates", type=int, default=400, help="number of texts in a vote")
     parser.add_argument("--variations", type=int, default=4)
-    parser.add_argument("--texts", type=int, default=100, help="of a final set are measured")
+    parser.add_argument("--texts", type=int, default=100, help="texts of a final set to measure")
     parser.add_argument(
-        "--keep", action="store_true", help="keep draws and answers for a later run"
+        "--keep", action="store_true", help="store draws and answers for a later run"
     )
     asked = parser.parse_args()
     scale = Scale(candidates=asked.candidates, variations=asked.variations, texts=asked.texts)

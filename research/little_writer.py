@@ -105,7 +105,7 @@ def lists_of(sets: Mapping[str, tuple[Texts, sb.Schema]], *, count: int, seed: i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("target", choices=SETS, help="the set that it must not read")
+    parser.add_argument("target", choices=SETS, help="the data set to exclude from training")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--documents", type=int, default=4000)
     parser.add_argument("--vocabulary", type=int, default=4096)

@@ -64,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("page", help="a name, or a .csv file to keep")
+    parser.add_argument("page", help="the page's name, or a .csv file to keep in git")
     parser.add_argument("grids", nargs="*")
     asked = parser.parse_args()
     if asked.page.endswith(".csv"):

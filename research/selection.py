@@ -97,10 +97,10 @@ def _interval(differences: pd.Series) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sweep", type=Path)
-    parser.add_argument("--sets", nargs="*", help="of the sweep; all unless given")
+    parser.add_argument("--sets", nargs="*", help="data sets of the sweep; default: all")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=2000, help="private records at most")
+    parser.add_argument("--records", type=int, default=2000, help="the most private records")
     parser.add_argument("--only", nargs="*", default=None)
     asked = parser.parse_args()
     for own in datasets(asked.sweep, sets=asked.sets, records=asked.records, texts=TEXTS):

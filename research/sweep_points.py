@@ -124,7 +124,7 @@ def load_sweep(path: Path) -> Sweep:
     for name, arm in sweep.arms.items():
         unknown = set(arm.sets or ()) - set(sweep.sets)
         if unknown:
-            raise ParamsError(f"{path}: arms.{name}.sets names no set of this sweep: {unknown}")
+            raise ParamsError(f"{path}: arms.{name}.sets: not in this sweep: {unknown}")
     return sweep
 
 

@@ -155,7 +155,7 @@ class Grid(Section):
         if gpt2 is not None and TrainingMethod.SDP in gpt2.arms:
             raise ValueError("models.gpt2.arms: selective DP-SGD needs the LSTM")
         if gpt2 is not None and gpt2.shape.width % HEADS:
-            raise ValueError(f"models.gpt2.shape.width: {HEADS} heads must divide it evenly")
+            raise ValueError(f"models.gpt2.shape.width: must be a multiple of the {HEADS} heads")
         return self
 
 
