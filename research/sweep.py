@@ -90,7 +90,7 @@ def tell(page: str, file: str, failed: list[Path], *arguments: str) -> None:
     """Write the page of the finished points. Raises StageFailedError if `failed` is not empty."""
     run_module(page, file, *arguments)
     if failed:
-        raise StageFailedError(f"points failed (others are shown): {', '.join(map(str, failed))}")
+        raise StageFailedError(f"failed points (not in the table): {', '.join(map(str, failed))}")
 
 
 def first_of_each_group(wanted: list[Path]) -> list[Path]:
@@ -132,7 +132,7 @@ def main() -> None:
     cores = os.cpu_count() or 1
     parser = argparse.ArgumentParser(prog="python -m research.sweep", description=__doc__)
     parser.add_argument("file", help="the sweep, such as research/settings/sweep.yaml")
-    parser.add_argument("--jobs", type=int, default=max(1, cores // 2), help="number of parallel points")
+    parser.add_argument("--jobs", type=int, default=max(1, cores // 2), help="points in parallel")
     asked = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // asked.jobs)))
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
