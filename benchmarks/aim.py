@@ -1,19 +1,20 @@
-"""How fast and how accurate each engine of DP metadata is.
+"""Measures the speed and the accuracy of each engine of DP metadata.
 
     python -m benchmarks.aim                              # own engines, the grid
     python -m benchmarks.aim --engines sugarbush smartnoise --rows 5000 --columns 9 --epsilons 1
 
     python -m benchmarks.aim --engines sugarbush peer --rows 5000 --columns 9 --epsilons 1 --seeds 1
 
-`smartnoise` is smartnoise-synth's loop on our measurer. `peer` is the unchanged package, with its
-own domains, noise, sampler and model size.
+`smartnoise` is the AIM loop of smartnoise-synth with our measurer. `peer` is smartnoise-synth
+unchanged, with its own domains, noise, sampler and model size.
 
-Each run is a separate process, forked after the table is made. Wall and CPU seconds include all of
-`synthesize` except the ledger (and, for smartnoise, importing mbi and compiling). Peak memory
-(Linux) is the highest memory of the process above its memory at the fork. TVD1 to TVD3 are the mean
-total variation over all 1-, 2- and 3-way marginals between the private and the synthetic table.
-Delta is 1e-9. The tables are drawn by `adult_like`: sizes as in adult.csv, with each column
-depending on up to two earlier ones. A seed is a table; the noise of each run is independent.
+Each run is a separate process, which is forked after the table is made. Wall and CPU seconds
+include all of `synthesize` except the ledger. For smartnoise they include importing mbi and
+compiling. Peak memory (on Linux) is the highest memory use of the process minus its memory use at
+the fork. TVD1 to TVD3 are the mean total variation over all 1-, 2- and 3-way marginals between the
+private and the synthetic table. Delta is 1e-9. `adult_like` draws the tables: the columns have as
+many values as those of adult.csv, and each column depends on up to two earlier columns. Each seed
+gives one table; the noise of each run is independent.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from sugarbush.tables.synthesis import draw_rows
 DELTA = 1e-9
 MST, PEER = "mst", "peer"
 WAYS = (1, 2, 3)
-# age, workclass, education, marital status, occupation, relationship, race, sex, income, then six
-# more: hours, capital gain, country, citizen, years of education, region.
+# Numbers of values of: age, workclass, education, marital status, occupation, relationship, race,
+# sex, income; and six more: hours, capital gain, country, citizen, years of education, region.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
 
 Run = tuple[float, str]  # epsilon and engine
@@ -113,7 +114,7 @@ def mean_variation(
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A private table and the marginals for the comparison."""
+    """A private table and the marginals that synthetic tables are compared with."""
 
     codes: NDArray[np.int64]
     sizes: tuple[int, ...]
@@ -173,7 +174,7 @@ def _memory_mb(name: str) -> float:
 
 
 def _isolated(job: Job, table: Table) -> Result:
-    """One run in a separate process, which shares the table and has drawn nothing before."""
+    """One run in a new process, which gets the table and has not used any random numbers yet."""
     receiver, sender = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=lambda: sender.send(_one(job, table)))
     process.start()
@@ -196,7 +197,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measure(rows: int, columns: int, asked: argparse.Namespace) -> dict[Run, list[Result]]:
-    """Every engine at every epsilon on `asked.seeds` tables."""
+    """The results of every engine at every epsilon on `asked.seeds` tables."""
     found: dict[Run, list[Result]] = {}
     for seed in range(asked.seeds):
         table = make_table(rows, SIZES[:columns], seed=seed)

@@ -3,13 +3,13 @@
     python benchmarks/dpsgd.py                          # tiny and distil, on the CPU
     python benchmarks/dpsgd.py --sizes gpt2 gpt2-large --device cuda --length 512 --batch 32
 
-Each mode runs in a separate process, in turn, `--rounds` times; a row shows the best round.
-`micro-batch` is forward, backward, clipping and adding up. `step` adds noise and AdamW, with one
-micro-batch per step; this is the worst case, because a logical batch of many micro-batches makes
-one step. On a GPU, ordinary training and Opacus use bfloat16 by autocast; ours computes in float32,
-as it must. Samples per CPU-second on one thread (a second of wall time on a GPU); ratios are to
-ordinary training in the same run; memory is the peak above the loaded model. Weights and tokens are
-random.
+The modes run `--rounds` times in turn, each in a separate process; a row of the table shows the
+best round. The column `micro-batch` includes forward pass, backward pass, clipping and adding up.
+The column `step` also includes noise and AdamW, with one micro-batch per step. This is the worst
+case, because a real step has many micro-batches. On a GPU, ordinary training and Opacus use
+bfloat16 by autocast; our training must compute in float32. Speeds are in samples per CPU-second on
+one thread (on a GPU, per second of wall time). Ratios compare with ordinary training in the same
+run. Memory is the peak minus the memory of the loaded model. Weights and tokens are random.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MODES = ("ordinary", "ours", "ours, checkpointing", "ours, LoRA 8", "Opacus hook
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`add` adds a micro-batch's gradients to `p.grad`; `step` does the rest of a step."""
+    """`add` adds the gradients of a micro-batch to `p.grad`; `step` does the rest of the step."""
 
     add: Callable[[], None]
     step: Callable[[], None]
@@ -101,7 +101,7 @@ def in_own_process(size: str, mode: str, options: argparse.Namespace) -> dict[st
             command += [f"--{name}", str(getattr(options, name))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    # printed now, in case the rest is interrupted
+    # Printed at once, so that it is not lost if a later run is interrupted.
     print(f"{size}, {mode}: {found}", file=sys.stderr, flush=True)
     return found
 
@@ -226,7 +226,7 @@ def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
 
 
 def autocast(batch: TokenBatch, *, enabled: bool = True) -> torch.autocast:
-    """bfloat16 on a GPU, float32 on the CPU."""
+    """A context that computes in bfloat16 on a GPU, and in float32 on the CPU."""
     device = batch.ids.device.type
     return torch.autocast(device, dtype=torch.bfloat16, enabled=enabled and device != "cpu")
 

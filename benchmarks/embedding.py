@@ -1,15 +1,15 @@
-"""Speed of the encoder against sentence-transformers' default call, and its effect on votes.
+"""Compares the encoder with the default call of sentence-transformers, in speed and in votes.
 
-    python -m benchmarks.embedding                    # 2,000 complaints timed by 200
+    python -m benchmarks.embedding                    # 2,000 complaints, 200 of them timed
     python -m benchmarks.embedding --records 5000 --timed 500 --repeats 5
 
-Speed: every row embeds `--timed` texts, `--repeats` times. The medians and their ratios to the
-default call of the same turn are printed. CPU seconds are the sum of all threads, which varies less
-on a shared machine.
+Speed: for each row of the table, one encoder embeds `--timed` texts, `--repeats` times in turn with
+the others. The table has medians, and their ratios to the default call in the same turn. CPU
+seconds are summed over all threads; on a shared machine they vary less than wall seconds.
 
 Votes: an eighth of `--records` texts are candidates, and the others vote. *unchanged* is the share
-of votes that equal the vote by the default call. Rows truncate texts at the model's 256 tokens
-unless they state otherwise.
+of records that have the same vote with embeddings of the default call. Texts are cut at the model's
+limit of 256 tokens unless the row states another limit.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=2000)
     parser.add_argument("--timed", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=None, help="as PyTorch chooses")
+    parser.add_argument("--threads", type=int, default=None, help="default: chosen by PyTorch")
     return parser.parse_args()
 
 

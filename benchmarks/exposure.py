@@ -1,4 +1,4 @@
-"""The time for the exposure of canaries over all 10^6 candidates.
+"""Measures the time to compute the exposure of canaries among all 10^6 candidate secrets.
 
 python -m benchmarks.exposure
 """

@@ -1,12 +1,12 @@
-"""Accuracy of attributes that are read from texts, against given columns.
+"""Measures the accuracy of attributes that are read from texts: how often they equal a column.
 
-    python -m benchmarks.extraction                       # every set, 1,000 test texts each
+    python -m benchmarks.extraction                       # every data set, 1,000 test texts each
 
-Reads ../shared/data. The table has the accuracy on the test part. Zero-shot uses the descriptions
-below, written from the names of the values alone; "calibrated" uses 50 labelled donated examples
-from the training part (mean of 5 disjoint samples). "told" is the share above an abstain threshold,
-with its accuracy. Baselines: the most common value of the training part; TF-IDF with logistic
-regression trained on 50 and on all training texts.
+Reads ../shared/data. The table has the accuracy on the test split. Zero-shot uses the descriptions
+below, which were written from the names of the values alone. "calibrated" uses 50 labelled donated
+examples from the training split (mean of 5 disjoint samples). "told" is the share of texts above an
+abstain threshold, with the accuracy on these texts. The baselines are the most common value of the
+training split, and TF-IDF with logistic regression, trained on 50 texts and on all training texts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DRAWS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """An attribute of a set, with several descriptions a value."""
+    """An attribute of a data set, with several descriptions per value."""
 
     folder: str
     column: str
@@ -244,7 +244,7 @@ TASKS = (
 
 
 def part(folder: str, name: str, *, most: int | None) -> pd.DataFrame:
-    """At most `most` texts of a part, in a pseudo-random order."""
+    """At most `most` rows of the split `name`, in a pseudo-random order."""
     frame = pd.read_parquet(DATA / folder / f"{folder}.parquet")
     frame = frame[frame["split"] == name]
     by_hash = frame["id"].map(lambda one: hashlib.sha256(one.encode()).hexdigest())
@@ -252,7 +252,7 @@ def part(folder: str, name: str, *, most: int | None) -> pd.DataFrame:
 
 
 def reference(texts: list[str], labels: NDArray[np.int64], asked: list[str]) -> NDArray[np.int64]:
-    """TF-IDF and logistic regression."""
+    """The labels of `asked`, predicted by TF-IDF and logistic regression trained on `texts`."""
     model = make_pipeline(
         TfidfVectorizer(ngram_range=(1, 2), min_df=2 if len(texts) > 500 else 1, sublinear_tf=True),
         LogisticRegression(max_iter=1000, C=10),
@@ -299,7 +299,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1000)
     asked = parser.parse_args()
     if not DATA.exists():
-        sys.exit(f"skipped: {DATA} is not there")
+        sys.exit(f"skipped: the folder {DATA} does not exist")
     encoder = Encoder(
         EmbeddingSettings(model="bundled", max_tokens=128),
         cache=EmbeddingCache(Path(".cache/embeddings")),

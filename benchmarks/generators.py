@@ -1,12 +1,13 @@
-"""Speed of the offline generators, and similarity of the simulator's texts to the example corpus.
+"""Measures the offline generators' speed, and how similar the simulator's texts are to the example.
 
     python -m benchmarks.generators [--near]
 
-Times of the pool are ratios to the bare float32 matrix product of its similarities in the same
-process. `--near` embeds 200 texts for each kind of request with the bundled model, which takes
-minutes on two cores. It prints the mean cosine of each corpus text to its nearest generated text.
-It also prints the accuracy of a logistic regression that separates corpus from generated texts by
-embedding (0.5 is chance); the reference is corpus against corpus.
+The times of the pool are divided by the time of the float32 matrix product that computes its
+similarities. `--near` embeds 200 texts for each kind of request with the bundled model, which takes
+minutes on two cores. It prints the mean over the corpus texts of the cosine to the nearest
+generated text. It also prints the AUC of a logistic regression that separates corpus texts from
+generated texts by their embeddings (0.5 is chance). The row "(corpus)" shows both values for other
+corpus texts in place of generated texts.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ATTRIBUTES = ("product", "issue", "channel", "sentiment", "resolution", "region"
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The smallest time of a few runs."""
+    """The time of the fastest of `repeats` runs, in seconds."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -51,8 +52,8 @@ def seconds(work: Callable[[], object], repeats: int = 3) -> float:
 def requests_by_arm(
     corpus: Sequence[Record], donated: Sequence[Record]
 ) -> dict[str, list[Request]]:
-    """The requests of MAPLE: rows from the corpus's distribution, and the donated texts nearest to
-    each."""
+    """Requests as in MAPLE: without metadata, with the metadata of corpus records, and also with
+    the donated texts that are nearest to each record."""
     arms: dict[str, list[Request]] = {"nothing": [], "metadata": [], "metadata and examples": []}
     for i, record in enumerate(corpus[:TEXTS]):
         row = tuple((name, str(record[name])) for name in ATTRIBUTES)
@@ -66,7 +67,7 @@ def requests_by_arm(
 
 
 def written(requests: Sequence[Request]) -> list[str]:
-    """The simulator's texts."""
+    """The simulator's answers to the requests."""
     return [str(a.text) for a in Simulator(seed=1).generate(Released(tuple(requests))).value]
 
 

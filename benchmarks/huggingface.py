@@ -1,14 +1,14 @@
-"""The speed of the `huggingface` generator, and the gain from its batches and its sampler.
+"""Measures the speed of the `huggingface` generator and what its batches and its sampler gain.
 
     python -m benchmarks.huggingface [--device auto] [--dtype auto] [--threads 2] [--texts 24]
                                      [--tokens 48] [--rounds 3] [--batch-tokens 4096]
                                      [--only distil]
 
-The models have random weights and the size of a tiny (4 x 256) and a distilled GPT-2 (6 x 768).
-Prompts have up to 350 tokens; the temperature gives a nucleus as large as a trained model's.
-Compares with a loop over single prompts through `generate`, and with batches in the order of the
-prompts, both with transformers' own sampling. Prints the median of the rounds; ratios are to the
-loop of that round.
+The models have random weights and the sizes of a tiny GPT-2 (4 x 256) and a distilled GPT-2 (6 x
+768). Prompts have up to 350 tokens. The temperature is chosen so that the nucleus is as large as
+that of a trained model. The generator is compared with two uses of `generate` with transformers'
+own sampling: a loop over single prompts, and batches in the order of the prompts. The table has the
+medians over rounds; ratios compare with the loop in the same round.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CONTEXT_TOKENS = 1024
 
 @dataclass(frozen=True)
 class Timing:
-    """New tokens, and seconds of the clock and of all processor cores."""
+    """The number of new tokens, the wall time, and the CPU time over all cores."""
 
     tokens: int
     wall_s: float
@@ -60,7 +60,7 @@ def save_model(folder: Path, size: str) -> None:
     torch.manual_seed(1)
     model = GPT2LMHeadModel(config)
     with torch.no_grad():
-        model.transformer.wte.weight[0] = 0.0  # then the end token is never the most likely one
+        model.transformer.wte.weight[0] = 0.0  # makes the end token unlikely
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -81,7 +81,7 @@ def timed(write: Callable[[], int], device: torch.device) -> Timing:
 
 
 def in_batches(local: LocalModel, params: HuggingFace, count: int, *, size: int) -> int:
-    """`size` prompts at a time, in their order, with transformers' sampling."""
+    """Generate with `size` prompts at a time, in their order, with transformers' sampling."""
     prompts = [
         local.encode(continuation(r, context_tokens=CONTEXT_TOKENS, max_tokens=params.max_tokens))
         for r in requests(count)
@@ -100,7 +100,7 @@ def in_batches(local: LocalModel, params: HuggingFace, count: int, *, size: int)
 
 
 def by_provider(params: HuggingFace, count: int) -> int:
-    # a new folder, so that no answer is cached from an earlier round
+    # A new folder, so that no answer of an earlier round is in the cache.
     with tempfile.TemporaryDirectory() as state:
         generator = HuggingFaceGenerator(params, seed=1, state=Path(state), say=print)
         answers = generator.generate(Released(requests(count))).value

@@ -1,10 +1,11 @@
-"""The time that the `openai` generator adds to a call, and the cost of a rerun.
+"""Measures the time that the `openai` generator adds to a call, and the time of a rerun.
 
     python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64]
 
-A server in another process answers at once. Compares the bare SDK at the same concurrency, the
-generator (cache, journal, limits, retries, checks), the generator with faults in a tenth of the
-calls, and a rerun with all answers cached. Ratios are to the bare SDK of the same run.
+A server in another process answers at once. Four cases are compared: the SDK alone at the same
+concurrency, the generator (with cache, journal, limits, retries, checks), the generator with faults
+in a tenth of the calls, and a rerun with all answers cached. Ratios compare with the SDK alone in
+the same run.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def params(base_url: str, concurrency: int) -> OpenAI:
 
 
 async def bare_sdk(count: int, settings: OpenAI) -> None:
-    """The same messages through the SDK alone."""
+    """Send the same messages through the SDK alone."""
     waiting = iter(requests(count).value)
     client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=KEY, max_retries=0)
 

@@ -1,10 +1,10 @@
-"""The time of the metrics, and the part of it that is k-means.
+"""Measures the time of the metrics, and how much of it is k-means.
 
     python -m benchmarks.mauve [n] [dim]
 
-Two samples of `n` embeddings each (5,000 of 384 dimensions) from Gaussian mixtures of 200 clusters.
-Prints seconds, and the multiple of one product of all points with all centroids: k-means needs one
-such product per iteration.
+The metrics compare two samples of `n` embeddings each (default: 5,000 with 384 dimensions) from
+Gaussian mixtures with 200 clusters. The table has seconds, and seconds divided by the time of one
+matrix product of all points and all centroids: k-means needs one such product per iteration.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main(n: int, dim: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("n", type=int, nargs="?", default=5000, help="texts of each sample")
+    parser.add_argument("n", type=int, nargs="?", default=5000, help="number of texts per sample")
     parser.add_argument("dim", type=int, nargs="?", default=384)
     asked = parser.parse_args()
     main(asked.n, asked.dim)

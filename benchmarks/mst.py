@@ -1,4 +1,4 @@
-"""MST, which AIM must beat. Like AIM, it post-processes the answers of a `MarginalMeasurer`."""
+"""MST, a baseline for AIM. Like AIM, it only uses noisy answers of a `MarginalMeasurer`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sugarbush.tables.synthesis import (
     merge_rare,
 )
 
-# MST divides its budget by three: one-way marginals, choice of the tree, marginals of the tree.
+# A third of the budget each: for one-way marginals, the choice of the tree, and its marginals.
 _THIRD: Final = 1 / 3
 _RARE_SIGMAS: Final = 3.0
 
 
 def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
-    """A tree of two-way marginals, selected by their distance from independence.
+    """Synthetic rows from a tree of two-way marginals, selected by distance from independence.
 
     Each of d - 1 choices joins two components (Kruskal's algorithm with noise). Pairs of more than
     `max_cells` cells are excluded, so the result may be a forest. Source: McKenna, Miklau, Sheldon
@@ -61,13 +61,13 @@ def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
 
 
 def _join(part: dict[str, str], one: str, other: str) -> dict[str, str]:
-    """The components of a forest after an edge between two attributes."""
+    """The component of each attribute after an edge between `one` and `other` is added."""
     gone = part[other]
     return {name: part[one] if at == gone else at for name, at in part.items()}
 
 
 def _count_parts(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> int:
-    """The number of components when every allowed pair is joined: public."""
+    """The number of components if every allowed pair is joined. It is public."""
     part = {name: name for name in names}
     for one, other in pairs:
         part = _join(part, one, other)

@@ -1,4 +1,4 @@
-"""The speed of deduplication and redaction, and the misses of the detectors.
+"""Measures the speed of deduplication and redaction, and how many secrets the detectors miss.
 
 python -m benchmarks.redaction --set customersim=../customersim.parquet --sentences 1000000
 
@@ -27,7 +27,7 @@ from sugarbush.training.crt.sentences import Sentence
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:
-    """One sentence per document; two in five occurred before."""
+    """Documents with one sentence each. Two in five sentences occurred before."""
     for number in range(count):
         case = number * 7919 % (count * 3 // 5)
         yield [

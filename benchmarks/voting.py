@@ -1,15 +1,15 @@
-"""The time and memory of a vote, compared with a bare matrix product of the same shape.
+"""Measures the time and memory of a vote, and of a matrix product of the same shape.
 
     python -m benchmarks.voting                       # 50k x 5k
     python -m benchmarks.voting --sizes 500000x20000 --repeats 3
 
-Every row of a table runs in this process, in turn, `--repeats` times; the table shows medians. A
-ratio is the time of the faster bare product of the same turn divided by the row's time: 1.00 is a
-vote as fast as the product alone. Extra memory is the highest resident size minus the size before
-the call, by sampling.
+The rows of a table run in turn in this process, `--repeats` times; the table shows medians. A ratio
+is the time of the faster matrix product of the same turn, divided by the time of the row. So 1.00
+is a vote that is as fast as the product alone. Extra memory is the highest resident size during the
+call minus the size before the call; the size is sampled.
 
-The vectors are unit vectors around 500 centres, as close together as the embeddings of real texts
-(the nearest candidate has a cosine of about 0.8).
+The vectors are unit vectors around 500 centres. They are as close to each other as the embeddings
+of real texts: the nearest candidate has a cosine of about 0.8.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""The grid of methods and epsilons: many runs of the product, with intervals over whole runs.
+"""Runs a grid of methods and epsilons with many seeds, and computes intervals over whole runs.
 
     python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
     python -m research.arms research/settings/sweep.yaml --seeds 10
 
 Writes reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, as a sweep
-does, and runs.csv, every run by itself. A run is `sugarbush.synthesize` on a set that is prepared
-once, with a separate ledger. A value is the mean over seeds, its interval 95% by Student's t over
-seeds. The noise is the product's and has no seed: a second grid differs within these intervals. The
-same texts are held out for all seeds.
+does, and runs.csv with one row per value of each run. A run is one call of `sugarbush.synthesize`
+on a data set that is prepared once, with a separate ledger. A value is the mean over seeds, with a
+95% interval by Student's t over seeds. The noise is drawn as in a real release and has no seed, so
+the values of a second grid differ within these intervals. The same texts are held out for all
+seeds.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ WEAK = {"synthesize_metadata": {"attributes": ["product_group", "region"]}}
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """The size of every run: `candidates` in a vote, of which one in `variations` survives.
+    """The size of every run: `candidates` texts in a vote, and one in `variations` of them
+    survives.
 
-    The metrics use `texts` of every final set.
+    The metrics use `texts` texts of every final set.
     """
 
     candidates: int
@@ -67,7 +69,7 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
     }
 
 
-# The single epsilon of methods without noise.
+# Methods without noise run at this epsilon only.
 FIXED = {"public": 0.0, "nonprivate": math.inf}
 WHERE = {
     "mauve": ("mauve", "encoder"),
@@ -84,9 +86,9 @@ def runs(
     slow: Sequence[float],
     seeds: int,
 ) -> Iterator[dict[str, Any]]:
-    """One row for each value of every run; methods with ten rounds run only at the epsilons `slow`.
+    """Rows with the values of every run; methods with ten rounds run only at the epsilons `slow`.
 
-    Runs are ordered by seed, so that a stopped run has complete seeds.
+    Runs are ordered by seed, so that a stopped grid has all runs of its first seeds.
     """
     for seed in range(seeds):
         for arm, variant in arms.items():
@@ -118,7 +120,7 @@ def _rows(release: sb.Release, dataset: BenchmarkDataset, *, seed: int) -> Itera
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds with their intervals, in the columns of a sweep's page."""
+    """Means over seeds with their intervals, with the columns that the page of a sweep needs."""
     keys = ["set", "arm", "method", "epsilon", "round", "metric", "space"]
     found = rows.groupby(keys, sort=False).agg(
         value=("value", "mean"), sd=("value", "std"), n=("value", "size"), calls=("calls", "mean")
@@ -134,17 +136,17 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sweep", type=Path)
-    parser.add_argument("--sets", nargs="*", help="of the sweep; all unless given")
+    parser.add_argument("--sets", nargs="*", help="data sets of the sweep; default: all")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 4.0, 8.0])
-    parser.add_argument("--slow", type=float, nargs="*", default=[1.0], help="of augpe-10")
+    parser.add_argument("--slow", type=float, nargs="*", default=[1.0], help="epsilons of augpe-10")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=2000, help="private records at most")
-    parser.add_argument("--arms", nargs="*", help="all unless given")
-    parser.add_argument("--candidates", type=int, default=400, help="of a vote")
+    parser.add_argument("--records", type=int, default=2000, help="the most private records")
+    parser.add_argument("--arms", nargs="*", help="methods; default: all")
+    parser.add_argument("--candidates", type=int, default=400, help="number of texts in a vote")
     parser.add_argument("--variations", type=int, default=4)
-    parser.add_argument("--texts", type=int, default=100, help="of a final set are measured")
+    parser.add_argument("--texts", type=int, default=100, help="texts of a final set to measure")
     parser.add_argument(
-        "--keep", action="store_true", help="keep draws and answers for a later run"
+        "--keep", action="store_true", help="store draws and answers for a later run"
     )
     asked = parser.parse_args()
     scale = Scale(candidates=asked.candidates, variations=asked.variations, texts=asked.texts)

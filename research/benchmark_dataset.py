@@ -1,4 +1,4 @@
-"""A prepared public set in memory: runs of the product's methods on it, and their metrics."""
+"""A prepared public data set in memory: runs of Sugarbush's methods on it, and their metrics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sugarbush.evaluation import (
 from sugarbush.pipeline import Project, corpus_of_project, parse_params
 from sugarbush.randomness import public_rng
 
-# The folder for the ledger of one run, in memory: waiting for a disk would take as long as the run.
+# The ledger of one run is in memory: waiting for a disk would take as long as the run.
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 METRICS = ("mauve", "mauve_tfidf", "mean_jsd")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A method of the product with settings. `evolution` of the method, `settings` of sections."""
+    """A method with changed settings: `evolution` for the method, `settings` for other sections."""
 
     method: str = "maple"
     evolution: Mapping[str, Any] = field(default_factory=dict)
@@ -39,15 +39,15 @@ class Variant:
 
     @property
     def attributes(self) -> Sequence[str]:
-        """`attributes` are those that its DP table names; empty for all."""
+        """The attributes in the DP table; empty if the table has all attributes."""
         return self.settings.get("synthesize_metadata", {}).get("attributes", ())
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSnapshot:
-    """The texts with codes (n, d) after `round` votes; `round` None is the final set.
+    """The texts and their codes (n, d) after `round` votes; the final set if `round` is None.
 
-    `calls` are the generator calls until then.
+    `calls` is the number of generator calls until then.
     """
 
     round: int | None
@@ -58,7 +58,7 @@ class RoundSnapshot:
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """Texts with the input of metrics: unit vectors (n, d), TF-IDF's (n, e), codes (n, a)."""
+    """What metrics use of n texts: embeddings (n, d), TF-IDF vectors (n, e) and codes (n, a)."""
 
     vectors: NDArray[np.float32]
     latent: NDArray[np.float32]
@@ -93,11 +93,11 @@ class FeatureReader:
 
 
 class BenchmarkDataset:
-    """The common data of all runs on a set.
+    """The data that all runs on one data set have in common.
 
     The metrics use `texts` texts of every round and final set, and MAUVE uses `texts` / 10
-    clusters. With `state`, runs store their results and answers there, and a repeated run restores
-    them. Without it, every run draws new noise.
+    clusters. With a folder `state`, runs store their results and answers in it, and a repeated run
+    restores them. Without it, every run draws new noise.
     """
 
     def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
@@ -120,7 +120,8 @@ class BenchmarkDataset:
         self._reader = reader(private=False)
 
     def run(self, variant: Variant, *, epsilon: float, seed: int) -> sb.Release:
-        """One run of the product, with its noise. Methods without a budget ignore `epsilon`."""
+        """One run of `sb.synthesize`, with real noise. Methods without a budget ignore
+        `epsilon`."""
         own = self.corpus.settings
         method = own.method(variant.method)
         method = type(method)(**{**method.model_dump(), **variant.evolution})
@@ -138,7 +139,7 @@ class BenchmarkDataset:
             )
 
     def measured(self, texts: Sequence[str], *, seed: int) -> dict[str, float]:
-        """Every metric of at most `texts` of the texts, drawn without replacement."""
+        """Every metric, computed on at most `self.texts` of `texts`, drawn without replacement."""
         count = min(self.texts, len(texts))
         shown = public_rng(seed, "measured").choice(len(texts), size=count, replace=False)
         own = self._reader.of([texts[i] for i in shown])
@@ -152,7 +153,7 @@ class BenchmarkDataset:
 
 
 def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
-    """One run at its start, after every vote and at its end."""
+    """Snapshots of one run: at its start, after every vote and at its end."""
     evolution = release.evolution
     first = evolution.rounds[0].population if evolution.rounds else evolution.final
     first = first.take(np.flatnonzero(first.rounds == 0))
@@ -174,9 +175,9 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
 def datasets(
     sweep: Path, *, sets: Sequence[str] | None, records: int, texts: int, keep: bool = False
 ) -> Iterator[BenchmarkDataset]:
-    """The prepared sets of a sweep, or only the named ones; at most `records` of each part.
+    """The prepared data sets of a sweep, or only those in `sets`, cut to `records` per split.
 
-    With `keep`, results and answers are restored, in this run or a later one.
+    With `keep`, results and answers are stored, and restored when a run is repeated.
     """
     _, points = points_of(Path(), sweep)
     settings = {point.set_name: parse_params(point.fields) for point in points}

@@ -1,7 +1,8 @@
-"""Train on synthetic texts, test on real ones: the slow downstream check, by fine-tuning.
+"""Trains on synthetic texts and tests on real texts: a slow downstream metric, by fine-tuning.
 
-An encoder with a new classification head learns from synthetic texts the attribute value that each
-was requested to have. Source of the learning rate: Xie et al. 2024, for RoBERTa.
+An encoder with a new classification head is trained on synthetic texts to predict the attribute
+value that each text was requested to have. Source of the learning rate: Xie et al. 2024, for
+RoBERTa.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def fine_tuned_predictions(
     training: Hyperparameters = PUBLISHED,
     seed: int,
 ) -> Predictions:
-    """Predictions for `heldout_texts` by an encoder fine-tuned on texts with codes (m,).
+    """Predictions for `heldout_texts` by an encoder that is fine-tuned on texts with codes (m,).
 
-    `values` is the size of the attribute's domain. `name` is a model's name or path, None the
+    `values` is the size of the attribute's domain. `name` is a model's name or path; None means the
     bundled MiniLM. Texts are cut after `training.max_tokens` tokens, or at the model's limit.
     Raises InvariantError when either set is empty.
     """
@@ -74,7 +75,7 @@ def fine_tuned_predictions(
 
 def _classifier(name: str, values: int) -> nn.Module:
     before = logging.get_verbosity()
-    logging.set_verbosity(ERROR)  # hides its warning that the head is new, which is intended
+    logging.set_verbosity(ERROR)  # hides the warning that the head is new
     try:
         model: nn.Module = AutoModelForSequenceClassification.from_pretrained(
             name, num_labels=values

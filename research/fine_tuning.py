@@ -1,19 +1,20 @@
-"""The cost of privacy in fine-tuning: held-out perplexity by epsilon, and the quality of the texts
-for training.
+"""Measures what privacy costs in fine-tuning: perplexity by epsilon, and how useful the texts are.
 
     python -m research.fine_tuning customersim --start /tmp/start
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 inf --texts 2000
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 --rate 4e-3 --tune
 
-A small GPT-2 is trained on nine *other* sets, cut into pieces, and on texts that the simulator
-writes from codes drawn uniformly from the three schemas. `--start` stores it for later runs, or
-names another model of the GPT-2 or Llama family. Then it is fine-tuned on a set by DP-SGD. The
-perplexity is measured on 400 texts of the test part, after the control codes. `--tune` measures on
-texts of the train part that no model is trained on, and only these may be used to choose settings.
+A small GPT-2 is trained on pieces of nine *other* data sets, and on texts that the simulator writes
+from codes drawn uniformly from the three schemas. `--start` is a folder that stores this model for
+later runs, or names another model of the GPT-2 or Llama family. Then the model is fine-tuned on the
+named data set by DP-SGD. The perplexity is measured on 400 texts of the test split, given their
+control codes. `--tune` measures on texts of the training split that no model is trained on; use
+only these texts to choose settings.
+
 `--texts` adds a small version of Table 1 of Yue et al. A classifier of TF-IDF features is trained
-on as many texts of the set, or on texts written by each model, including the first one. It is
-tested on the test part. The codes of the texts to write are those of training records, as in the
-paper. The sets are public, and this part is not private.
+on this number of real texts, or of texts that a model wrote, for each model including the first
+one. It is tested on the test split. As in the paper, the models write texts for the codes of
+training records. The data sets are public, and this use of the codes is not private.
 """
 
 from __future__ import annotations
@@ -72,14 +73,14 @@ OTHERS = (
     "airline_tweets", "it_tickets", "medical_abstracts", "mts_dialog", "multiwoz21",
     "ner_real_names", "neurips_abstracts", "neurips_reviews_2023_24", "pii_presidio_synth",
 )  # fmt: skip
-PIECE = 90  # words of a piece; longer texts are cut into pieces
+PIECE = 90  # words per piece; longer texts are cut into several pieces
 HELD_OUT = 400
 MICRO_BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class Texts:
-    """Texts (n,) of a set with their codes (n, d)."""
+    """Texts (n,) of a data set and their codes (n, d)."""
 
     texts: tuple[str, ...]
     codes: np.ndarray
@@ -88,14 +89,14 @@ class Texts:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("set", choices=SETS)
-    parser.add_argument("--start", type=Path, help="folder of the first model; made if it is not")
-    parser.add_argument("--tune", action="store_true", help="try it on the train part's rest")
+    parser.add_argument("--start", type=Path, help="folder of the first model; made if missing")
+    parser.add_argument("--tune", action="store_true", help="measure on unused training texts")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 4.0, math.inf])
     parser.add_argument("--records", type=int, default=3000)
     parser.add_argument("--public", type=int, default=24000, help="pieces of the other sets")
-    parser.add_argument("--simulated", type=int, default=4000, help="texts by the simulator")
-    parser.add_argument("--lora", type=int, help="rank of the factors trained, in place of all")
-    parser.add_argument("--texts", type=int, default=0, help="texts to write and to learn from")
+    parser.add_argument("--simulated", type=int, default=4000, help="number of simulated texts")
+    parser.add_argument("--lora", type=int, help="train LoRA factors of this rank only")
+    parser.add_argument("--texts", type=int, default=0, help="texts to write and to train on")
     parser.add_argument("--vocabulary", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)
@@ -142,7 +143,7 @@ def main() -> None:
 
 
 def load(name: str, part: str, schema: sb.Schema, count: int) -> Texts:
-    """`count` texts of a part, drawn with a public seed."""
+    """`count` texts of the split `part`, drawn with a public seed."""
     frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
     frame = frame[frame["split"] == part].drop_duplicates("text")
     places = np.sort(public_rng(1, name, part).permutation(len(frame))[:count])
@@ -166,7 +167,7 @@ def schema_of(name: str) -> sb.Schema:
 
 
 def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
-    """The model in `--start`, or a new one, which is stored there."""
+    """The model in `--start`. If there is none, a new model, which is stored in `--start`."""
     device = torch.device("cpu")
     if options.start is not None and options.start.is_dir():
         return load_model(str(options.start), device=device)
@@ -177,7 +178,7 @@ def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
-    """A model and a tokenizer trained only on the other sets and the simulator."""
+    """A model and a tokenizer, trained only on the other data sets and the simulator's texts."""
     began = time.process_time()
     texts = other_texts(options.public)
     settings = ProjectSettings().pretrain.model_copy(
@@ -209,7 +210,7 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def other_texts(count: int) -> list[str]:
-    """`count` pieces: from each other set as many as it has, but no more than its share."""
+    """At most `count` pieces, equally many from each other data set that has enough of them."""
     texts: list[str] = []
     for name in OTHERS:
         frame = pd.read_parquet(SHARED / name / f"{name}.parquet", columns=["text"])
@@ -236,7 +237,7 @@ def fine_tuned(
     epsilon: float,
     options: argparse.Namespace,
 ) -> tuple[Any, str]:
-    """A copy of `start` trained at `epsilon`, and a description in words."""
+    """A copy of `start` that is trained at `epsilon`, and a description of this training."""
     model, units = copy.deepcopy(start), sb.Private(list(examples))
     if options.lora is not None:
         model = with_lora(model, rank=options.lora)
@@ -282,7 +283,7 @@ def fine_tuned(
 def mechanism_at(
     epsilon: float, delta: float, records: int, options: argparse.Namespace
 ) -> Mechanism:
-    """A plan with the whole budget for DP-SGD."""
+    """DP-SGD with the whole budget."""
     schedule = make_schedule(batch_size=options.batch, epochs=options.epochs, unit_count=records)
     plan = with_subsampling(
         make_plan(
@@ -313,7 +314,7 @@ def held_out_perplexity(
 def written(
     model: Any, tokenizer: Any, part: Texts, schema: sb.Schema, options: argparse.Namespace
 ) -> Texts:
-    """Texts of the model, from the codes of `part`."""
+    """Texts that the model writes for the codes of `part`."""
     if options.bfloat16:
         model = copy.deepcopy(model).to(torch.bfloat16)
     asked = head(part, options.texts)
@@ -329,7 +330,7 @@ def written(
 
 
 def tell_taught(name: str, part: Texts, test: Texts, schema: sb.Schema) -> None:
-    """Accuracy on the test part of a classifier trained on `part`."""
+    """Print the accuracy on `test` of a classifier that is trained on `part`."""
     features = TfidfVectorizer(min_df=2, sublinear_tf=True).fit(part.texts)
     read, asked = (features.transform(p.texts).toarray() for p in (part, test))
     found = [
@@ -342,7 +343,7 @@ def tell_taught(name: str, part: Texts, test: Texts, schema: sb.Schema) -> None:
 
 
 def tell_majority(part: Texts, test: Texts, schema: sb.Schema) -> None:
-    """Accuracy on the test part of the most common value in `part`."""
+    """Print the accuracy on `test` of always predicting the most common value in `part`."""
     found = [
         majority(part.codes[:, place], heldout_codes=test.codes[:, place]).accuracy()
         for place in range(len(schema.names))

@@ -1,12 +1,12 @@
-"""A batch of a leakage grid: plant canaries, train by each method, attack, and store the values.
+"""Computes one batch of a leakage grid: plants canaries, trains by each method, attacks, stores.
 
     python -m research.leakage_batch research/settings/crt_figures.yaml customersim/gpt2/0
 
-Reads    the grid file, the set's file
-Writes   data/private/leakage/           first models, and what policies miss
-         data/private/leakage/<grid>/    one file a finished point (research/leakage_points.py)
-Spends   nothing of a release: the sets are declared public. Trainings are recorded in a separate
-ledger, and a corpus that the ledgers know as a release is refused
+Reads    the grid file and the file of the data set
+Writes   data/private/leakage/           first models, and the measured miss rates of policies
+         data/private/leakage/<grid>/    one file per finished point (research/leakage_points.py)
+Spends   no budget of a release, because the sets are declared public. Trainings are recorded in a
+separate ledger, and a corpus that the ledgers know from a release is refused
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from sugarbush.training import (
 )
 
 TEXT = "text"
-_PLANTED = "is_canary"  # a set's own canaries are left out
-# the settings that the first model depends on
+_PLANTED = "is_canary"  # canaries that a data set already contains are left out
+# The settings of the training of the first model.
 _MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}
 
 
 class Laboratory:
-    """The values of points; their common parts are computed once."""
+    """Computes the values of points. What several points share is computed once."""
 
     def __init__(self, base: Path, grid: Grid) -> None:
         self._base, self._grid, self._state = base, grid, state_root(base)
@@ -68,7 +68,8 @@ class Laboratory:
         self.delta_2 = cache(self._measure_policy)
 
     def measured(self, point: LeakagePoint, *, key: str) -> dict[str, Any]:
-        """Train the model of `point`, which is called `key`, and return its quality and leaks."""
+        """Train the model of `point`, whose ledger name is `key`; return its quality and its
+        leaks."""
         began = time.process_time()
         corpus = self.corpus(point.set_name, point.seed)
         planted = plant(corpus, self._grid, point)
@@ -150,11 +151,12 @@ class Laboratory:
         return candidate_tokens(self.start(set_name, model).tokenizer, prefix=END + PREFIX)
 
     def _measure_policy(self, set_name: str) -> float:
-        """The upper bound of the share of labelled secrets that remain visible in the public part.
+        """An upper bound of the share of labelled secrets that are visible in the public part.
 
-        It holds at 95% together with the bound for secrets that leave a trace.
+        It holds with 95% confidence together with the bound for secrets that leave a trace.
 
-        Raises ParamsError when more secrets leave a trace than CRT's noise is calibrated for.
+        Raises ParamsError if a larger share of secrets may leave a trace than CRT's noise is
+        calibrated for.
         """
         sizes = self._grid.sets[set_name]
         made_of = digest_of(
@@ -179,7 +181,7 @@ class Laboratory:
         return float(measured["public"]["upper"])
 
     def _labelled(self, sizes: Sizes) -> Iterator[LabelledText]:
-        """The set's texts with those spans that are secrets."""
+        """The texts of the data set, each with its spans that count as secrets."""
         for one in load_labelled(find_input(self._base, sizes.file), text_column=TEXT):
             spans = tuple(span for span in one.spans if span[2] in sizes.secrets)
             yield LabelledText(text=one.text, spans=spans)

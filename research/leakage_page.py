@@ -1,10 +1,10 @@
-"""Charts, tables and page of a leakage grid, for its finished points.
+"""Writes the charts, the tables and the page of a leakage grid, from its finished points.
 
     python -m research.leakage_page research/settings/crt_figures.yaml
 
 Reads    data/private/leakage/<grid>/
 Writes   reports/internal/leakage/<grid>/
-           table.csv            one row for each condition: every value with its bounds
+           table.csv            one row per condition, with every value and its bounds
            <figure>.csv         for DVC's plots, with curves.json:
                                 dvc plots show <figure>.csv --template curves.json -x x -y value
            index.html           the page
@@ -25,7 +25,7 @@ from sugarbush.pipeline import run_with_error_report
 
 
 def run(base: Path, file: Path) -> None:
-    """Write the page of the finished points. Raises MissingInputError when there is none."""
+    """Write the page of the finished points. Raises MissingInputError if no point is finished."""
     kept = Points(base, file)
     done = kept.done()
     if not done:

@@ -1,9 +1,9 @@
-"""The finished points of a leakage grid, and their values.
+"""Stores the finished points of a leakage grid and their values.
 
     python -m research.leakage_points research/settings/crt_figures.yaml
 
-Reads    the grid file, the sets' files
-Writes   data/private/leakage/<grid>/<key>.json    one for each finished point
+Reads    the grid file and the files of the data sets
+Writes   data/private/leakage/<grid>/<key>.json    one file per finished point
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NAME = "leakage"
 class Points:
     """The stored points of one grid.
 
-    Points are stored but not shown when the grid, a set's file or the redaction has changed since.
-    Raises InputError when a set's file is missing.
+    If the grid, a data file or the redaction changes, points that were stored before are kept on
+    disk but not shown. Raises InputError if the file of a data set is missing.
     """
 
     def __init__(self, base: Path, file: Path) -> None:
@@ -49,7 +49,7 @@ class Points:
                 yield point
 
     def key(self, point: LeakagePoint) -> str:
-        """The name of the point in the ledger and in its file."""
+        """The name of the point in the ledger and of its file."""
         return point.key(self.grid, file=self._files[point.set_name])
 
     def keep(self, point: LeakagePoint, figures: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ class Points:
 
 
 def file_of(base: Path, name: str, sizes: Sizes) -> str:
-    """The digest of a set's file. Raises InputError when it cannot be read."""
+    """The digest of the file of data set `name`. Raises InputError if it cannot be read."""
     return digest_of_files(base, [sizes.file], setting=f"sets.{name}.file").hex()
 
 

@@ -1,15 +1,15 @@
-"""A small GPT-2 that continues prompts, trained from random weights on public sets.
+"""Trains a small GPT-2 on public data sets, from random weights, so that it continues prompts.
 
     python -m research.little_writer yelp --out FOLDER [--documents 4000 --layers 4 --width 256]
 
-It reads lists in the prompts' own format (`sugarbush.generators.continuation`): a heading with
-subject, metadata and length, some texts of the set with that metadata, and one more. The set that
-it will write for is named first and is excluded. The folder is for `generator.huggingface.model`;
-do not commit weights to the repository.
+The model is trained on lists in the format of prompts (`sugarbush.generators.continuation`): a
+heading with subject, metadata and length, and several texts of a data set with similar metadata.
+The first argument names the data set that the model will write for; this set is excluded from the
+training. Use the folder as `generator.huggingface.model`. Do not commit weights to the repository.
 
-Such a model can show that the pipeline runs with a language model, and the cost. It cannot show
-which method is better, because it writes like the four sets that it was trained on. A few minutes
-on a CPU are not enough for that either (docs/log/language_model.md).
+Such a model can show that the pipeline runs with a language model, and how long this takes. It
+cannot show which method is better, because it writes like the four sets that it was trained on, and
+because a few minutes of training on a CPU are not enough (docs/log/language_model.md).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sugarbush.training import (
 )
 
 SETS = ("airline_tweets", "cfpb_complaints", "customersim", "it_tickets", "yelp")
-LONGEST = 80  # words of a text; longer ones are excluded, because a prompt contains several
+LONGEST = 80  # words; longer texts are excluded, because a prompt contains several texts
 MOST_EXAMPLES = 3
 
 
@@ -51,7 +51,7 @@ class TrainedWriter:
 
 
 def documents(texts: Texts, schema: sb.Schema, *, count: int, rng: Rng) -> list[str]:
-    """`count` lists of up to MOST_EXAMPLES + 1 texts; those with similar metadata are together."""
+    """`count` lists of up to MOST_EXAMPLES + 1 texts. The texts of a list have similar metadata."""
     short = [i for i, text in enumerate(texts.texts) if len(text.split()) <= LONGEST]
     found = []
     for _ in range(count):
@@ -74,7 +74,7 @@ def documents(texts: Texts, schema: sb.Schema, *, count: int, rng: Rng) -> list[
 def trained(
     lists: Sequence[str], *, shape: ModelShape, vocabulary: int, batch_size: int, seed: int
 ) -> TrainedWriter:
-    """A model trained on every list once, and its tokenizer, both from these lists alone."""
+    """A model that is trained on every list once, and its tokenizer. Both use only these lists."""
     tokenizer = train_tokenizer(lists, vocabulary=vocabulary)
     examples = plain_examples(lists, tokenizer=tokenizer, max_length=shape.context)
     model = new_model(tokenizer, shape, seed=seed)
@@ -93,7 +93,7 @@ def trained(
 
 
 def lists_of(sets: Mapping[str, tuple[Texts, sb.Schema]], *, count: int, seed: int) -> list[str]:
-    """`count` lists, equally many from each set."""
+    """`count` lists, equally many from each data set."""
     return [
         text
         for name, (texts, schema) in sets.items()
@@ -105,7 +105,7 @@ def lists_of(sets: Mapping[str, tuple[Texts, sb.Schema]], *, count: int, seed: i
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("target", choices=SETS, help="the set that it must not read")
+    parser.add_argument("target", choices=SETS, help="the data set to exclude from training")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--documents", type=int, default=4000)
     parser.add_argument("--vocabulary", type=int, default=4096)

@@ -1,4 +1,4 @@
-"""Next-token prediction: what a small language model learns about real texts from synthetic ones.
+"""Next-token prediction: how well a model trained on synthetic texts predicts real texts.
 
 A small decoder is trained on synthetic texts and predicts held-out real texts. Source of the
 protocol and its hyperparameters (bert-small as decoder, learning rate 3e-4, weight decay 0.01, 10
@@ -31,12 +31,12 @@ from sugarbush.errors import InvariantError
 PUBLISHED = Hyperparameters(
     epochs=10, batch_texts=32, learning_rate=3e-4, weight_decay=0.01, max_tokens=128
 )
-_IGNORED = -100  # transformers ignores this target in every loss
+_IGNORED = -100  # a target with this value adds nothing to a loss of transformers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """A model by name or path; or a new one with these sizes and the vocabulary of MiniLM."""
+    """A model by name or path, or a new model of these sizes with the vocabulary of MiniLM."""
 
     name: str | None = None
     layers: int = 4
@@ -45,7 +45,7 @@ class Decoder:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenScores:
-    """For each held-out text, `(n,)`: tokens predicted, correct ones, log likelihood in nats."""
+    """Per held-out text, `(n,)`: predicted tokens, correct tokens, and log likelihood in nats."""
 
     tokens: NDArray[np.int64]
     right: NDArray[np.int64]
@@ -57,7 +57,7 @@ class TokenScores:
         return float(self.right[rows].sum() / self.tokens[rows].sum())
 
     def perplexity(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """The exponential of the mean negative log likelihood of a token."""
+        """The exponential of the mean negative log likelihood per token."""
         rows = slice(None) if chosen is None else chosen
         return float(np.exp(-self.log_likelihood[rows].sum() / self.tokens[rows].sum()))
 
@@ -70,7 +70,7 @@ def next_token_scores(
     training: Hyperparameters = PUBLISHED,
     seed: int,
 ) -> TokenScores:
-    """Scores on `heldout_texts` of a model trained on `training_texts` alone.
+    """Scores on `heldout_texts` of a model that is trained on `training_texts`.
 
     Texts are cut after `training.max_tokens` tokens, or at the model's limit. Compare perplexities
     only between models with the same tokenizer.
@@ -116,7 +116,7 @@ class _Encoded:
 def _decoder(decoder: Decoder, tokenizer: Any, max_tokens: int) -> nn.Module:
     if decoder.name is not None:
         config = AutoConfig.from_pretrained(decoder.name)
-        config.is_decoder = True  # an encoder such as BERT needs it; GPT-2 ignores it
+        config.is_decoder = True  # needed for an encoder such as BERT; GPT-2 ignores it
         model: nn.Module = AutoModelForCausalLM.from_pretrained(decoder.name, config=config)
         return model
     return BertLMHeadModel(
@@ -142,7 +142,7 @@ def _scores(model: nn.Module, heldout: _Encoded, training: Hyperparameters) -> T
         logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits[:, :-1]
         counted = targets != _IGNORED
         safe = targets.masked_fill(~counted, 0)
-        # This avoids a second array of vocabulary size.
+        # The same as log_softmax, without a second array of the size of the vocabulary.
         chosen = logits.gather(-1, safe[..., None])[..., 0] - logits.logsumexp(dim=-1)
         tokens.append(counted.sum(dim=1))
         right.append(((logits.argmax(dim=-1) == safe) & counted).sum(dim=1))

@@ -1,14 +1,14 @@
-"""One page of several grids: replays (`research.arms`) and sweeps of pipelines (`research.sweep`).
+"""Writes one page for several grids of `research.arms` (replays) and `research.sweep`.
 
     python -m research.page whole sweep-replayed distractors-replayed=distractors sweep=pipeline
     python -m research.page docs/pages/arms.csv sweep-replayed sweep=pipeline   # kept in git
-    python -m research.page docs/pages/arms.csv                                 # remade from it
+    python -m research.page docs/pages/arms.csv                                 # from the kept file
 
-Reads    reports/internal/sweeps/<grid>/figures.csv, or the kept figures
+Reads    reports/internal/sweeps/<grid>/figures.csv, or the .csv file that was kept
 Writes   reports/internal/sweeps/<page>/   figures.csv, table.csv, index.html
-         or, for <page>.csv, that file and <page>.html: what is shown, and no text of any set
+         or, for <page>.csv, this file and <page>.html, with the shown values and no texts
 
-The name after a set's = replaces it on the page, if there is one: "yelp-distractors".
+A name after = is appended to the names of this grid's data sets on the page: "yelp-distractors".
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ INTERVALS = "Intervals are 95%: over whole runs of a replay, over texts where a 
 
 
 def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) -> Path:
-    """Write the figures as a page and as tables in a folder of that name; returns the page's
-    path."""
+    """Write the figures to a page and to tables in the folder `name`. Return the path of the
+    page."""
     folder = make_private(Roots(base).internal / "sweeps" / name)
     with atomic_file(folder / "figures.csv") as path:
         figures.to_csv(path, index=False)
@@ -39,7 +39,7 @@ def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) 
 
 
 def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
-    """The figures of all grids, with the requested names of sets."""
+    """The figures of all grids, with the requested additions to the names of data sets."""
     frames = []
     for grid in grids:
         folder, _, label = grid.partition("=")
@@ -49,8 +49,8 @@ def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
 
 
 def keep_page(file: Path, grids: list[str], *, base: Path) -> Path:
-    """Write the figures of `grids` into `file`, or use those that it has; the page is written
-    beside it."""
+    """Write the figures of `grids` to `file`, and a page of the figures in `file` beside it.
+    Without grids, the figures that are already in `file` are used. Return the path of the page."""
     if grids:
         with atomic_file(file) as path:
             shown(joined(grids, base=base)).to_csv(path, index=False, float_format="%.5g")
@@ -64,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("page", help="a name, or a .csv file to keep")
+    parser.add_argument("page", help="the page's name, or a .csv file to keep in git")
     parser.add_argument("grids", nargs="*")
     asked = parser.parse_args()
     if asked.page.endswith(".csv"):

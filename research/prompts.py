@@ -1,12 +1,13 @@
-"""The quality of a local model's answers to the prompts: which are usable, and which are not.
+"""Measures the answers of a local model: how many are usable, for each kind of prompt.
 
     python -m research.prompts FOLDER --sets yelp cfpb_complaints --texts 24 [--show 3]
 
-`--texts` requests of every kind are made for each set: with nothing but the subject, metadata,
-metadata and three examples, a parent with half its words blank, a parent to rephrase. The provider
-`huggingface` asks a second time when an answer fails the checks; `usable` is the share that passed.
-`near` is the mean cosine of these to the nearest of 500 texts of the set's test part, in the
-bundled encoder's space. `real` is the same for the texts that the prompts show.
+For each data set, `--texts` requests of every kind are made. The kinds are: only the subject;
+metadata; metadata and three examples; a parent with half its words blanked; a parent to rephrase.
+The provider `huggingface` repeats a request if the answer fails the checks. `usable` is the number
+of requests with an answer that passed. `near` is the mean over these answers of the cosine to the
+nearest of 500 texts of the test split, in the space of the bundled encoder. `real` is the same mean
+for the real texts that the prompts show.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from sugarbush.generators import (
     usage_of,
 )
 
-WORDS = 60  # requested words, and most words of a shown text
+WORDS = 60  # requested number of words, and the most words of a text in a prompt
 EXAMPLES = 3
 REAL = 500
 ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None)
@@ -41,7 +42,7 @@ ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Short texts of a set, which is public here, with metadata and words for the prompts."""
+    """Short texts of a public data set and their schema, from which the prompts are made."""
 
     schema: sb.Schema
     texts: Texts

@@ -1,8 +1,8 @@
-"""The donated examples of a real benchmark set: 50 texts of its public tenth.
+"""Writes the donated examples of a real benchmark set: 50 texts of its public tenth.
 
     python -m research.real_sets cfpb_complaints
 
-Writes data/public/benchmarks/<set>_donated.parquet. The set itself is never copied.
+The output is data/public/benchmarks/<set>_donated.parquet. The data set itself is never copied.
 """
 
 import sys
@@ -19,7 +19,7 @@ PUBLIC_SHARE = 0.1
 
 
 def donated(name: str, *, count: int = DONATED) -> pd.DataFrame:
-    """The `count` rows of the public tenth with the lowest hashes, those with all metadata
+    """The `count` rows of the public tenth with the smallest hashes; rows with all metadata come
     first."""
     frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
     share = frame["text"].map(hash_share)

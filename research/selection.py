@@ -1,12 +1,12 @@
-"""Which kind of votes and selection gives the better texts: variants of MAPLE, with many seeds
-each.
+"""Compares kinds of votes and selection: variants of MAPLE, each with many seeds.
 
     python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
     python -m research.selection research/settings/sweep.yaml --epsilon 1 --seeds 10
 
-A variant is settings of the product. Each difference is to `maple` with the same seed, with a 95%
-interval by Student's t over seeds; every run draws new noise. Values are MAUVE against held-out
-texts in both feature spaces and the mean JSD, on equally many texts of every variant.
+A variant is a set of settings. Differences are between a variant and `maple` with the same seed,
+and have a 95% interval by Student's t over seeds. Every run draws new noise. The values are MAUVE
+in both feature spaces and the mean JSD, compared with held-out texts, on the same number of texts
+of every variant.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from scipy.stats import t as student
 
 from research.benchmark_dataset import METRICS, Variant, datasets
 
-TEXTS = 100  # number of texts that are measured, for every variant
+TEXTS = 100  # number of texts of every variant that the metrics use
 
 
 def maple(*, metadata_share: float = 0.1, **evolution: Any) -> Variant:
-    """MAPLE with 400 candidates and changed settings; one candidate in four survives each of two
-    rounds."""
+    """MAPLE with 400 candidates, two rounds and changed settings. One candidate in four survives a
+    round."""
     shares = {"metadata": metadata_share, "synthesis": 1 - metadata_share}
     size = {"candidates": 4 * TEXTS, "rounds": 2, "variations": 4}
     return Variant(evolution={**size, **evolution}, settings={"privacy": {"shares": shares}})
 
 
 def herding(width: float, **changes: Any) -> Variant:
-    """Kernel scores in place of votes, and survivors with scores like those of the records."""
+    """MAPLE with kernel scores in place of votes, and with selection by kernel herding."""
     return maple(selection="kernel_herding", score_width=width, **changes)
 
 
@@ -70,7 +70,8 @@ VARIANTS: Mapping[str, Variant] = {
 
 
 def table(results: pd.DataFrame, *, base: str) -> str:
-    """Means over seeds, and differences to `base` for equal seeds, with 95% intervals."""
+    """A table of means over seeds, and of differences to `base` at equal seeds, with 95%
+    intervals."""
     lines = [
         "| variant | texts | MAUVE | MAUVE, TF-IDF | mean JSD | difference: MAUVE | TF-IDF | JSD |",
         "|---|" + "---:|" * 7,
@@ -96,10 +97,10 @@ def _interval(differences: pd.Series) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sweep", type=Path)
-    parser.add_argument("--sets", nargs="*", help="of the sweep; all unless given")
+    parser.add_argument("--sets", nargs="*", help="data sets of the sweep; default: all")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=2000, help="private records at most")
+    parser.add_argument("--records", type=int, default=2000, help="the most private records")
     parser.add_argument("--only", nargs="*", default=None)
     asked = parser.parse_args()
     for own in datasets(asked.sweep, sets=asked.sets, records=asked.records, texts=TEXTS):

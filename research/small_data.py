@@ -1,4 +1,4 @@
-"""Is AIM ever worse than independent marginals on little data?
+"""Measures whether AIM is worse than independent marginals on little data.
 
     python -m research.small_data                       # 500 to 5,000 rows, epsilon 0.1 to 1
 
@@ -24,7 +24,7 @@ from benchmarks.aim import DELTA, SIZES, Table, make_table, mean_variation, shar
 
 
 def error(table: Table, *, engine: str, epsilon: float, seed: int) -> float:
-    """Mean total variation over all two-way marginals."""
+    """The mean total variation over all two-way marginals for one synthetic table of `engine`."""
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     frame = pd.DataFrame(table.codes, columns=list(domain))
     with tempfile.TemporaryDirectory() as state:
@@ -43,7 +43,7 @@ def error(table: Table, *, engine: str, epsilon: float, seed: int) -> float:
 
 
 def compare(rows: int, columns: int, epsilon: float, *, seeds: range) -> str:
-    """One row of the table."""
+    """One row of the printed table."""
     found: dict[str, list[float]] = {"sugarbush": [], "independent": []}
     for seed in seeds:
         table = make_table(rows, SIZES[:columns], seed=seed)

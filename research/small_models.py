@@ -1,4 +1,4 @@
-"""How a small model is trained for a metric."""
+"""Training of the small models that metrics use."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Hyperparameters:
 
 
 def window(model: str, tokenizer: Any, max_tokens: int) -> int:
-    """The most tokens of a text that the model `name_or_path` accepts, up to `max_tokens`.
+    """The number of tokens at which texts are cut: the limit of `model`, but at most `max_tokens`.
 
-    RoBERTa has two positions that no token can use; its tokenizer knows the real limit.
+    RoBERTa has two positions that no token can use, but its tokenizer has the real limit.
     """
     positions = getattr(AutoConfig.from_pretrained(model), "max_position_embeddings", max_tokens)
     return min(max_tokens, int(positions), int(tokenizer.model_max_length))
 
 
 def device() -> torch.device:
-    """A GPU if there is one."""
+    """A GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -50,9 +50,9 @@ def fit(
     training: Hyperparameters,
     seed: int,
 ) -> None:
-    """Train in place with AdamW, a linearly falling rate and a new order in each epoch.
+    """Train in place by AdamW, with a linearly falling learning rate and a new order per epoch.
 
-    `batch_of` converts indices of texts into the model's arguments, on its device; the model
+    `batch_of` converts indices of texts to arguments of the model on the model's device. The model
     returns its loss. Equal seeds give equal weights on one machine.
     """
     optimizer = torch.optim.AdamW(
@@ -85,7 +85,8 @@ def shuffled(count: int, batch: int, *, rng: Rng) -> Iterator[NDArray[np.intp]]:
 
 
 def seeded(make: Callable[[], nn.Module], *, seed: int) -> nn.Module:
-    """A model with new weights that depend on `seed` alone; changes no other random state."""
+    """A model with new weights that depend on `seed` alone. The global random state is
+    unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         return make().to(device())

@@ -1,15 +1,15 @@
-"""A grid of points on public data, and the page of their figures; the grid file names the kind of
-the points.
+"""Runs a grid of points on public data and writes a page of their figures.
 
     python -m research.sweep research/settings/sweep.yaml --jobs 2    # methods x budgets x seeds
-    python -m research.sweep research/settings/crt_figures.yaml    # what trained models give away
+    python -m research.sweep research/settings/crt_figures.yaml    # what trained models leak
 
-A point of the kind `pipelines` is a separate pipeline, run by DVC (docs/decisions/sweeps.md).
-Points of the kind `leakage` are trained models, run in batches that share a corpus.
+The grid file states the kind of its points. A point of the kind `pipelines` is a separate pipeline
+that DVC runs (docs/decisions/sweeps.md). A point of the kind `leakage` is a trained model; points
+that share a corpus run in one batch.
 
-The same command resumes a killed sweep. Finished points are kept, and results that other points
-have drawn are restored and charged once. A failed point does not stop the others. The table and the
-page contain the finished points.
+The same command resumes a killed sweep. Finished points are kept. A result that several points use
+is drawn and charged once. A failed point does not stop the other points. The table and the page
+contain the finished points.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from sugarbush.pipeline import StageFailedError, run_dvc
 
-PREPARED = "extract_metadata"  # the last stage that all points of a set share
+PREPARED = "extract_metadata"  # the last stage that all points of a data set share
 MEASURED = "evaluate"
 
 
@@ -41,10 +41,10 @@ def sweep(file: str) -> None:
 
 
 def pipelines(file: str) -> None:
-    """Points that are pipelines: first the common stages of a set, then all points."""
+    """Run points that are pipelines: first the common stages of each data set, then all points."""
     for ground in folders("grounds", file):
         run_dvc("repro", PREPARED, folder=ground, say=get_run_logger().info)
-    # The first point of a set runs alone, so that the others find its texts embedded.
+    # The first point of a data set runs alone and embeds the texts for all other points.
     failed = run_all(folders("points", file), point.submit)
     # Files in a failed point's folder may come from earlier settings.
     tell(
@@ -53,17 +53,17 @@ def pipelines(file: str) -> None:
 
 
 def leakage(file: str) -> None:
-    """Points that are trained models, in unfinished batches."""
+    """Run all unfinished batches of points that are trained models."""
     batches = [Path(line) for line in run_module("research.leakage_points", file).splitlines()]
-    # The first point of a set and model runs alone, so that the others find the first model
-    # trained.
+    # The first batch of a data set and model runs alone and trains the first model for the others.
     failed = run_all(batches, lambda own: batch.submit(own, file))
     tell("research.leakage_page", file, failed)
 
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{folder.parent.name}/{folder.name}")
 def point(folder: Path) -> None:
-    """Run the stages of one point that DVC finds out of date, up to its figures."""
+    """Run those stages of one point that DVC finds stale, up to the stage that writes its
+    figures."""
     run_dvc("repro", MEASURED, folder=folder, say=get_run_logger().info)
 
 
@@ -74,7 +74,7 @@ def batch(own: Path, file: str) -> None:
 
 
 def run_all(wanted: list[Path], submit: Callable[[Path], PrefectFuture[None]]) -> list[Path]:
-    """Run the first of each group alone and then the others; returns those that failed."""
+    """Run the first item of each group alone, and then all others. Return the items that failed."""
     runs = {}
     for first in first_of_each_group(wanted):
         runs[first] = submit(first)
@@ -87,15 +87,15 @@ def run_all(wanted: list[Path], submit: Callable[[Path], PrefectFuture[None]]) -
 
 
 def tell(page: str, file: str, failed: list[Path], *arguments: str) -> None:
-    """Write the page of the finished points. Raises StageFailedError naming those in `failed`."""
+    """Write the page of the finished points. Raises StageFailedError if `failed` is not empty."""
     run_module(page, file, *arguments)
     if failed:
-        raise StageFailedError(f"failed, the rest is in the table: {', '.join(map(str, failed))}")
+        raise StageFailedError(f"failed points (not in the table): {', '.join(map(str, failed))}")
 
 
 def first_of_each_group(wanted: list[Path]) -> list[Path]:
-    """The first in each folder: they make results that the others find; two at once would make them
-    twice."""
+    """The first item in each folder. It computes results that the others reuse; two items at the
+    same time would compute them twice."""
     firsts: dict[Path, Path] = {}
     for each in wanted:
         firsts.setdefault(each.parent, each)
@@ -103,8 +103,8 @@ def first_of_each_group(wanted: list[Path]) -> list[Path]:
 
 
 def folders(what: str, file: str) -> list[Path]:
-    """Write the folders of the sets (`grounds`) or of the points of a sweep; returns their
-    paths."""
+    """Write the folders of the data sets (`what` is `grounds`) or of the points (`points`) of a
+    sweep. Return their paths."""
     return [Path(line) for line in run_module("research.sweep_layout", what, file).splitlines()]
 
 
@@ -128,11 +128,11 @@ def run_module(module: str, *arguments: str) -> str:
 
 
 def main() -> None:
-    """Run a sweep; its points share the cores."""
+    """Run a sweep. Points that run at the same time share the cores."""
     cores = os.cpu_count() or 1
     parser = argparse.ArgumentParser(prog="python -m research.sweep", description=__doc__)
     parser.add_argument("file", help="the sweep, such as research/settings/sweep.yaml")
-    parser.add_argument("--jobs", type=int, default=max(1, cores // 2), help="points at a time")
+    parser.add_argument("--jobs", type=int, default=max(1, cores // 2), help="points in parallel")
     asked = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // asked.jobs)))
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -1,17 +1,17 @@
 """The folders of a sweep: one pipeline per point, each with its own settings and results.
 
-    python -m research.sweep_layout kind research/settings/sweep.yaml    # prints its kind
-    python -m research.sweep_layout grounds research/settings/sweep.yaml   # one folder a set
-    python -m research.sweep_layout points research/settings/sweep.yaml    # one folder a point
+    python -m research.sweep_layout kind research/settings/sweep.yaml    # its kind
+    python -m research.sweep_layout grounds research/settings/sweep.yaml   # one folder per set
+    python -m research.sweep_layout points research/settings/sweep.yaml    # one folder per point
 
-Reads    the sweep file, params.yaml, the sets' settings
+Reads    the sweep file, params.yaml, the settings of the data sets
 Writes   data/private/sweeps/<sweep>/<set>/<point>/: params.yaml, links to this checkout's code,
-         and for a new point what the set's `ground` has prepared
-Spends   nothing; the points charge the benchmark ledger of their dataset like any other run
+         and for a new point a copy of the data set's prepared folder (`ground`)
+Spends   nothing; the points charge the benchmark ledger of their dataset as other runs do
 
-A point is a DVC project without git. The same command resumes a killed sweep: DVC finds finished
-stages up to date, and drawn results are restored. All points share the embeddings and DVC's cache;
-without the cache, the prepared output of a set would count as missing.
+A point is a DVC project without git. The same command resumes a killed sweep: DVC skips finished
+stages, and drawn results are restored. All points share the embeddings and DVC's cache. Without a
+shared cache, DVC would report the copied output of the first stages as missing.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _DVC = """\
 
 
 def sweep_folder(base: Path, file: Path) -> Path:
-    """The folder of a sweep: with the private data, although its data is declared public."""
+    """The folder of a sweep. It is under data/private, although its data is declared public."""
     return Roots(base).private / "sweeps" / file.stem
 
 
 def points_of(base: Path, file: Path) -> tuple[Sweep, tuple[Point, ...]]:
-    """A sweep and all its points, with absolute paths of files."""
+    """A sweep and all its points. File names in their settings are absolute paths."""
     sweep = load_sweep(base / file)
     files = {name: load_fields(base / own.file) for name, own in sweep.sets.items()}
     found = tuple(points(sweep, base=complete_fields(load_fields(base / FILE)), files=files))
@@ -59,7 +59,7 @@ def points_of(base: Path, file: Path) -> tuple[Sweep, tuple[Point, ...]]:
 
 
 def lay_grounds(base: Path, file: Path) -> Iterator[Path]:
-    """A folder for each set, where the common stages of all its points run once."""
+    """Make a folder for each data set, in which the common stages of its points run once."""
     _, found = points_of(base, file)
     folder = make_private(sweep_folder(base, file))
     for point in {point.set_name: point for point in found}.values():
@@ -69,7 +69,7 @@ def lay_grounds(base: Path, file: Path) -> Iterator[Path]:
 
 
 def lay_points(base: Path, file: Path) -> Iterator[Path]:
-    """A folder for each point. A new one starts with the prepared output of its set."""
+    """Make a folder for each point. A new folder gets a copy of the data set's prepared output."""
     _, found = points_of(base, file)
     folder = make_private(sweep_folder(base, file))
     for point in found:
@@ -111,7 +111,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _begin(own: Path, ground: Path) -> None:
-    """DVC's lock is copied last: a point without it is copied again."""
+    """Copy the prepared output. dvc.lock is copied last: without it, the copy is made again."""
     for name in _PREPARED:
         if (ground / name).exists():
             shutil.copytree(ground / name, own / name, dirs_exist_ok=True)

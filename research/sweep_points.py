@@ -1,9 +1,10 @@
-"""A sweep: methods (`arms`) x budgets x seeds on data that is declared public.
+"""The points of a sweep: methods (`arms`) x epsilons x seeds, on data that is declared public.
 
-A sweep file names the sets (settings merged into params.yaml), the epsilons, the seeds and the
-arms. Every arm is a method with its own settings. `evolution` applies to all of them first, so that
-methods are compared at equal rounds, candidates and variations unless an arm sets another value. A
-point is one arm on one set at one epsilon and seed: a complete params.yaml.
+A sweep file lists the data sets (each a settings file that is merged into params.yaml), the
+epsilons, the seeds and the arms. An arm is a method with settings of its own. The section
+`evolution` is applied to all arms first, so that methods are compared with equal rounds, candidates
+and variations unless an arm sets another value. A point is one arm on one data set at one epsilon
+and seed. It has a complete params.yaml.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
 
 
 def _installed(name: str) -> str:
-    """The name of an installed method. Raises ValueError."""
+    """The name, if it is an installed method. Raises ValueError otherwise."""
     try:
         return method_class(name).name
     except ParamsError as error:
@@ -46,7 +47,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 class Arm(Section):
     """A method and its differences from params.yaml.
 
-    `sets` limits it to some of the sets; `epsilons` and `seeds` replace the sweep's own.
+    `sets` limits the arm to some of the data sets; `epsilons` and `seeds` replace those of the
+    sweep.
     """
 
     method: MethodName
@@ -57,7 +59,7 @@ class Arm(Section):
 
 
 class PublicSet(Section):
-    """A set: a settings file relative to the checkout, and differences from it."""
+    """A data set: a settings file, relative to the checkout, and changes of these settings."""
 
     file: str
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -71,7 +73,7 @@ class Kind(StrEnum):
 
 
 class Sweep(Section):
-    """A sweep file."""
+    """The content of a sweep file."""
 
     kind: Literal[Kind.PIPELINES]
     sets: Annotated[dict[Name, PublicSet], Field(min_length=1)]
@@ -84,9 +86,9 @@ class Sweep(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One run.
+    """One run of the sweep.
 
-    `epsilon` is 0 for a method without private data, and infinity for one without noise.
+    `epsilon` is 0 for a method without private data, and infinity for a method without noise.
     """
 
     set_name: str
@@ -98,12 +100,12 @@ class Point:
 
     @property
     def name(self) -> str:
-        """Its folder within the folder of the set."""
+        """The name of the point's folder within the folder of its data set."""
         return f"{self.arm}-epsilon-{self.epsilon:g}-seed-{self.seed}"
 
 
 def kind_of(path: Path) -> Kind:
-    """The kind that a grid's file names. Raises ParamsError when it names none of them."""
+    """The kind of points in a grid file. Raises ParamsError if the file states no known kind."""
     try:
         return Kind(str(load_fields(path).get("kind")))
     except ValueError:
@@ -111,7 +113,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """A sweep file. Raises ParamsError that names file and key."""
+    """The content of a sweep file. Raises ParamsError that names the file and the invalid key."""
     fields = load_fields(path)
     try:
         sweep = Sweep.model_validate(fields)
@@ -122,7 +124,7 @@ def load_sweep(path: Path) -> Sweep:
     for name, arm in sweep.arms.items():
         unknown = set(arm.sets or ()) - set(sweep.sets)
         if unknown:
-            raise ParamsError(f"{path}: arms.{name}.sets names no set of this sweep: {unknown}")
+            raise ParamsError(f"{path}: arms.{name}.sets: not in this sweep: {unknown}")
     return sweep
 
 
@@ -140,12 +142,12 @@ def load_fields(path: Path) -> dict[str, Any]:
 def points(
     sweep: Sweep, *, base: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Point]:
-    """Every point, ordered by arm, so that a stopped sweep has its first arms on all sets.
+    """All points, ordered by arm, so that a stopped sweep has its first arms on all data sets.
 
-    `base` is a complete params.yaml, `files` the content of the sets' files.
-    Raises ParamsError when a point's settings are not valid, or do not declare its data public. A
-    grid compares methods by their distance to real texts, which would be a choice made on private
-    data.
+    `base` is a complete params.yaml, and `files` is the content of the settings files of the data
+    sets. Raises ParamsError if the settings of a point are invalid or do not declare its data
+    public: a sweep compares methods by their distance to real texts, and on private data this would
+    be a choice that depends on private data.
     """
     for arm_name, arm in sweep.arms.items():
         for set_name in sweep.sets if arm.sets is None else arm.sets:
@@ -176,7 +178,8 @@ def _epsilons(arm: Arm, sweep: Sweep) -> tuple[float, ...]:
 def _set_point(
     fields: dict[str, Any], sweep: Sweep, arm: Arm, *, epsilon: float, seed: int
 ) -> None:
-    """Method, budget, seeds and the arm's own settings, merged into those of its set."""
+    """Merge the method, budget and seeds of the point, and the settings of its arm, into
+    `fields`."""
     deep_merge(fields, copy.deepcopy(sweep.settings))
     if isinstance(fields["evolve"].get(arm.method), dict):
         deep_merge(fields["evolve"][arm.method], sweep.evolution)

@@ -1,4 +1,4 @@
-"""The page of a sweep: methods at equal budget, for each set, with their intervals.
+"""The page of a sweep: methods at equal budget, per data set, with intervals.
 
 Every value is computed from held-out texts of data that is declared public.
 """
@@ -47,10 +47,10 @@ _SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPage:
-    """All metric values of a sweep, and the points without values.
+    """All metric values of a sweep, and the names of the points without values (`missing`).
 
-    Columns: set, arm (REAL for real texts), method, epsilon, seed, round, calls, metric, space,
-    value, low, high. `intervals` describes the intervals.
+    The columns of `figures` are set, arm (REAL for real texts), method, epsilon, seed, round,
+    calls, metric, space, value, low and high. `intervals` describes the intervals in words.
     """
 
     name: str
@@ -60,9 +60,9 @@ class SweepPage:
 
 
 def headline(figures: pd.DataFrame) -> pd.DataFrame:
-    """One row for each final set: its texts, calls and main values with `_low` and `_high`.
+    """One row per final set: number of texts, calls, and main values with `_low` and `_high`.
 
-    Real texts have one row for each set: the ceiling at equally many texts.
+    Real texts have one row per data set: the ceiling, with the same number of texts.
     """
     final = figures[figures["round"] == FINAL].drop_duplicates(  # every point has the real texts
         ["set", "arm", "epsilon", "seed", "metric", "space"]
@@ -93,7 +93,7 @@ def headline(figures: pd.DataFrame) -> pd.DataFrame:
 
 
 def shown(figures: pd.DataFrame) -> pd.DataFrame:
-    """The values that the page shows: those of final texts, and MAUVE by round."""
+    """The rows of the values that the page shows: values of final texts, and MAUVE by round."""
     known = [(metric, space) for _, metric, space, _, _ in _SHOWN] + [("texts", "text")]
     own = pd.MultiIndex.from_frame(figures[["metric", "space"]])
     final = (figures["round"] == FINAL) & (own.isin(known) | (figures["metric"] == "accuracy"))
@@ -102,7 +102,7 @@ def shown(figures: pd.DataFrame) -> pd.DataFrame:
 
 
 def _one(figures: pd.DataFrame, metric: str, space: str) -> MetricValue:
-    """The value of that metric, NaN if there is none."""
+    """The value of `metric` in `space`; its value is NaN if there is none."""
     own = figures[(figures["metric"] == metric) & (figures["space"] == space)]
     if own.empty:
         return MetricValue(method="", round=FINAL, space=space, metric=metric, value=math.nan)
@@ -111,7 +111,7 @@ def _one(figures: pd.DataFrame, metric: str, space: str) -> MetricValue:
 
 
 def render_sweep_page(page: SweepPage) -> str:
-    """The self-contained page."""
+    """The page as one self-contained HTML file."""
     table = headline(page.figures)
     styles = series_styles([arm for arm in dict.fromkeys(table["arm"]) if arm != REAL])
     return TEMPLATES.get_template("sweep.html.jinja").render(
@@ -130,7 +130,7 @@ def render_sweep_page(page: SweepPage) -> str:
 def _section(
     name: str, table: pd.DataFrame, figures: pd.DataFrame, styles: dict[str, tuple[str, int]]
 ) -> dict[str, Any]:
-    """One set: the table and the charts of its metrics."""
+    """The section of one data set: the table and the charts of its metrics."""
     shown = [item for item in _SHOWN if table[item[0]].notna().any()]
     return {
         "name": name,
@@ -159,7 +159,7 @@ def _section(
 
 
 def _cells(row: dict[Any, Any]) -> dict[str, Any]:
-    """A row of the table: numbers for sorting, and texts for people."""
+    """A row of the table: numbers for sorting, and the texts of the cells."""
     written = {
         column: interval(_figure(row, column)) if not math.isnan(row[column]) else "–"
         for column, *_ in _SHOWN
@@ -192,7 +192,7 @@ def _figure(row: dict[Any, Any], column: str) -> MetricValue:
 def forest(
     table: pd.DataFrame, column: str, *, title: str, styles: dict[str, tuple[str, int]]
 ) -> Markup:
-    """One line for each final set: a mark for its value and a whisker for its interval."""
+    """A chart with one line per final set: a mark for its value, and a whisker for its interval."""
     rows = [row for row in table.to_dict("records") if not math.isnan(row[column])]
     step, left, right, top = 22, 128, 16, 4
     base = top + step * len(rows)
@@ -220,9 +220,9 @@ def forest(
 def _by_epsilon(
     table: pd.DataFrame, column: str, *, title: str, styles: dict[str, tuple[str, int]]
 ) -> Markup | None:
-    """One line for each method: the mean over seeds at each epsilon; None without two epsilons.
+    """A chart with one line per method: the mean over seeds at each epsilon.
 
-    The intervals would overlap; the table has them.
+    None if no method has two epsilons. Intervals would overlap, so only the table has them.
     """
     finite = table[(table["epsilon"] > 0) & ~table["epsilon"].isin([math.inf])]
     means = finite.groupby(["arm", "epsilon"], sort=False)[column].mean().dropna().reset_index()
@@ -238,7 +238,7 @@ def _by_epsilon(
 def _by_calls(
     figures: pd.DataFrame, set_name: str, styles: dict[str, tuple[str, int]]
 ) -> list[tuple[float, Markup]]:
-    """MAUVE by generator calls for the first seed of each method: one chart for each epsilon.
+    """Charts of MAUVE by generator calls, one per epsilon, for the first seed of each method.
 
     Methods without rounds are left out.
     """
@@ -265,7 +265,7 @@ def _by_calls(
 def call_curves(
     lines: dict[str, list[tuple[float, float]]], *, styles: dict[str, tuple[str, int]]
 ) -> Markup:
-    """One line for each method, one mark for each round; left and high is better."""
+    """A chart with one line per method and one mark per round. Upper left is better."""
     height, left, right, top, bottom = 250, 46, 14, 14, 40
     calls: Sequence[float] = [c for curve in lines.values() for c, _ in curve]
     x = Axis(low=max(1.0, min(calls)), high=max(calls), start=left, end=_WIDTH - right, log=True)

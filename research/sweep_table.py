@@ -1,4 +1,4 @@
-"""The figures of a sweep as tables and as one page.
+"""Writes the figures of a sweep as tables and as one page.
 
     python -m research.sweep_table research/settings/sweep.yaml
     python -m research.sweep_table research/settings/sweep.yaml --without FOLDER_OF_A_FAILED_POINT
@@ -7,7 +7,7 @@ Reads    data/private/sweeps/<sweep>/<set>/<point>/: reports/internal/figures.cs
          data/released/{initial,evolve}/<method>/usage.json
 Writes   reports/internal/sweeps/<sweep>/   figures.csv (everything), table.csv (the final sets),
                                             index.html
-Spends   nothing; all of it was computed on real texts and stays internal
+Spends   nothing; all values were computed on real texts and stay internal
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NAME = "sweep_table"
 
 
 def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
-    """The figures of a point with its set and settings; None while the point is not finished.
+    """The figures of a point with its data set and settings; None while the point is unfinished.
 
-    `calls` are the generator calls up to a round, including answers from its cache.
+    The column `calls` is the number of generator calls until a round, with cached answers included.
     """
     path = Roots(folder).internal / "figures.csv"
     if not path.exists():
@@ -50,7 +50,7 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
 
 
 def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
-    """Generator calls until each round was written; FINAL for all of them.
+    """The number of generator calls until each round was written; with the key FINAL, all calls.
 
     Empty if there are no rounds.
     """
@@ -66,9 +66,10 @@ def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
 
 
 def collected(base: Path, file: Path, *, without: Collection[Path] = ()) -> SweepPage:
-    """Every figure of every finished point. Raises MissingInputError when none is finished.
+    """All figures of all finished points. Raises MissingInputError if no point is finished.
 
-    Points in the folders `without` failed: their figures come from earlier settings.
+    `without` lists the folders of points that failed. They are left out, because figures in these
+    folders may come from earlier settings.
     """
     _, points = points_of(base, file)
     folder = sweep_folder(base, file)

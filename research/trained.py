@@ -1,16 +1,18 @@
-"""Metrics that train models on the final sets of the arms, over complete runs.
+"""Metrics that train models on the final sets of methods, repeated over complete runs.
 
     python -m research.sweep research/settings/sweep.yaml    # prepares and embeds the sets
     python -m research.trained research/settings/sweep.yaml yelp --attribute category
 
-A run of every method is `sugarbush.synthesize`. Models are trained on its final set, and on as many
-real train texts. A small decoder predicts held-out real texts. The bundled MiniLM is fine-tuned to
-predict one attribute; its baseline is the most common value of the arm's texts. The label of a
-synthetic text is its requested value. Intervals are 95% by Student's t over runs; the same texts
-are held out in all of them.
+A run of a method (an arm of the sweep) is one call of `sugarbush.synthesize`. Models are trained on
+its final set, and for comparison on the same number of real training texts. A small decoder
+predicts held-out real texts. The bundled MiniLM is fine-tuned to predict one attribute; its
+baseline always predicts the most common value of the same training texts. The label of a synthetic
+text is the value that it was requested to have. Intervals are 95% by Student's t over runs. The
+same texts are held out in all runs.
 
-Writes reports/internal/sweeps/<sweep>-trained-<set>/, as `research.arms` does. A run in its
-runs.csv is not trained again, so a stopped grid can be resumed.
+The output is written to reports/internal/sweeps/<sweep>-trained-<set>/, with the files that
+`research.arms` writes. A run that is in runs.csv is not trained again, so a stopped grid can be
+resumed.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ COLUMNS = ("next_token_accuracy", "perplexity", "fine_tuned_accuracy", "fine_tun
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts with the codes (n,) of one attribute; -1 if no value was requested."""
+    """Texts and their codes (n,) of one attribute; a code is -1 if no value was requested."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
@@ -59,8 +61,8 @@ class Labelled:
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The models to train and their hyperparameters: a decoder, and a classifier of `values`
-    classes; None: not trained."""
+    """The models to train: a decoder, and a classifier with `values` classes. A model with
+    hyperparameters None is not trained."""
 
     decoder: Decoder
     decoding: Hyperparameters | None
@@ -69,7 +71,7 @@ class Models:
 
 
 def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> dict[str, float]:
-    """What models learn from one set of texts, by metric; no classifier if no attribute was
+    """The metrics of models that are trained on `own`. There is no classifier if no attribute was
     requested."""
     found: dict[str, float] = {}
     if models.decoding is not None:
@@ -95,13 +97,13 @@ def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> di
 def final_set(
     dataset: BenchmarkDataset, variant: Variant, *, column: int, epsilon: float, seed: int
 ) -> Labelled:
-    """The final set of one run, with the codes of the schema's attribute at `column`."""
+    """The final set of one run, with the codes of attribute number `column` of the schema."""
     *_, last = snapshots(dataset.run(variant, epsilon=epsilon, seed=seed))
     return Labelled(last.texts, last.codes[:, column])
 
 
 def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterator[dict[str, Any]]:
-    """One row per figure, in the columns of a sweep's page."""
+    """One row per figure, with the columns that the page of a sweep needs."""
     counts = {"texts": len(own.texts), "distinct_texts": len(set(own.texts))}
     for name, value in {**counts, **figures}.items():
         told = name.startswith("fine_tuned") or name == "majority"
@@ -111,7 +113,8 @@ def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterat
 
 
 def table(figures: pd.DataFrame) -> str:
-    """The arms and what models learn from their texts, with intervals, as Markdown."""
+    """A Markdown table: for each arm, the metrics of models trained on its texts, with
+    intervals."""
     lines = ["| arm | epsilon | texts | distinct | " + " | ".join(COLUMNS) + " |",
              "|---" * (4 + len(COLUMNS)) + "|"]  # fmt: skip
     for (arm, epsilon), own in figures.groupby(["arm", "epsilon"], sort=False):

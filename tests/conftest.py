@@ -1,4 +1,4 @@
-"""Variables that must be set before tests are collected."""
+"""Sets environment variables that must be set before tests are collected."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# There are as many workers as cores, and threads slow small tensors down; stages inherit this
-# setting.
+# There are as many test workers as cores, and several threads make operations on small tensors
+# slower. Stages inherit this setting.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Prefect creates its home folder when it is imported, and two workers must not share it.
@@ -23,7 +23,7 @@ os.environ["PREFECT_HOME"] = str(_OWN)
 # Prefect is imported first, because its logging closes all existing handlers. One of them is the
 # handler of absl, which dp-accounting imports, and closing that also closes the stream that pytest
 # captures.
-for _name in ("flows", "prefect.main"):  # Prefect's variables, then Prefect
+for _name in ("flows", "prefect.main"):  # `flows` sets Prefect's variables, so it comes first
     importlib.import_module(_name)
 
 if TYPE_CHECKING:

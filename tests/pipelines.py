@@ -1,6 +1,7 @@
-"""Complete pipelines in this process, and finished ones that all tests and workers share.
+"""Runs complete pipelines in this process, and shares finished pipelines among tests and workers.
 
-Importing a stage takes seconds. So if a test is not about processes, its pipeline runs here.
+In a new process, the imports of a stage take seconds. So pipelines of tests that are not about
+processes run here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.integration.project import (
     make_project,
 )
 
-PERSON = "person-zq"  # so unusual that no text or digest contains it by chance
+PERSON = "person-zq"  # too unusual to be in a text or a digest by chance
 LABELLED = [
     {
         "text": f"Please call 555-010-{i:04d} soon",
@@ -41,7 +42,7 @@ LABELLED = [
 
 @contextmanager
 def opened(checkout: Checkout) -> Iterator[Project]:
-    """The project in a checkout, with the checkout's state."""
+    """The project of a checkout, opened with the state folder of the checkout."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("DVC_")]:
             patch.delenv(name)
@@ -69,9 +70,9 @@ def run_pipeline(checkout: Checkout, *names: str) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """Settings of a shared pipeline, changes to its files, and the stages that run.
+    """One kind of shared pipeline: its settings, changes to its files, and the stages that run.
 
-    `by_dvc` runs all of them by `dvc repro`.
+    With `by_dvc`, `dvc repro` runs all stages.
     """
 
     settings: dict[str, Any]
@@ -89,7 +90,7 @@ def write_persons(path: Path) -> None:
 
 
 def write_labelled(path: Path) -> None:
-    """The labelled sample for CRT."""
+    """Write the labelled sample that CRT measures its policy on."""
     (path / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in LABELLED))
 
 
@@ -115,8 +116,9 @@ KINDS = {
     "nonprivate": Kind(
         {"methods": ["maple", "nonprivate"], "privacy__purpose": "benchmark", **_NONPRIVATE}
     ),
-    # The number of records is a setting, because noise hides a count of a hundred. augpe releases
-    # the counts of its label but no votes.
+    # The number of records for `dpft` is a setting, because the noise hides a count of about a
+    # hundred. Stage `evolve@augpe` does not run, so augpe releases the counts of its label but no
+    # votes.
     "persons": Kind(
         {
             "methods": ["maple", "augpe", "dpft"],

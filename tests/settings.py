@@ -1,4 +1,4 @@
-"""Settings for tests: the defaults with a few changed."""
+"""Settings for tests: the default settings with some changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    """Every setting, as in a complete params.yaml; `section__key__key=value` changes one."""
+    """All settings, as in a complete params.yaml; `section__key__key=value` changes one of them."""
     fields = default_fields()
     fields["generator"]["openai"] |= {"model": "my-model"}
     fields["generator"]["huggingface"] |= {"model": "gpt2"}
@@ -25,5 +25,5 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 
 def params(**changes: Any) -> ProjectSettings:
-    """The same, parsed."""
+    """The parsed settings that `settings` returns."""
     return parse_params(settings(**changes))

@@ -1,4 +1,4 @@
-"""Noise without chance: deterministic stand-ins for the functions of `sugarbush.privacy.noise`."""
+"""Deterministic replacements for the functions of `sugarbush.privacy.noise`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = bytes(range(32))
 
 
 def without_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace every source of noise, and the ids of ledger entries by a counter."""
+    """Replace every source of noise by a function of this module, and random ids by a counter."""
     for module, names in IMPORTS_NOISE.items():
         for name in names:
             monkeypatch.setattr(import_module(module), name, globals()[name])
@@ -40,7 +40,7 @@ def write_key(state: Path) -> Path:
 
 
 def discrete_gaussian(counts: Any, *, stddev: float, sensitivity: float = 1.0) -> Any:
-    """Every call with the same stddev adds the same numbers."""
+    """Like the mechanism's noise, but every call with the same stddev adds the same numbers."""
     assert np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1
     noise = [_pattern(i, stddev) for i in range(len(counts))]
     return np.asarray(counts, dtype=np.int64) + np.asarray(noise, dtype=np.int64)
@@ -56,7 +56,7 @@ def report_noisy_max(scores: Any, *, epsilon: float, sensitivity: float) -> int:
 
 
 def poisson_sample(size: int, *, rate: float) -> Any:
-    """Every step draws the same units."""
+    """Like the real sampling, but every step samples the same units."""
     if rate == 1:
         return np.arange(size)
     return np.flatnonzero(np.random.default_rng([size, round(rate * 10**6)]).random(size) < rate)
@@ -67,7 +67,7 @@ def secret_choice(size: int) -> int:
 
 
 def add_gaussian(tensors: Any, *, stddev: float) -> None:
-    """Every step adds the same noise."""
+    """Like the real noise, but every step adds the same numbers."""
     rng = np.random.default_rng(20260101)
     for tensor in tensors:
         flat = tensor.detach().view(-1)

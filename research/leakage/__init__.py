@@ -1,1 +1,1 @@
-"""The cost and the leaks of confidential training and of its baselines, on public data alone."""
+"""What confidential training and its baselines cost and leak, measured on public data."""

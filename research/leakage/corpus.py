@@ -1,4 +1,4 @@
-"""The texts of a set, its canaries, and a policy that misses some of them."""
+"""The texts of a data set, planted canaries, and a policy that misses some of the canaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sugarbush.training import Finding, Policy, RegexDetector
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts treated as public, members, and others that no model is trained on."""
+    """Texts that are treated as public, members (trained on), and others (not trained on)."""
 
     public: list[str]
     members: list[str]
@@ -22,9 +22,9 @@ class Corpus:
 
 
 def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
-    """The distinct texts that come first by their hash; `seed` chooses the members.
+    """The distinct texts with the smallest hashes; `seed` decides which of them are members.
 
-    Raises InputError when there are too few.
+    Raises InputError if there are too few texts.
     """
     ordered = sorted(set(texts), key=hash_share)
     wanted = sizes.public + sizes.members + sizes.others
@@ -37,7 +37,7 @@ def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
 
 @dataclass(frozen=True)
 class Overlooking:
-    """The patterns, without findings that contain one of `secrets`."""
+    """A detector that finds what the patterns find, except spans that contain one of `secrets`."""
 
     secrets: tuple[str, ...]
 
@@ -51,7 +51,7 @@ class Overlooking:
 
 @dataclass(frozen=True)
 class Planted:
-    """Members with canaries, and a policy that misses a share gamma of the canaries."""
+    """The members with canaries, and a policy that misses a share gamma of the canaries."""
 
     texts: list[str]
     canaries: list[Canary]
@@ -60,7 +60,7 @@ class Planted:
 
 
 def plant(corpus: Corpus, grid: Grid, point: LeakagePoint) -> Planted:
-    """The corpus of a point."""
+    """The members of the corpus with the canaries and the policy of `point`."""
     canaries = draw_canaries(count=grid.canaries, seed=point.seed)
     overlooked = missed(canaries, gamma=point.gamma or 0.0, seed=point.seed)
     return Planted(

@@ -20,11 +20,10 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 
 @dataclass(frozen=True)
 class _Leak:
-    """Describes the chart of one value against gamma: title, unit of the y axis, its start and its
-    end.
+    """The chart of one value against gamma: its title, and the unit, start and end of its y axis.
 
-    `guess` is the value that an attack reaches by guessing, as a function of the number of
-    canaries. Whiskers end at `most`; the table has the whole interval.
+    `guess` gives the value that an attack reaches by guessing, for a number of canaries. Whiskers
+    end at `most`; the table has the whole interval.
     """
 
     title: str
@@ -63,7 +62,7 @@ _EPSILONS = np.linspace(0.25, 4, 16)
 
 
 def page_of(table: pd.DataFrame, grid: Grid, *, name: str) -> CurvePage:
-    """The page of a table of `summarised`."""
+    """The page for a table that `summarised` returned."""
     return CurvePage(
         name=f"Confidential training: {name}",
         remarks=remarks(table, grid),
@@ -73,7 +72,7 @@ def page_of(table: pd.DataFrame, grid: Grid, *, name: str) -> CurvePage:
 
 
 def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
-    """What the reader must know before the charts."""
+    """Notes that a reader needs to understand the charts."""
     sizes = "; ".join(
         f"{name}: {s.public} public texts, {s.members} members, {s.others} others"
         for name, s in grid.sets.items()
@@ -96,8 +95,8 @@ def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
 def summarised(done: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """One row for each condition: the mean of each value over seeds, with `_low` and `_high`.
 
-    The bounds are NaN for one seed. `perplexity_ratio` divides by the perplexity of `nonprivate`
-    with the same seed; it is NaN until that point is finished.
+    The bounds are NaN if there is only one seed. `perplexity_ratio` is the perplexity divided by
+    that of `nonprivate` with the same seed; it is NaN until the point of `nonprivate` is finished.
     """
     frame = pd.DataFrame(done)
     same = ["set_name", "model", "seed"]
@@ -128,7 +127,7 @@ def _means(own: pd.DataFrame) -> dict[str, float]:
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table for people: a value and its interval in one cell."""
+    """The table as shown on the page, with a value and its interval in one cell."""
     shown = table[[*_CONDITION, "seeds"]].copy()
     for name in ("promised", "delta"):
         shown[name] = [f"{value:.3g}" for value in table[name]]
@@ -146,7 +145,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
-    """Figures 3 to 5 of the paper. Methods without a policy have one value for every gamma."""
+    """Figures 3 to 5 of the paper. Methods without a policy have the same value at every gamma."""
     first = table[table["epsilon"].isna() | (table["epsilon"] == grid.epsilons[0])]
     rows = [
         row | {"gamma": gamma}
@@ -198,7 +197,7 @@ def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
 
 
 def accounting() -> CurveFigure:
-    """Figure 6: the epsilon of DP-SGD that a Bayesian epsilon allows. No training."""
+    """Figure 6: the epsilon of DP-SGD that a Bayesian epsilon allows. It needs no training."""
     return CurveFigure(
         name="inner_by_bayesian",
         title="Epsilon of DP-SGD that a Bayesian epsilon allows",

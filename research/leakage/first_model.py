@@ -1,4 +1,4 @@
-"""The first model of a set: trained on its public texts; every method starts from it."""
+"""The first model of a data set, trained on its public texts. Every method starts from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SEED = 1  # for the weights and the order of the public texts
 
 @dataclass(frozen=True)
 class FirstModel:
-    """A model, its tokenizer, and the longest text in tokens."""
+    """A model, its tokenizer, and `context`: the length in tokens at which texts are cut."""
 
     model: Any
     tokenizer: Any
@@ -37,7 +37,7 @@ class FirstModel:
 
 
 def untrained(public: Sequence[str], shape: ModelSize, model: ModelKind) -> FirstModel:
-    """A model of `shape`, with a tokenizer made from the public texts."""
+    """An untrained model of size `shape`, with a tokenizer trained on the public texts."""
     tokenizer = train_tokenizer(public, vocabulary=shape.vocabulary)
     add_mask_token(tokenizer)
     made: Any = (
@@ -67,5 +67,5 @@ def train_first_model(start: FirstModel, public: Sequence[str], training: Traini
 
 
 def learning_at(rate: float, decay: Decay = Decay.CONSTANT) -> Learning:
-    """AdamW, as in every training of a grid."""
+    """The settings of AdamW that every training of a grid uses."""
     return Learning(learning_rate=rate, decay=decay, warmup_steps=0, weight_decay=0.0)

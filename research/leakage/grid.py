@@ -1,4 +1,4 @@
-"""A grid of training methods, miss rates and seeds, and its points: one trained model each."""
+"""A grid of training methods, miss rates and seeds. Each point is one trained model."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sugarbush.training import describe_patterns
 
 
 class TrainingMethod(StrEnum):
-    """How a model is trained; grid files and stored points call it an arm.
+    """How a model is trained. In grid files and stored points the method is called `arm`.
 
-    `public`: on the public texts alone. `crt` treats every text as private. `crt-conservative`
+    `public` trains on the public texts only. `crt` treats every text as private. `crt-conservative`
     trains without noise on the sentences that a conservative policy declares public.
     """
 
@@ -39,8 +39,8 @@ class ModelKind(StrEnum):
     LSTM = "lstm"
 
 
-HEADS = 2  # of the GPT-2
-VERSION = 1  # increase it when the values of a point get another meaning
+HEADS = 2  # attention heads of the GPT-2
+VERSION = 1  # increase it when the stored values of a point change their meaning
 
 WITH_POLICY = {
     TrainingMethod.SDP,
@@ -52,7 +52,8 @@ WITH_EPSILON = {TrainingMethod.DPSGD, TrainingMethod.CRT, TrainingMethod.CRT_CON
 
 
 def _different(values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """Raises ValueError for a repeated value: it would count as another seed."""
+    """The values. Raises ValueError for a repeated value, because it would count as another
+    seed."""
     if len(set(values)) < len(values):
         raise ValueError("a value occurs twice")
     return values
@@ -65,10 +66,10 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
 
 
 class Sizes(Section):
-    """A benchmark dataset: its parquet file, and its numbers of public, member and other texts.
+    """A benchmark dataset: its parquet file, and the numbers of public, member and other texts.
 
-    `secrets` are the labels of spans that are secrets; the conservative policy is measured on
-    them. `purpose` benchmark declares that everybody may read the file.
+    `secrets` lists the labels of spans that are secrets; the conservative policy is measured on
+    these spans. `purpose: benchmark` declares that everybody may read the file.
     """
 
     file: str
@@ -80,7 +81,7 @@ class Sizes(Section):
 
 
 class ModelSize(Section):
-    """The size of a model; `context` is the longest text in tokens. The LSTM has one layer."""
+    """The size of a model. Texts are cut at `context` tokens. The LSTM has one layer."""
 
     vocabulary: Annotated[int, Field(ge=258)]
     context: Annotated[int, Field(ge=16)]
@@ -89,9 +90,9 @@ class ModelSize(Section):
 
 
 class TrainingSettings(Section):
-    """Epochs, batch sizes and learning rates; noisy methods have their own.
+    """Epochs, batch sizes and learning rates. Methods with noise have separate values.
 
-    The public passes of the confidential methods use the ordinary ones.
+    The public passes of the confidential methods use the values without noise.
     """
 
     public_epochs: Annotated[float, Field(gt=0)]
@@ -114,7 +115,7 @@ class ModelGrid(Section):
 
 
 class Grid(Section):
-    """A grid file.
+    """The content of a grid file.
 
     The charts over gamma use the first of `epsilons`; the chart over epsilon uses all of them at
     `gammas[1]`. `conservative` is the policy of `crt-conservative`.
@@ -154,12 +155,12 @@ class Grid(Section):
         if gpt2 is not None and TrainingMethod.SDP in gpt2.arms:
             raise ValueError("models.gpt2.arms: selective DP-SGD needs the LSTM")
         if gpt2 is not None and gpt2.shape.width % HEADS:
-            raise ValueError(f"models.gpt2.shape.width: {HEADS} heads must divide it evenly")
+            raise ValueError(f"models.gpt2.shape.width: must be a multiple of the {HEADS} heads")
         return self
 
 
 class LeakagePoint(Section):
-    """One training. `gamma` None: no policy; `epsilon` None: no target for the noise."""
+    """One training. `gamma` is None without a policy, `epsilon` is None without a target for it."""
 
     set_name: str
     model: ModelKind
@@ -170,14 +171,16 @@ class LeakagePoint(Section):
 
     @property
     def batch(self) -> str:
-        """The name of its batch: the points of one set, model and seed share a corpus."""
+        """The name of the point's batch: the points of one set, model and seed, which share a
+        corpus."""
         return f"{self.set_name}/{self.model}/{self.seed}"
 
     def key(self, grid: Grid, *, file: str) -> str:
-        """A digest of everything that the point's values depend on; `file` is the file's digest.
+        """A digest of everything that the point's values depend on; `file` is the data file's
+        digest.
 
-        It contains the VERSION of the code, the patterns of the redaction, and the name of a
-        conservative policy that is a model.
+        It depends on the VERSION of the code, the patterns of the redaction, and, if the
+        conservative policy is a model, the name of this model.
         """
         return digest_of(
             version=VERSION,
@@ -194,7 +197,7 @@ class LeakagePoint(Section):
 
 
 def load_grid(path: Path) -> Grid:
-    """Read a grid file. Raises ParamsError with file and key, also when a set is not public."""
+    """Read a grid file. Raises ParamsError that names file and key, also if a set is not public."""
     try:
         grid = Grid.model_validate(load_fields(path))
     except ValidationError as error:
@@ -212,7 +215,8 @@ def load_grid(path: Path) -> Grid:
 
 
 def points(grid: Grid) -> Iterator[LeakagePoint]:
-    """All points, seed by seed for each set and model: a stopped run has complete seeds."""
+    """All points, by set, model and seed, so that a stopped grid has all points of its first
+    seeds."""
     for set_name in grid.sets:
         for model, own in grid.models.items():
             for seed in range(grid.seeds):

@@ -1,4 +1,4 @@
-"""The quality of a trained model of the grid, and what it leaks."""
+"""Measures the quality of a trained model of the grid, and what it leaks."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Candidates = tuple[list[int], NDArray[np.int64]]
 
 @dataclass(frozen=True, kw_only=True)
 class Losses:
-    """A model's mean loss per token of each text, and its perplexity on held-out texts.
+    """A model's mean loss per token for each text, and its perplexity on held-out texts.
 
-    `outside` is the perplexity without the tokens that a pattern finds.
+    `outside` is the perplexity on tokens outside the spans that a pattern finds.
     """
 
     members: NDArray[np.float64]
@@ -49,7 +49,7 @@ class Losses:
 
 
 def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
-    """The input of all attacks except exposure, on equal numbers of members and others."""
+    """The losses that all attacks except exposure use, for equal numbers of members and others."""
     (members, _), (others, whole) = (
         _mean_losses(model, start.examples(texts[: len(corpus.others)]))
         for texts in (corpus.members, corpus.others)
@@ -84,7 +84,8 @@ def attacks(
 ) -> dict[str, Any]:
     """Exposure of the canaries, and membership of texts and of groups of texts.
 
-    The reference, `before`, are the losses of the first model, trained on neither side.
+    `before` are the losses of the first model, which was not trained on members or others. They are
+    the reference of the attacks.
     """
     exposed = ranked(candidate_losses(model, *candidates), planted.canaries)
     scores = [by_perplexity(own.members), by_perplexity(own.others)]
@@ -122,7 +123,7 @@ def _named(name: str, found: Attack) -> dict[str, float]:
 
 @torch.inference_mode()
 def _mean_losses(model: Any, units: Sequence[tuple[Example]]) -> tuple[NDArray[np.float64], float]:
-    """The mean loss of each text, and the perplexity of all texts."""
+    """The mean loss per token of each text, and the perplexity over all texts."""
     model.eval()
     sums, counts = [], []
     for first in range(0, len(units), BATCH):

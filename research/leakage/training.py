@@ -1,4 +1,4 @@
-"""How each method trains its model. All methods start from one model, trained on public texts."""
+"""Trains a model by each method. All methods start from one model trained on public texts."""
 
 from __future__ import annotations
 
@@ -46,10 +46,12 @@ PERFORMANCE = Performance(
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A trained model, its noise multiplier (0: none), and its promise at `delta`.
+    """A trained model, its noise multiplier (0 without noise), and its guaranteed epsilon at
+    `delta`.
 
-    `epsilon` is for adding or removing one record (dpsgd), Bayesian (crt), for one secret if the
-    policy misses none (sdp at gamma 0), or 0 (public). It is infinite for the others.
+    The meaning of `epsilon` depends on the method: for adding or removing one record (dpsgd),
+    Bayesian (crt), for one secret if the policy misses none (sdp at gamma 0). It is 0 for public
+    and infinite for all other methods.
     """
 
     model: Any
@@ -60,7 +62,7 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A point with everything that its training needs.
+    """A point of the grid with everything that its training needs.
 
     `delta_2` is an upper bound of the share of secrets that the conservative policy misses.
     `scratch` is for checkpoints; delete it after the training.
@@ -82,11 +84,11 @@ class Trial:
 
     @property
     def session(self) -> sb.PrivacySession:
-        """Where a training is charged."""
+        """The session that charges the training."""
         return sb.PrivacySession(ledger=self.ledger, stage="leakage", run=self.key)
 
     def screened(self, conservative: str | None = None) -> Screened:
-        """The planted texts after the policy that misses some canaries."""
+        """The texts with canaries, screened by the policy that misses some of the canaries."""
         return screen(
             sb.Private(self.planted.texts),
             policy=self.planted.policy,
@@ -96,7 +98,7 @@ class Trial:
 
     @property
     def rehearsal(self) -> list[Example]:
-        """The public texts, repeated in each public pass."""
+        """Examples of the public texts, which each public pass trains on."""
         return [example for (example,) in self.start.examples(self.corpus.public)]
 
     def units(self, texts: sb.Private[str]) -> sb.Private[Any]:
@@ -120,7 +122,7 @@ def train_point(trial: Trial) -> Trained:
 
 
 def _on_public(model: Any, trial: Trial) -> Trained:
-    """Trains only by the passes over the public texts that the confidential methods also make.
+    """Make only the passes over the public texts that the confidential methods also make.
 
     This baseline shows the effect of those passes alone.
     """
@@ -168,7 +170,8 @@ def _by_dpsgd(model: Any, trial: Trial) -> Trained:
 
 
 def _by_crt(model: Any, trial: Trial) -> Trained:
-    """The noise is calibrated to the grid's delta; `delta_2` of the public part is added to it."""
+    """Train by CRT with noise for the grid's delta. The `delta_2` of the public part is added to
+    it."""
     conservative = (
         trial.grid.conservative if trial.point.arm is TrainingMethod.CRT_CONSERVATIVE else None
     )
@@ -207,7 +210,7 @@ def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _selectively(model: Any, trial: Trial) -> Trained:
-    """Uses CRT's noise multiplier for the same batch size, on gradients and on states."""
+    """Train by selective DP-SGD. Gradients and states get the noise that CRT needs at this rate."""
     grid, training, planted = trial.grid, trial.training, trial.planted
     schedule = make_schedule(
         batch_size=training.batch_size, epochs=training.epochs, unit_count=len(planted.texts)
@@ -249,7 +252,7 @@ def _selectively(model: Any, trial: Trial) -> Trained:
 
 
 def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechanism:
-    """DP-SGD calibrated to the point's epsilon. The grid sets the number of texts."""
+    """DP-SGD that is calibrated to the point's epsilon. The grid determines the number of texts."""
     assert trial.point.epsilon is not None
     grid, training = trial.grid, trial.training
     schedule = make_schedule(
@@ -281,5 +284,5 @@ def accounted_gamma(grid: Grid, point: LeakagePoint) -> float:
 
 
 def smallest_gamma(grid: Grid) -> float:
-    """The smallest miss rate to which CRT's noise is calibrated; the chart over epsilon uses it."""
+    """The smallest miss rate to which CRT's noise is calibrated. The chart over epsilon uses it."""
     return grid.gammas[1]

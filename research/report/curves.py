@@ -1,4 +1,4 @@
-"""The page of a grid: one chart for each figure and panel, one line for each method."""
+"""The page of a leakage grid: one chart per figure and panel, with one line per method."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 40
 
 @dataclass(frozen=True, kw_only=True)
 class CurveFigure:
-    """One figure. `rows`: panel, arm (the method), x, value, low, high; NaN bounds: no interval.
+    """One figure. The columns of `rows` are panel, arm (the method), x, value, low and high.
 
-    `floor` is the start of the y axis, unless a value is lower.
+    `low` and `high` are NaN if there is no interval. `floor` is the start of the y axis, unless a
+    value is lower.
     """
 
     name: str
@@ -45,7 +46,7 @@ class CurveFigure:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePage:
-    """Figures, the table behind them, and remarks for the reader."""
+    """The content of a page: figures, the table with their values, and remarks for the reader."""
 
     name: str
     remarks: tuple[str, ...]
@@ -54,7 +55,7 @@ class CurvePage:
 
 
 def render_curve_page(page: CurvePage) -> str:
-    """The self-contained page. Internal: its values are computed from real texts."""
+    """The page as one self-contained file. It is internal: its values come from real texts."""
     arms = dict.fromkeys(arm for figure in page.figures for arm in figure.rows["arm"])
     styles = series_styles(arms)
     return TEMPLATES.get_template("curves.html.jinja").render(

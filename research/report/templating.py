@@ -1,4 +1,4 @@
-"""The product's templates, extended by those of research."""
+"""The templates of `sugarbush.report`, extended by those of research."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The installed package alone: a wheel in a new environment, and a project that it makes."""
+"""Tests of the package without the checkout: a wheel in a new environment, and a new project."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Installed:
     folder: Path
 
     def run(self, *command: str, cwd: Path | None = None, code: int = 0) -> str:
-        """Run a command in the environment, without the checkout; returns its output."""
+        """Run a command in the environment, without the checkout, and return its output."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -82,8 +82,8 @@ class Installed:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """Build the wheel from the tracked and new files, and install it without its dependencies.
 
-    The dependencies come from the tests' environment; its path is added after that of the new
-    environment. Needs no network.
+    The dependencies come from the tests' environment, whose path is added after the path of the new
+    environment. So no network is needed.
     """
     folder = tmp_path_factory.mktemp("installed")
     source, wheels = folder / "source", folder / "wheels"

@@ -1,6 +1,6 @@
-"""The whole pipeline on 500 real complaints, with a pool of other real texts as generator.
+"""Runs the whole pipeline on 500 real complaints, with a pool of other real texts as generator.
 
-It embeds with the bundled model.
+The encoder is the bundled model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A folder after every stage; it has the settings and only paths to the real texts."""
+    """The project after all stages have run. Its settings contain paths of the real texts."""
     folder = tmp_path_factory.mktemp("complaints")
     frame = pd.read_parquet(COMPLAINTS)
     frame = frame[frame["full_metadata"]].sort_values("id")
@@ -64,7 +64,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture
 def finished(project: Checkout) -> Path:
-    """The folder is shared: Tests only read it."""
+    """The folder of the project. Tests share it and only read it."""
     return project.path
 
 
@@ -102,8 +102,8 @@ def test_no_private_text_and_no_exact_count_is_released(finished: Path) -> None:
         for path in (finished / root).rglob("*")
         if path.suffix in {".json", ".jsonl", ".md", ".html", ".csv"}
     )
-    # Complaints share forms and letter templates, so an equal beginning of 80 characters proves
-    # nothing; an equal middle of 200 does.
+    # Complaints share forms and letter templates, so an equal beginning of 80 characters does not
+    # show a copy; 200 equal characters from the middle do.
     middles = {text[300:500] for text in texts if len(text) > 600}
     public = " ".join(pd.read_parquet(finished / "public.parquet")["text"])
     middles = {middle for middle in middles if middle not in public}

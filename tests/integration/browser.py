@@ -1,4 +1,4 @@
-"""A headless Chromium over its DevTools protocol: loads a page, uses it and reads its state."""
+"""Controls a headless Chromium by its DevTools protocol: loads, uses and reads a page."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _ANSWER_TIMEOUT_S = 600
 
 
 def chromium() -> str | None:
-    """The browser's path, or None if there is none."""
+    """The path of Chromium or Chrome, or None if it is not installed."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 
 
 class Page:
-    """One tab. `problems` contains every console error, exception and refused request so far."""
+    """One tab. `problems` contains all console errors, exceptions and refused requests so far."""
 
     def __init__(self, connection: ClientConnection, session: str) -> None:
         self._connection, self._session = connection, session
@@ -105,7 +105,7 @@ class Page:
 
 @contextmanager
 def open_page(profile: Path) -> Iterator[Page]:
-    """A tab of a new browser with the empty folder `profile`."""
+    """Start a browser with the empty profile folder `profile`, and open a tab."""
     executable = chromium()
     assert executable is not None
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Searches everything in a folder for a string, also in compressed files."""
+"""Searches all files in a folder for a string, also inside compressed files and databases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def files_with(needle: str, places: Iterable[Path]) -> list[str]:
 
 
 def unpacked(file: Path) -> str:
-    """The text of a file: tables and databases as rows, compressed values unpacked."""
+    """The content of a file as text: tables and databases as rows, with compressed values
+    unpacked."""
     content = file.read_bytes()
     text = content.decode("utf-8", "replace")
     if content.startswith(b"PAR1"):
@@ -34,7 +35,8 @@ def unpacked(file: Path) -> str:
 
 
 def _rows(file: Path) -> Iterator[str]:
-    """Every value of every table, read from a copy together with its write-ahead log."""
+    """All values of all tables of a database, read from a copy that includes its write-ahead
+    log."""
     with tempfile.TemporaryDirectory() as folder:
         for part in file.parent.glob(f"{file.name}*"):
             (Path(folder) / part.name).write_bytes(part.read_bytes())

@@ -1,4 +1,4 @@
-"""One server of Prefect for all tests of a worker."""
+"""One Prefect server for all tests of a test worker."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prefect.testing.utilities import prefect_test_harness
 
 @pytest.fixture(scope="session")
 def prefect_database() -> Iterator[Path]:
-    """Starts a server and yields the path of its database.
+    """Start a server and yield the path of its database.
 
-    Tests that use it are in the xdist group `flow`.
+    Tests that use it are in the xdist group `flow`, so they run on one worker.
     """
     with prefect_test_harness(server_startup_timeout=900):
         url = get_current_settings().server.database.connection_url

@@ -1,4 +1,4 @@
-"""A separate checkout for a test: the current tree, in git, with a tiny public corpus."""
+"""Makes a separate checkout for a test: a copy of this tree, in git, with a tiny public corpus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS = [
     "flows", "tasks", "sugarbush", "research",
     "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
 ]  # fmt: skip
-TINY_ENCODER = ROOT / "tests" / "plugins"  # embedding.model: tiny
+TINY_ENCODER = ROOT / "tests" / "plugins"  # on PYTHONPATH, it adds the encoder `tiny`
 ONE_PROCESS = ROOT / "tests" / "one_process"  # on PYTHONPATH: DVC and its stages in one process
 PRODUCTS = ("lamp", "chair", "kettle")
 WORDS = ("arrived late", "came in pieces", "does not start", "is the wrong colour", "went missing")
@@ -35,7 +35,7 @@ SCHEMA = {
         },
     ],
 }
-# So small that a whole pipeline takes little more than the stages' imports.
+# With these settings, a whole pipeline takes little more time than the imports of its stages.
 SMALL: dict[str, Any] = {
     "privacy__dataset": "letters",
     "privacy__purpose": "release",
@@ -101,7 +101,7 @@ class Checkout:
 
     @property
     def one_process(self) -> dict[str, str]:
-        """Variables with which DVC runs its stages in its own process."""
+        """Environment variables that make DVC run its stages in its own process."""
         return {"PYTHONPATH": os.pathsep.join([str(ONE_PROCESS), self.environment["PYTHONPATH"]])}
 
     def run(
@@ -111,7 +111,8 @@ class Checkout:
         variables: dict[str, str] | None = None,
         **named: str,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the checkout; fails unless the exit code is `code` (None: any)."""
+        """Run a command in the checkout. The test fails unless the exit code is `code` (None:
+        any)."""
         finished = subprocess.run(
             command, cwd=self.path, env=self.environment | (variables or {}) | named, text=True,
             capture_output=True, check=False,
@@ -121,16 +122,16 @@ class Checkout:
         return finished
 
     def dvc(self, *arguments: str, code: int | None = 0) -> str:
-        """Run DVC; returns its output."""
+        """Run DVC and return its output."""
         finished = self.run(sys.executable, "-m", "dvc", *arguments, code=code)
         return finished.stdout + finished.stderr
 
     def repro(self, *arguments: str) -> list[str]:
-        """`dvc repro` in one process with its stages; those that ran."""
+        """Run `dvc repro` and its stages in one process. Return the stages that ran."""
         return self.stages_run(self.dvc_in_one_process("repro", *arguments))
 
     def dvc_in_one_process(self, *arguments: str) -> str:
-        """Run DVC without processes for its stages; everything it printed."""
+        """Run DVC and its stages in one process. Return everything that they printed."""
         finished = self.run(sys.executable, "-m", "dvc", *arguments, variables=self.one_process)
         return finished.stdout + finished.stderr
 
@@ -138,7 +139,7 @@ class Checkout:
         return self.run("git", *arguments).stdout
 
     def change(self, section: str | None = None, /, **changes: Any) -> None:
-        """Change settings of a section in params.yaml, or of the top level."""
+        """Change settings in params.yaml: those of `section`, or at the top level if it is None."""
         path = self.path / "params.yaml"
         fields = yaml.safe_load(path.read_text())
         (fields if section is None else fields[section]).update(changes)
@@ -155,13 +156,13 @@ class Checkout:
         return self.ledger.entries()
 
     def stages_run(self, output: str) -> list[str]:
-        """The stages that DVC said it ran."""
+        """The stages that DVC ran, read from its output."""
         mark = "Running stage '"
         return [line.split("'")[1] for line in output.splitlines() if line.startswith(mark)]
 
 
 def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any) -> Checkout:
-    """A checkout in git, committed and clean. `section__key=value` changes a setting."""
+    """Make a checkout with everything committed to git. `section__key=value` changes a setting."""
     path.mkdir(parents=True)
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", *PARTS],

@@ -1,4 +1,4 @@
-"""The `sugarbush` command in a separate checkout."""
+"""Tests of the `sugarbush` command in a separate checkout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture
 def project(made: Checkout) -> Checkout:
-    """A checkout in which no stage has run. Tests undo their changes."""
+    """A checkout in which no stage has run. Tests share it and undo their changes."""
     assert not (made.path / "data" / "private").exists()
     return made
 
@@ -91,7 +91,7 @@ def test_a_budget_beyond_its_cap_is_exit_code_1(project: Checkout, command: Comm
 @pytest.mark.slow
 @pytest.mark.xdist_group("dvc")
 def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path: Path) -> None:
-    """The installed command, as a user runs it."""
+    """Runs the installed command, as a user does."""
     project = make_project(tmp_path / "checkout", tmp_path / "state")
     bad = {"id": "x", "text": f"{CANARY}\0", "product": "lamp"}
     (project.path / "letters.jsonl").write_text(as_lines([*letters(140), bad]))

@@ -1,4 +1,4 @@
-"""CRT as the only method: nothing is released, and confidentiality is reported in separate rows."""
+"""With CRT as the only method, nothing is released, and confidentiality is reported separately."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ RESULTS = "data/private/arms/crt"
 
 @pytest.fixture
 def project(finished: FinishedPipelines) -> Checkout:
-    """A small corpus after every stage. Tests only read it."""
+    """The project after all stages have run on a small corpus. Tests only read it."""
     return finished("crt")
 
 
 def method_of(project: Project, **changes: Any) -> CRT:
-    """The method CRT with changed settings of section `crt`."""
+    """The method CRT of the project, with changed settings in its section `crt`."""
     method = project.settings.method("crt")
     assert isinstance(method, CRT)
     training = method.training.model_copy(update=changes)
@@ -134,7 +134,7 @@ def test_a_conservative_policy_that_nothing_measures_is_refused(project: Checkou
 @pytest.mark.parametrize(
     ("texts", "delta_2", "message"),
     [
-        # delta_2 for 300 labels without a miss
+        # delta_2 is about 0.01 if none of 300 labels is missed
         (["Room 7", "It is late."], 0.01, "not below delta"),
         (["It is late.", "We left."], 0.0, "nothing would be protected"),
     ],
@@ -185,13 +185,14 @@ def test_a_known_text_with_the_mask_or_a_special_token_is_refused_before_any_cha
 
 
 class KilledError(Exception):
-    """Ends a training before a step."""
+    """Ends a training before a step, as a kill would."""
 
 
 def test_an_old_copy_of_the_private_root_pays_for_no_step_twice(
     project: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copy has a checkpoint of step 2; steps were drawn after it was made, and drawn again."""
+    """The copy has a checkpoint of step 2. After the copy is restored, the later steps are drawn
+    again."""
     own = copied(project, tmp_path)
     own.change("crt", epochs=3, checkpoint_every=2, repeatable_steps=4)
     taken, draw = [], train_module.PoissonSampler.draw

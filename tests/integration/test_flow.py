@@ -1,7 +1,7 @@
-"""The pipeline as a Prefect flow, on a real Prefect server, with a mark in every private record.
+"""Runs the pipeline as a flow on a real Prefect server, with a mark in every private record.
 
-The marks must not be found outside the private root. The endpoint that writes texts gets released
-text only; the endpoint that labels is trusted and gets the private texts.
+The marks must not be found outside of data/private and reports/internal. The endpoint that writes
+texts gets released text only. The endpoint that labels is trusted and gets the private texts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.integration.llm.server import KEY, Body, FaultServer, Reply, completi
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
 from tests.pipelines import FinishedPipelines, copied
 
-# Prefect and DVC leave sockets and event loops to the garbage collector.
+# Prefect and DVC do not close all sockets and event loops, which would be errors here.
 pytestmark = [
     pytest.mark.xdist_group("flow"),
     pytest.mark.slow,
@@ -52,7 +52,7 @@ WORDS = (
 
 
 def written(number: int, body: Body) -> Reply:
-    """Forty random words, so no two answers are alike."""
+    """An answer of forty random words, so that all answers differ."""
     rng = public_rng(number, json.dumps(body, sort_keys=True))
     return completion(" ".join(rng.choice(WORDS.split(), size=40)).capitalize() + ".")
 
@@ -64,7 +64,7 @@ def labelled(number: int, body: Body) -> Reply:
 
 @dataclass(frozen=True)
 class Finished:
-    """The files of the flow, the requests to both endpoints, and the output."""
+    """The results of the flow: its files, the requests to both endpoints, and its output."""
 
     project: Checkout
     writer: FaultServer
@@ -76,7 +76,8 @@ class Finished:
 
     @property
     def released(self) -> list[Path]:
-        """Everything except the private root, the internal reports and the user's own file."""
+        """Everything that the run wrote, except private data, internal reports and the user's
+        file."""
         base = self.project.path
         own = {base / "letters.jsonl", base / "data", base / "reports", base / ".git"}
         data = {base / "data" / name for name in ("released", "public", "stamps")}
@@ -87,7 +88,7 @@ class Finished:
 def finished_flow(
     tmp_path_factory: pytest.TempPathFactory, prefect_database: Path
 ) -> Iterator[Finished]:
-    """A small marked corpus after one run of the flow. Tests only read it."""
+    """The results of one run of the flow on a small marked corpus. Tests only read them."""
     folder = tmp_path_factory.mktemp("flow")
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(running(FaultServer(behave=written)))
@@ -95,7 +96,7 @@ def finished_flow(
         project = marked_project(folder, writer, reader)
         address = get_current_settings().api.url
         assert address is not None
-        run = project.run(  # in the way a user starts it
+        run = project.run(  # as a user starts it
             sys.executable, "-m", "flows.pipeline",
             OPENAI_API_KEY=KEY, PREFECT_API_URL=address,
         )  # fmt: skip
@@ -106,7 +107,7 @@ def finished_flow(
 
 @pytest.fixture
 def own(finished_flow: Finished, tmp_path: Path) -> Iterator[Checkout]:
-    """A copy of the finished project that a test may change, as the current folder."""
+    """A copy of the finished project that a test may change. It is the current folder."""
     project = copied(finished_flow.project, tmp_path)
     with inside(project):
         yield project
@@ -114,7 +115,7 @@ def own(finished_flow: Finished, tmp_path: Path) -> Iterator[Checkout]:
 
 @contextlib.contextmanager
 def inside(project: Checkout) -> Iterator[None]:
-    """The checkout as current folder, with its variables."""
+    """Make the checkout the current folder, and set its environment variables."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project.path)
         for name, value in (project.environment | {"OPENAI_API_KEY": KEY}).items():
@@ -159,12 +160,12 @@ def marked_project(folder: Path, writer: FaultServer, reader: FaultServer) -> Ch
 
 
 def last_run() -> tuple[set[str], dict[str, Any]]:
-    """Names of the last flow run's task runs, and its artifacts by key."""
+    """The names of the task runs of the last flow run, and its artifacts by key."""
     with get_client(sync_client=True) as client:
         newest = max(client.read_flow_runs(), key=lambda run: run.created)
         names = {t.name for t in client.read_task_runs() if t.flow_run_id == newest.id}
         found = [a for a in client.read_artifacts() if a.flow_run_id == newest.id]
-    return names, {a.key: a.data for a in found if a.key}  # an artifact without a key is a state
+    return names, {a.key: a.data for a in found if a.key}  # artifacts without a key are states
 
 
 def shown_stages(artifacts: dict[str, Any]) -> dict[str, str]:
@@ -202,9 +203,9 @@ def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(
     with pytest.raises(StageFailedError) as failure:
         flow_module.pipeline()
     shown = capfd.readouterr()
-    assert "max_characters" in shown.err  # the operator's terminal shows it
+    assert "max_characters" in shown.err  # the operator's terminal shows the error
     names, artifacts = last_run()
-    assert "evolve@maple" in names  # but it never started, because prepare failed
+    assert "evolve@maple" in names  # it has a task run, but never started, because `prepare` failed
     assert not artifacts
     for secret in ("max_characters", "row 121", MARK):
         assert secret not in prefect_states() + str(failure.value)
@@ -213,7 +214,7 @@ def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(
 
 
 def prefect_states() -> str:
-    """The state message of every run that Prefect stores."""
+    """The state messages of all runs that Prefect stores."""
     with get_client(sync_client=True) as client:
         states = [*client.read_flow_runs(), *client.read_task_runs()]
     messages = [str(run.state.message) for run in states if run.state is not None]
@@ -262,7 +263,8 @@ def test_the_weekly_deployment_names_the_flow() -> None:
 
 
 def test_the_endpoint_for_labels_gets_every_private_text(finished_flow: Finished) -> None:
-    """The searches below would prove nothing if the marks had been lost before."""
+    """This shows that the marks are in the private texts. Otherwise the searches below would prove
+    nothing."""
     sent = finished_flow.reader.raw.decode()
     assert all(f"{MARK}{i}," in sent for i in range(RECORDS))
     private = finished_flow.project.path / "data" / "private"
@@ -272,7 +274,7 @@ def test_the_endpoint_for_labels_gets_every_private_text(finished_flow: Finished
 
 def test_no_request_to_the_writing_endpoint_contains_a_mark(finished_flow: Finished) -> None:
     assert MARK.encode() not in finished_flow.writer.raw
-    assert KEY.encode() in finished_flow.writer.raw  # the record contains complete requests
+    assert KEY.encode() in finished_flow.writer.raw  # requests are recorded completely
 
 
 def test_no_file_outside_the_private_root_contains_a_mark(finished_flow: Finished) -> None:

@@ -1,5 +1,5 @@
-"""DVC does not pass its `-f` to stages: every way to force a run, and every way not to, with DVC
-itself."""
+"""Tests with DVC itself that a stage detects whether its run is forced. DVC does not pass `-f` to
+stages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Path("out.txt").write_text("the same")
 
 
 class Asked:
-    """A checkout with one stage that records whether it was forced."""
+    """A checkout with one stage, which records whether its run was forced."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.answers = path, path.parent / "answers"
@@ -53,7 +53,7 @@ class Asked:
             self.run(*command.split())
 
     def run(self, *command: str) -> None:
-        """Run a command in the checkout, with `dvc` of this Python."""
+        """Run a command in the checkout, with the `dvc` of this Python environment."""
         if command[0] == "dvc":
             command = (sys.executable, "-m", *command)
         python = str(Path(sys.executable).parent)
@@ -65,7 +65,7 @@ class Asked:
         subprocess.run(command, cwd=self.path, env=environment, check=True, capture_output=True)
 
     def answers_to(self, *command: str) -> list[str]:
-        """The record of the stage for each of its runs under this command; empty if it did not
+        """What the stage recorded in each of its runs under this command; empty if it did not
         run."""
         self.answers.write_text("")
         self.run(*command)

@@ -1,4 +1,4 @@
-"""A leakage grid: its kind, its finished points, and the page."""
+"""Tests of a sweep of kind `leakage`: which points run, and its page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_grid_is_known_by_its_kind_and_finished_points_are_drawn_and_not_run_a
     started = []
 
     def run_here(module: str, *arguments: str) -> str:
-        """Does the work of `python -m module` in this process."""
+        """Like `python -m module`, but in this process."""
         started.append(module)
         monkeypatch.setattr(sys, "argv", [module, *arguments])
         import_module(module).main()

@@ -1,9 +1,9 @@
-"""Two corpora that differ in one unit: nothing but the answers of mechanisms may depend on it.
+"""If two corpora differ in one unit, only the outputs of mechanisms may depend on this unit.
 
-The functions of `sugarbush.privacy.noise` are replaced by ones whose results depend on no data, and
-what went into them is recorded. Then the released files, the pages, the card, the printed lines and
-the number of calls must be equal to the byte, and what went into the mechanisms may differ by the
-sensitivity that was accounted for.
+The functions of `sugarbush.privacy.noise` are replaced by functions that return the same values for
+any data, and that record their inputs. Then the released files, the pages, the card, the printed
+lines and the number of calls must be equal byte for byte. The inputs of the noise functions may
+differ by at most the sensitivity that was charged.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PUBLIC = ("data/released", "data/public", "data/stamps", "reports/public")
 
 @dataclass
 class Inputs:
-    """Stand-ins for the noise, and what went into them: name, values, keywords.
+    """Replacements of the noise functions. `calls` records name, values and keywords of each call.
 
-    `left_out` is the place of the removed unit in the sample of each step of DP-SGD; None where
-    the corpus has it.
+    `left_out` is the position of the removed unit in the sample of each DP-SGD step. It is None if
+    the corpus has the unit.
     """
 
     left_out: int | None = None
@@ -56,7 +56,7 @@ class Inputs:
         return len(self.calls) % len(scores)
 
     def poisson_sample(self, size: int, *, rate: float) -> NDArray[np.int64]:
-        """The first twelve units; where one of them is gone, the other eleven."""
+        """The first twelve units. If one of these is removed, the other eleven."""
         self._note("poisson_sample", np.zeros(0), rate=rate)
         return np.arange(12 if self.left_out is None else 11)
 
@@ -78,7 +78,7 @@ class Inputs:
 
 @dataclass
 class Run:
-    """What a run showed: every public file, the printed lines, and the inputs of its mechanisms."""
+    """The result of a run: all public files, printed lines, inputs of mechanisms, and charges."""
 
     files: dict[str, bytes]
     printed: str
@@ -119,14 +119,15 @@ def run(
 
 
 def train_places(folder: Path) -> list[str]:
-    """The ids of the train records, in order."""
+    """The ids of the training records, in order."""
     import pandas as pd
 
     return list(pd.read_parquet(folder / "data/private/prepared/train.parquet")["id"])
 
 
 def assert_only_mechanisms_differ(one: Run, other: Run) -> float:
-    """Returns the largest difference of an input, as a share of its sensitivity."""
+    """Check that only inputs of mechanisms differ, each by at most its sensitivity. Return the
+    largest difference, divided by the sensitivity."""
     assert one.files.keys() == other.files.keys()
     assert [name for name in one.files if one.files[name] != other.files[name]] == []
     assert one.printed == other.printed
@@ -176,7 +177,7 @@ def test_one_unit_changes_the_inputs_of_mechanisms_within_their_sensitivity_and_
     settings = {"embedding__model": "tiny", "prepare__id_column": "id"} | CASES[case]
     rows = written_by_users(LETTERS)
     one = run(tmp_path / "one", rows, Inputs(), capfd, **settings)
-    gone = train_places(tmp_path / "one")[11]  # in the sample of every step
+    gone = train_places(tmp_path / "one")[11]  # it is in the sample of every step
     if case == "user":
         (writer,) = {row["writer"] for row in rows if row["id"] == gone}
         fewer = [row for row in rows if row["writer"] != writer]
@@ -185,7 +186,7 @@ def test_one_unit_changes_the_inputs_of_mechanisms_within_their_sensitivity_and_
     assert 0 < len(rows) - len(fewer) <= 3
     other = run(tmp_path / "other", fewer, Inputs(left_out=11), capfd, **settings)
     reached = assert_only_mechanisms_differ(one, other)
-    assert reached > 0.3  # the unit is seen by the mechanisms, or nothing was tested
+    assert reached > 0.3  # the mechanisms saw the unit
     assert len(one.files) > 20
     assert one.charged
 
@@ -205,10 +206,11 @@ def test_a_held_out_record_changes_nothing_that_leaves(
 
 @pytest.mark.slow
 def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Released minus exact has the planned standard deviation, for tables, labels, votes, scores.
+    """The released minus the exact values of tables, labels, votes and scores have the planned
+    stddev.
 
-    All numbers of a few runs are divided by their planned deviation. Their mean square is within
-    six standard errors of 1: a false alarm has probability below 1e-8.
+    All these differences of a few runs are divided by their planned stddev. The mean of their
+    squares must be within six standard errors of 1. A false alarm has probability below 1e-8.
     """
     noted: list[tuple[NDArray[Any], NDArray[Any], float]] = []
 
@@ -250,7 +252,7 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
     drawn = {result.tobytes(): (counts, stddev) for counts, result, stddev in noted}
     z = []
     for values in released:
-        counts, stddev = drawn[values.astype(np.int64).tobytes()]  # released as it was drawn
+        counts, stddev = drawn[values.astype(np.int64).tobytes()]  # released as drawn
         z.append((values - counts) / stddev)
     used = {stddev for _, _, stddev in noted}
     assert planned <= used
@@ -264,7 +266,8 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
 def test_the_card_states_the_totals_of_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two releases with different settings: the second card has its own epsilon and the sum."""
+    """There are two releases with different settings. The second card states its own epsilon and
+    the total of both."""
     monkeypatch.syspath_prepend(TINY_ENCODER)
     monkeypatch.delenv("DVC_STAGE", raising=False)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
@@ -294,7 +297,8 @@ def test_the_card_states_the_totals_of_the_ledger(
 def test_what_a_record_votes_with_depends_on_that_record_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method_name: str
 ) -> None:
-    """Embedding and label of every other record are equal bit for bit when four are gone."""
+    """If four records are removed, the embedding and label of every other record stay equal bit for
+    bit."""
     monkeypatch.syspath_prepend(TINY_ENCODER)
     monkeypatch.delenv("DVC_STAGE", raising=False)
     seen = []

@@ -1,5 +1,5 @@
-"""The upper limit without noise: measured with the other methods, but separate from everything
-released."""
+"""Tests of `nonprivate`, the method without noise. It is measured like other methods, but its
+output is kept separate from everything that is released."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESULTS = "data/private/arms/nonprivate"
 
 @pytest.fixture
 def project(finished: FinishedPipelines) -> Checkout:
-    """A small public corpus after every stage. Tests only read it."""
+    """The project after all stages have run on a small public corpus. Tests only read it."""
     return finished("nonprivate")
 
 
@@ -45,7 +45,7 @@ def test_every_use_of_the_data_is_noted_as_not_private_and_no_budget_is_spent(
 
 
 def test_its_texts_are_nowhere_outside_the_private_root(project: Checkout) -> None:
-    """DVC gets a random name instead."""
+    """In place of the texts, DVC gets a file with a random name."""
     assert (project.path / RESULTS / "synthetic.jsonl").exists()
     for stage in ("initial", "evolve"):
         released = project.path / "data/released" / stage / "nonprivate"

@@ -1,4 +1,4 @@
-"""When a flow is killed with -9, DVC and its stage end too."""
+"""If a flow is killed with -9, DVC and its stage end too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ subprocess.run(command, check=False)
 
 
 def wait_until(found: Callable[[], object]) -> None:
-    """Poll until `found()` is true. Otherwise the time limit of the test ends it."""
+    """Wait until `found()` returns true. The only time limit is that of the test."""
     while not found():
         time.sleep(0.05)
 

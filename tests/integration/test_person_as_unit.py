@@ -1,4 +1,5 @@
-"""A corpus of users with several letters each, through every stage that spends budget."""
+"""Tests with the user as the unit: every stage that spends budget, on users with several
+letters."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ AT_MOST = 3
 
 @pytest.fixture
 def project(finished: FinishedPipelines) -> Checkout:
-    """A table, counts of one label, votes and a training are charged. Tests only read it."""
+    """A project whose stages charged a table, counts of one label, votes and a training. Tests only
+    read it."""
     return finished("persons")
 
 

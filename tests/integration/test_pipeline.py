@@ -1,4 +1,4 @@
-"""A finished pipeline: its card, its artifacts, and the cost of another run on the same data."""
+"""Tests of a finished pipeline: its card, its artifacts, and the cost of a second run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SYNTHETIC = Path("data/released/evolve/maple/synthetic.jsonl")
 
 @pytest.fixture
 def project(finished: FinishedPipelines) -> Checkout:
-    """A small corpus after every stage. Tests only read it."""
+    """The project after all stages have run on a small corpus. Tests only read it."""
     return finished("maple")
 
 
 @pytest.fixture
 def own(project: Checkout, tmp_path: Path) -> Checkout:
-    """A copy that a test may change."""
+    """A copy of the finished project that a test may change."""
     return copied(project, tmp_path)
 
 
@@ -70,7 +70,7 @@ def test_the_loaders_name_the_stage_that_has_not_run(project: Checkout) -> None:
 def test_the_notebook_opens_every_stage_without_private_files_and_keeps_no_output(
     own: Checkout,
 ) -> None:
-    """A new Python process runs its cells in order."""
+    """A new Python process runs the cells of the notebook in order."""
     cells = json.loads((ROOT / "docs/inspect.ipynb").read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
@@ -80,8 +80,8 @@ def test_the_notebook_opens_every_stage_without_private_files_and_keeps_no_outpu
 
 
 def test_no_public_report_depends_on_the_private_texts(project: Checkout, own: Checkout) -> None:
-    """With other private and held-out texts, codes and figures, the internal page changes, but the
-    public files stay equal byte for byte."""
+    """If private texts, held-out texts, codes and figures are replaced, the internal page changes,
+    but the public files stay equal byte for byte."""
     before, other = Roots(project.path), Roots(own.path)
     for path in (other.private / "prepared").glob("*.parquet"):
         rows = pd.read_parquet(path)
@@ -96,7 +96,7 @@ def test_no_public_report_depends_on_the_private_texts(project: Checkout, own: C
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
+    """The content of every file below a folder, by path."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 

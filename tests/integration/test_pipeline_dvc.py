@@ -1,5 +1,5 @@
-"""The pipeline under DVC: which stages run again, what is charged again, and the content of DVC's
-files."""
+"""Tests of the pipeline under DVC: which stages run again, what is charged again, and what DVC's
+files contain."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ NEW_RELEASE = {
     "fingerprint", "prepare", "extract_metadata", "synthesize_metadata", "initialise@maple",
     "evolve@maple",
 }  # fmt: skip
-ALWAYS = {"make_example", "fingerprint"}  # the first one reads params.yaml
+ALWAYS = {"make_example", "fingerprint"}  # `make_example` reads params.yaml
 
 
 @pytest.fixture
 def finished_by_dvc(finished: FinishedPipelines) -> Checkout:
-    """A small corpus with an id column and two methods, after `dvc repro`. Tests only read it."""
+    """A project with a small corpus, an id column and two methods, after `dvc repro`. Tests only
+    read it."""
     return finished("dvc")
 
 
 @pytest.fixture
 def project(finished_by_dvc: Checkout, tmp_path: Path) -> Checkout:
-    """A copy that a test may change."""
+    """A copy of the finished project that a test may change."""
     return copied(finished_by_dvc, tmp_path)
 
 
 def test_two_methods_together_run_their_own_stages_and_share_one_budget(
     finished_by_dvc: Checkout,
 ) -> None:
-    """A stage that a method does not need writes a marker."""
+    """A stage that no chosen method needs writes a marker."""
     project = finished_by_dvc
     charged = [entry.stage for entry in project.charges()]
     assert sorted(charged) == ["evolve@maple", "finetune", "synthesize_metadata"]
@@ -62,7 +63,8 @@ def test_a_second_run_with_settings_that_affect_no_output_does_and_charges_nothi
 def test_the_seed_of_evaluate_reruns_evaluate_and_report_and_its_old_value_both_again(
     project: Checkout,
 ) -> None:
-    """DVC must not restore the public half of a report from its cache without the private half."""
+    """DVC must not restore the public files of a report from its cache without the internal
+    files."""
     before = project.charges()
     ran = project.stages_run(project.dvc_in_one_process("exp", "run", "-S", "evaluate.seed=2"))
     assert set(ran) - ALWAYS == {"evaluate", "report"}
@@ -75,8 +77,8 @@ def test_the_seed_of_evaluate_reruns_evaluate_and_report_and_its_old_value_both_
 
 
 def test_dvc_keeps_nothing_of_the_private_texts(finished_by_dvc: Checkout) -> None:
-    """No line of the texts is in DVC's files and cache, and no hash or size that could test a
-    guess."""
+    """DVC's files and cache contain no line of the texts, and no hash or size with which a guess of
+    a text could be checked."""
     project = finished_by_dvc
     private = project.path / "letters.jsonl"
     lines = [row["text"].encode() for row in letters(146)[6:]]
@@ -94,7 +96,8 @@ def test_dvc_keeps_nothing_of_the_private_texts(finished_by_dvc: Checkout) -> No
 
 
 def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Checkout) -> None:
-    """Also where the state folder is named relative to the checkout: the copy is deleted."""
+    """This also holds if `SUGARBUSH_STATE` is relative to the checkout. DVC deletes the copy, so
+    the ledger must not be in it."""
     before = len(project.charges())
     relative = os.path.relpath(project.state, project.path)
     project.run(
@@ -115,9 +118,9 @@ def test_a_forced_stage_draws_and_charges_again(project: Checkout) -> None:
 
 
 def test_every_change_of_the_file_is_a_new_release(project: Checkout) -> None:
-    """Records keep their ids and parts: first the texts of held-out records change, then those of
-    the others. Were a stage skipped because its own input stayed equal, DVC's files would show
-    that it did."""
+    """First the texts of held-out records change, and then the texts of all records. Ids do not
+    change, so each record stays in its split. If a stage were skipped because its own input did not
+    change, DVC's files would show this."""
     path, rows = project.path / "letters.jsonl", letters(146)[6:]
     before = project.charges()
     prepared = project.path / "data/private/prepared"
@@ -137,7 +140,8 @@ def test_every_change_of_the_file_is_a_new_release(project: Checkout) -> None:
 
 
 def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
-    """The methods, the files, the dataset and an encoder: everything else has a default."""
+    """It sets the methods, the files, the dataset and an encoder. All other settings have
+    defaults."""
     made = make_project(tmp_path / "checkout", tmp_path / "state")
     files = {"file": "letters.jsonl", "donated": "donated.jsonl", "schema": "letters.schema.yaml"}
     short = {

@@ -1,4 +1,4 @@
-"""The pages in a real browser."""
+"""Tests of the report pages in a real browser."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,7 +162,8 @@ def test_the_page_prints(page: Page) -> None:
 
 
 def test_no_table_is_wider_than_the_paper(page: Page) -> None:
-    """On A4, Chromium's margins leave a width of 717 pixels; content beyond is not printed."""
+    """On A4 paper, Chromium's margins leave a width of 717 pixels. Wider content would not be
+    printed completely."""
     page.view(width=717)
     page.call("Emulation.setEmulatedMedia", media="print")
     edges = page.evaluate(

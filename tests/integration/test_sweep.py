@@ -1,4 +1,4 @@
-"""A sweep that is killed and restarted: finished points stay, and drawn results are kept."""
+"""A sweep that is killed and restarted keeps its finished points and its drawn results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sugarbush.privacy.unit import Unit
 from tests.integration.project import Checkout, make_project
 
 pytestmark = [
-    pytest.mark.xdist_group("flow"),  # they share one Prefect server
+    pytest.mark.xdist_group("flow"),  # these tests share one Prefect server
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),
 ]
@@ -58,14 +58,15 @@ def ledger(project: Checkout, purpose: str) -> Ledger:
 
 
 def variables(project: Checkout) -> dict[str, str]:
-    """The checkout's, with stages in DVC's processes, and the address of the server that runs."""
+    """The variables of the checkout. With them, stages run in DVC's process, and flows use the
+    running server."""
     address = get_current_settings().api.url
     assert address is not None
     return project.environment | project.one_process | {"PREFECT_API_URL": address}
 
 
 def killed_after(project: Checkout, charges: int) -> None:
-    """Run the sweep, and kill all its processes when the ledger has `charges` entries."""
+    """Run the sweep, and kill all its processes as soon as the ledger has `charges` entries."""
     with subprocess.Popen(
         COMMAND, cwd=project.path, env=variables(project), start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -81,8 +82,9 @@ def killed_after(project: Checkout, charges: int) -> None:
 
 @pytest.mark.usefixtures("prefect_database")
 def test_a_killed_sweep_resumes(project: Checkout) -> None:
-    """Each arm charges its table and its votes once."""
-    killed_after(project, 3)  # the second arm has charged its table, so the first arm is finished
+    """Each arm charges its table and its votes once, except for a charge whose result the kill
+    prevented."""
+    killed_after(project, 3)  # the third is the second arm, so the first arm is finished
     before = ledger(project, "benchmark").entries()
     sweep = project.path / "data/private/sweeps/sweep/letters"
     first = sweep / "full-epsilon-1-seed-1/reports/internal/figures.csv"
@@ -90,7 +92,7 @@ def test_a_killed_sweep_resumes(project: Checkout) -> None:
     project.run(*COMMAND, **variables(project))
     after = ledger(project, "benchmark").entries()
     assert after[: len(before)] == before
-    # A charge without a result on disk, because of the kill, is charged again.
+    # If the kill prevented the result of a charge, the draw is charged again.
     assert [e.stage for e in after[len(before) :]][-1] == "evolve@maple"
     assert len(after) - len(before) <= 2
     assert first.stat().st_mtime_ns == finished

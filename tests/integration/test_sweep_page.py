@@ -1,4 +1,4 @@
-"""The page of a sweep in a real browser."""
+"""Tests of the page of a sweep in a real browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that check the whole tree: ruff, mypy, import-linter."""
+"""Runs the tools that check the whole tree: ruff, mypy and import-linter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMANDS = {
     "format": ["ruff", "format", "--check", "."],
     "imports": ["lint-imports"],
 }
-# Lines that mypy must refuse, each with a mark.
+# A program with lines that mypy must refuse. Each of these lines has a mark.
 PROGRAM = """
 from pathlib import Path
 
@@ -72,7 +72,8 @@ def test_the_tree_is_in_order(name: str) -> None:
 def test_types_are_right_and_keep_private_text_from_an_endpoint_that_is_not_trusted(
     tmp_path: Path,
 ) -> None:
-    """One run of mypy over the library and a program; mypy must refuse the marked lines."""
+    """mypy checks the library and a program, and must report exactly the marked lines of the
+    program."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     finished = run_tool("mypy", "sugarbush", str(program))

@@ -1,8 +1,9 @@
-"""Do the tests notice a lie? Each file of this folder breaks one sentence of the promise.
+"""Mutation tests: each file in this folder describes a change of the code that breaks one promise.
 
-`make mutants` applies each of them to a copy of the tree and runs the tests that it names. They
-must pass on the unchanged copy and fail on the changed one. A mutant that survives means that the
-promise could be broken without a red test. `python -m tests.mutants NAME ...` runs some of them.
+`make mutants` applies each change (a mutant) to a copy of the tree and runs the tests that its file
+names. These tests must pass on the unchanged copy and fail on the changed copy. If they pass on the
+changed copy, the promise could be broken without a failing test. `python -m tests.mutants NAME ...`
+runs only the named mutants.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LIMIT_S = 600
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` occurs once in `file` and becomes `new`; then one of `tests` fails."""
+    """`old` occurs once in `file`. If it is replaced by `new`, one of `tests` must fail."""
 
     name: str
     promise: str
@@ -42,7 +43,7 @@ class Mutant:
 
 
 def load() -> list[Mutant]:
-    """Every mutant, by name."""
+    """All mutants, sorted by name."""
     found = []
     for path in sorted(HERE.glob("*.yaml")):
         fields = yaml.safe_load(path.read_text())
@@ -51,7 +52,7 @@ def load() -> list[Mutant]:
 
 
 def changed(text: str, mutant: Mutant) -> str:
-    """The file with the mutation. Raises ValueError unless `old` occurs once."""
+    """The text of the file with the mutation. Raises ValueError unless `old` occurs once."""
     if text.count(mutant.old) != 1:
         raise ValueError(
             f"{mutant.name}: {mutant.file} has its line {text.count(mutant.old)} times"
@@ -60,7 +61,7 @@ def changed(text: str, mutant: Mutant) -> str:
 
 
 def copy_tree(target: Path) -> Path:
-    """A copy of what tests read, without caches and data."""
+    """Copy the files that tests read to `target`, without caches and data."""
     ignored = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.pyc")
     for name in PARTS:
         source = ROOT / name
@@ -72,7 +73,7 @@ def copy_tree(target: Path) -> Path:
 
 
 def run_tests(tree: Path, tests: tuple[str, ...]) -> int:
-    """The exit code of pytest in a tree."""
+    """Run tests in the copy `tree`. Return the exit code of pytest, or -1 after a timeout."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(tree),
@@ -92,7 +93,7 @@ def run_tests(tree: Path, tests: tuple[str, ...]) -> int:
 
 
 def judge(mutant: Mutant, trees: Queue[Path]) -> str:
-    """Returns "killed", or what happened instead."""
+    """Run one mutant. Return "killed" if a test failed, else what happened instead."""
     tree = trees.get()
     path = tree / mutant.file
     original = path.read_text()
@@ -110,7 +111,7 @@ def judge(mutant: Mutant, trees: Queue[Path]) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Run the mutants, or those that are named. Returns the exit code."""
+    """Run all mutants, or only the mutants in `names`. Return the exit code."""
     mutants = [mutant for mutant in load() if not names or mutant.name in names]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:

@@ -1,4 +1,4 @@
-"""A stage's command in this process, with the variables and folder that DVC gives it."""
+"""Runs the command of a stage in this process, with DVC's variables and folder for the stage."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sugarbush.pipeline import parent_death
 
 
 def run(cmd: str, *, cwd: str, env: dict[str, str]) -> None:
-    """Run `exec python -m tasks.<name> ...`, as every command in dvc.yaml is."""
+    """Run `exec python -m tasks.<name> ...`, which is the form of every command in dvc.yaml."""
     *how, module = shlex.split(cmd)[:4]
     assert how == ["exec", "python", "-m"], cmd
     before, folder, arguments = dict(os.environ), os.getcwd(), sys.argv  # noqa: PTH109
-    parent_death.die_with_dvc = lambda: None  # this is DVC
+    parent_death.die_with_dvc = lambda: None  # this process is DVC itself
     os.environ.update(env)
     os.chdir(cwd)
     sys.argv = [module, *shlex.split(cmd)[4:]]

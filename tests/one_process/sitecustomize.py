@@ -1,7 +1,8 @@
-"""Where this folder is on PYTHONPATH, DVC runs its stages in its own process.
+"""If this folder is on PYTHONPATH, DVC runs its stages in its own process.
 
-Stages import for seconds, most of them the same. A test that asks which stages DVC runs, and not
-what is true of a stage's process, pays for the imports once. Python itself imports this file.
+The imports of a stage take seconds, and most stages import the same modules. A test of which stages
+DVC runs does not need a process per stage, so it pays for the imports only once. Python itself
+imports this file.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Any
 
 
 def run_here(executable: str, cmd: str, *, cwd: str, env: dict[str, str], **_: Any) -> None:
-    """In place of the shell that DVC starts for a stage's command."""
+    """Run the command of a stage here, in place of the shell that DVC would start."""
     from one_stage import run  # type: ignore[import-not-found]  # from the same folder
 
     run(cmd, cwd=cwd, env=env)
 
 
 class _Patched:
-    """Finds the module with which DVC starts commands, and puts `run_here` into it."""
+    """Finds the module with which DVC starts commands, and replaces its function by `run_here`."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name != "dvc.stage.run":

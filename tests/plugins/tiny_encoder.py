@@ -1,6 +1,7 @@
-"""An encoder that loads at once: hashed words and letter triples, as a plug-in.
+"""An encoder plug-in that loads without delay: it counts hashed words and letter triples.
 
-Stages that embed run in separate processes, and importing for the bundled model takes ten seconds.
+Stages that embed run in separate processes, and the imports of the bundled model take ten seconds
+in each of them.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_one_record_moves_the_sum_by_at_most_the_clip_norm(others, one, clip_nor
 
 
 def test_a_mean_over_the_tokens_of_the_batch_would_move_it_by_more():
-    """A broken loss that the property must detect: the weight of a record depends on the other
+    """The property must fail for this wrong loss, in which a record's weight depends on other
     records."""
 
     def token_mean(model, batch):
@@ -66,9 +66,10 @@ def test_a_mean_over_the_tokens_of_the_batch_would_move_it_by_more():
     assert movement([short] * 3, long, clip_norm=3.0) <= 3.0
 
 
-# The bound of the clipper: a record's own scale covers all of its own rounding.
+# The clipper's bound for the record itself: its scale covers the rounding of its own gradient.
 OWN_ROUNDING = 2.0**-20
-# Of 1,024 records together, whose last bits follow the padding (docs/decisions/dp-sgd-clipping.md).
+# For 1,024 other records together: their last bits depend on the padding
+# (docs/decisions/dp-sgd-clipping.md).
 OTHERS_ROUNDING = 1e-3
 
 
@@ -83,8 +84,8 @@ OTHERS_ROUNDING = 1e-3
 def test_a_record_adds_at_most_the_clip_norm_where_its_terms_cancel(
     seed_and_pairs, shape, lengths, remains, clip_norm
 ):
-    """A layer that gets every input twice, with opposite gradients; a relative `remains` does not
-    cancel."""
+    """The layer gets every input twice, with opposite gradients. A relative rest of size `remains`
+    does not cancel."""
     seed, pairs = seed_and_pairs
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randn(pairs, shape[0], generator=generator)
@@ -101,7 +102,8 @@ def test_a_record_adds_at_most_the_clip_norm_where_its_terms_cancel(
 
 
 def test_a_longer_record_moves_many_similar_ones_by_their_last_bits_only():
-    """The padding of all 1,024 others changes, and they are so similar that errors add up."""
+    """A longer record changes the padding of all 1,024 other records. These are so similar that
+    their rounding errors add up."""
     rng = np.random.default_rng(1)
     similar = rng.integers(0, 211, 12)
 

@@ -27,7 +27,7 @@ def session_of(ledger: Ledger, **changes: int) -> PrivacySession:
 
 
 def counts_behind(bins: list[int], size: int) -> np.ndarray:
-    """The counts of the mechanism, without its noise and without a charge."""
+    """The counts that the mechanism computes, without noise and without a charge."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda counts, **_: counts):

@@ -62,7 +62,7 @@ def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_part(
 def test_a_person_moves_a_histogram_of_records_by_at_most_the_bound_in_l2(
     users: list[str], at_most: int, who: int, seed: int
 ) -> None:
-    """For any bins of the records, also if all of a user's records are in one bin."""
+    """This holds for any bins, also if all records of a user are in one bin."""
     bins = np.random.default_rng(seed).integers(0, 3, len(users))
     records = records_of(users)
 

@@ -31,7 +31,7 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def sums_behind(
     records: NDArray[np.float32], candidates: NDArray[np.float32], width: float
 ) -> NDArray[np.int64]:
-    """The sums of the mechanism, without its noise and without a charge."""
+    """The sums that the mechanism computes, without noise and without a charge."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda sums, **_: sums):
@@ -82,8 +82,8 @@ def test_a_narrow_kernel_is_a_vote_for_the_nearest() -> None:
 
 
 def test_a_norm_is_rounded_up_so_that_no_score_is_rounded_over_the_bound() -> None:
-    """The record has a near candidate and a far one; with a norm that is rounded down, the scores
-    would be 4096 and 1."""
+    """The record is near to one candidate and far from another. If the norm were rounded down, its
+    scores would be 4096 and 1, which exceed the bound."""
     candidates = np.eye(2, dtype=np.float32)
     for angle in np.linspace(0.70, 0.72, 200):
         record = np.array([[np.cos(angle), np.sin(angle)]], dtype=np.float32)
@@ -96,7 +96,8 @@ def test_a_norm_is_rounded_up_so_that_no_score_is_rounded_over_the_bound() -> No
 def test_a_vector_that_is_not_of_unit_length_is_refused_and_costs_nothing(
     tmp_path: Path, number: float, user_column: str
 ) -> None:
-    """Products of longer vectors would not be exact, and so would depend on the other records."""
+    """Inner products of longer vectors would not be exact, so they would depend on other
+    records."""
     records, candidates = unit(corpus(1, 600, 3)), unit(corpus(2, 5, 3))
     (records if user_column == "record" else candidates)[-1, 0] = number
     ledger = a_ledger(tmp_path)
@@ -133,7 +134,7 @@ def test_scores_need_candidates_of_the_same_length() -> None:
         (lambda n: np.full((n, 2), -(2**63)), "above the bound"),
         (lambda n: np.full((n, 2), 2**16, dtype=np.int32), "int64 row"),
         (lambda n: np.full((n, 2), np.nan), "int64 row"),
-        (lambda n: np.full((1, 2), 2), "int64 row"),  # broadcasting would add it without an error
+        (lambda n: np.full((1, 2), 2), "int64 row"),  # broadcasting would accept it silently
         (lambda n: np.full((n, 3), 1), "int64 row"),
     ],
 )

@@ -14,7 +14,8 @@ DIM = 16
 
 
 def corpus(seed: int, n: int, kinds: int) -> NDArray[np.float32]:
-    """n vectors near `kinds` centres: equal ones, near-ties within rounding, and others."""
+    """n vectors near `kinds` centres: some are equal, some differ only by rounding, some differ
+    more."""
     rng = public_rng(seed, "corpus", n)
     centres = public_rng(seed, "centres").standard_normal((kinds, DIM), dtype=np.float32)
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)

@@ -11,7 +11,7 @@ DIM = 384
 
 
 def near_ties(seed, n, k):
-    """Unit vectors that are about as far from each of k centres, within float64 rounding."""
+    """Unit vectors that are equally far from all k centres, up to float64 rounding."""
     rng = public_rng(seed, "centres")
     centres = rng.standard_normal((k, DIM))
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
@@ -42,7 +42,7 @@ def test_a_code_depends_only_on_its_own_record(seed, n, k, single):
 
 
 def test_a_matrix_product_does_not_have_this_property():
-    """The test above detects it: the last bits of a product follow the number of rows."""
+    """The test above would fail for it: the last bits of a product depend on the number of rows."""
     vectors, centres = near_ties(1, 64, 9)
     alone = np.concatenate([row[None] @ centres.T for row in vectors])
     assert not np.array_equal(vectors @ centres.T, alone)

@@ -1,4 +1,4 @@
-"""Methods at equal budget, their metrics, and means over runs."""
+"""Tests of `research.arms`: methods at equal budget, their metrics, and means over runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on a set in memory: equal settings, snapshots by round, and a separate state."""
+"""Tests of runs on a data set in memory: their settings, their snapshots and their state."""
 
 from __future__ import annotations
 

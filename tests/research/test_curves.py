@@ -1,4 +1,4 @@
-"""The page of measured curves: every point is on it, for any name of its arm."""
+"""The page of curves shows every point, whatever the name of its method is."""
 
 import math
 

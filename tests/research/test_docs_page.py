@@ -1,4 +1,4 @@
-"""The page in git is exactly what its figures produce."""
+"""The page in git is exactly the page that the figures in git give."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A small version of the recipe of `little_writer`: its lists are prompts, and the provider uses
-the model."""
+"""Tests of `research.little_writer` at a small size: its lists have the format of prompts, and the
+`huggingface` provider can use its model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several grids on one page, with sets of equal names kept separate."""
+"""One page can show several grids, and keeps data sets with equal names separate."""
 
 from __future__ import annotations
 

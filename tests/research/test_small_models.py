@@ -54,7 +54,7 @@ def test_equal_seeds_give_equal_scores_and_padding_changes_none() -> None:
     together = next_token_scores(texts, heldout, decoder=TINY, training=few, seed=3)
     alone = next_token_scores(texts, heldout[:1], decoder=TINY, training=few, seed=3)
     assert together.log_likelihood[0] == pytest.approx(alone.log_likelihood[0], abs=1e-3)
-    # the number includes the end mark
+    # the number of tokens includes the end token
     assert together.tokens.tolist()[0] == alone.tokens.tolist()[0] == 5
 
 
@@ -68,8 +68,8 @@ def test_a_text_longer_than_the_model_is_cut() -> None:
 
 @pytest.mark.parametrize("kind", ["BERT", "GPT-2"])
 def test_a_named_decoder_does_not_look_ahead(tmp_path: Path, kind: str) -> None:
-    """This also holds for a model saved as an encoder, which would otherwise read the token to
-    predict."""
+    """This also holds for a model that was saved as an encoder. Without a change of its
+    configuration, an encoder would see the token that it must predict."""
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     if kind == "BERT":
@@ -89,8 +89,8 @@ def test_a_named_decoder_does_not_look_ahead(tmp_path: Path, kind: str) -> None:
 def test_a_text_longer_than_a_named_model_is_cut_where_the_model_ends(
     tmp_path: Path, knows: bool
 ) -> None:
-    """RoBERTa's configuration has two positions more than it can use, so the limit of its tokenizer
-    is read too."""
+    """The configuration of RoBERTa has two positions more than tokens can use, so the limit of the
+    tokenizer is read too."""
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
     config = BertConfig(
         vocab_size=len(tokenizer),

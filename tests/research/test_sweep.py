@@ -1,4 +1,4 @@
-"""The points of a sweep file, each a complete params.yaml."""
+"""Tests of the points of a sweep file. Each point has a complete params.yaml."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def test_the_sweeps_of_the_benchmark_sets_are_valid(name: str) -> None:
     sweep = load_sweep(ROOT / f"research/settings/{name}.yaml")
     files = {name: load_fields(ROOT / own.file) for name, own in sweep.sets.items()}
     found = list(points(sweep, base=settings(), files=files))
-    # All arms of one sweep are measured on equally many texts, so each of them must write that
-    # many.
+    # All arms of a sweep are measured on the same number of texts, so each arm must write at least
+    # this number.
     assert len({point.params.evaluate.texts for point in found}) == 1
     for point in found:
         (method,) = point.params.methods

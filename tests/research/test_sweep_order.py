@@ -1,4 +1,4 @@
-"""The points of a sweep that run alone, and the message about those that failed."""
+"""Tests of which points of a sweep run alone, and of the message about failed points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables and the page of a sweep."""
+"""Tests of the tables and the page of a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that a sweep's table takes from its points."""
+"""Tests of the values that the table of a sweep reads from its points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SWEEP = {
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """A sweep of two points, both with figures."""
+    """The folder of a sweep with two points. Both points have figures."""
     public = {"privacy": {"purpose": "benchmark", "dataset": "letters"}}
     for name, fields in {
         "sweep.yaml": SWEEP, "set.yaml": public, "params.yaml": load_fields(ROOT / "params.yaml"),

@@ -1,4 +1,4 @@
-"""Trained metrics over complete runs: the values, and their names on a page."""
+"""Tests of metrics that train models: their values, and their names on a page."""
 
 from __future__ import annotations
 

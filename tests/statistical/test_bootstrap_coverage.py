@@ -7,7 +7,8 @@ from sugarbush.randomness import public_rng
 
 
 def test_a_mean_interval_covers_at_its_rate() -> None:
-    """300 samples of 60; false alarm under 1e-6 at a true coverage of 93%."""
+    """Uses 300 samples of 60 numbers. If the true coverage is 93%, a false alarm has probability
+    under 1e-6."""
     rng = public_rng(1, "coverage")
     covered = 0
     for trial in range(300):
@@ -21,7 +22,8 @@ def test_a_mean_interval_covers_at_its_rate() -> None:
 
 
 def test_an_interval_of_mauve_covers_its_mean_over_samples() -> None:
-    """150 pairs of 400 texts in 20 clusters; false alarm under 1e-4 at a true coverage of 93%."""
+    """Uses 150 pairs of samples of 400 texts in 20 clusters. If the true coverage is 93%, a false
+    alarm has probability under 1e-4."""
     p = np.full(20, 1 / 20)
     q = np.linspace(1, 3, 20) / np.linspace(1, 3, 20).sum()
     rng = public_rng(2, "coverage")

@@ -1,6 +1,6 @@
-"""Tensor noise and Poisson samples: their distribution, and that no seed controls them.
+"""Tests that tensor noise and Poisson samples have the right distribution and depend on no seed.
 
-Each test states its sizes.
+Each test states its sample size and its false-alarm rate.
 """
 
 import math
@@ -30,7 +30,8 @@ def z_of_variance(noise: np.ndarray, stddev: float) -> float:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tensor_noise_has_the_requested_scale(dtype: torch.dtype) -> None:
-    """n = 200,000; |z| < 5: false alarm 6e-7. A scale that is wrong by 3% is at |z| > 18."""
+    """n = 200,000, limit |z| < 5, false-alarm rate 6e-7. A scale that is wrong by 3% gives |z| >
+    18."""
     noise = drawn(0.7, dtype=dtype)
     assert abs(z_of_variance(noise, 0.7)) < 5
     assert abs(noise.mean()) < 5 * 0.7 / math.sqrt(N)
@@ -39,15 +40,15 @@ def test_tensor_noise_has_the_requested_scale(dtype: torch.dtype) -> None:
 
 
 def test_tensor_noise_is_gaussian_across_blocks_and_tensors() -> None:
-    """Kolmogorov-Smirnov at n = 1,300,000, over one block: false alarm 1e-6."""
+    """Kolmogorov-Smirnov test, n = 1,300,000 (more than one block), false-alarm rate 1e-6."""
     tensor = torch.zeros(1_300_000)
     add_gaussian([tensor], stddev=1.0)
     assert kstest(tensor.numpy(), "norm").pvalue > 1e-6
-    assert len(torch.unique(tensor.double() * 1e7)) > 1_200_000  # no block repeats another one
+    assert len(torch.unique(tensor.double() * 1e7)) > 1_200_000  # no block repeats another block
 
 
 def test_no_seed_reaches_tensor_noise() -> None:
-    """Two draws of 1,000 numbers agree by chance with probability under 1e-1000."""
+    """Two draws of 1,000 numbers are equal by chance with probability under 1e-1000."""
     draws = []
     for _ in range(2):
         torch.manual_seed(1)
@@ -59,7 +60,7 @@ def test_no_seed_reaches_tensor_noise() -> None:
 
 
 def test_tensors_of_one_call_get_noise_of_their_own() -> None:
-    """n = 10,000, correlation under 5/sqrt(n): false alarm 6e-7."""
+    """n = 10,000, limit 5/sqrt(n) for the correlation, false-alarm rate 6e-7."""
     one, other = torch.zeros(10_000), torch.zeros(10_000)
     add_gaussian([one, other], stddev=1.0)
     assert abs(float(torch.corrcoef(torch.stack([one, other]))[0, 1])) < 0.05
@@ -81,8 +82,8 @@ def test_a_tensor_that_would_not_get_its_noise_is_refused(tensor: torch.Tensor) 
 
 @pytest.mark.parametrize("rate", [0.003, 0.2, 0.9])
 def test_each_unit_is_sampled_at_the_given_rate(rate: float) -> None:
-    """n = 1,200,000 over two blocks; |z| < 5: false alarm 6e-7; a rate that is wrong by 20% is at
-    |z| = 12."""
+    """n = 1,200,000 in two blocks, limit |z| < 5, false-alarm rate 6e-7. A rate that is wrong by
+    20% gives |z| = 12."""
     size = 1_200_000
     sample = poisson_sample(size, rate=rate)
     assert bool((np.diff(sample) > 0).all())
@@ -96,9 +97,9 @@ def test_each_unit_is_sampled_at_the_given_rate(rate: float) -> None:
 
 
 def test_units_are_sampled_independently() -> None:
-    """Sizes of 4,000 samples of 50 units at 0.1 vary as a binomial: z of the variance under 5.
+    """The sizes of 4,000 samples of 50 units at rate 0.1 have a binomial variance: |z| < 5.2.
 
-    A sample of fixed size, or whole shuffles cut into batches, would not vary at all.
+    If samples had a fixed size, or were batches of a shuffled epoch, their sizes would not vary.
     """
     sizes = np.array([len(poisson_sample(50, rate=0.1)) for _ in range(4000)])
     variance = 50 * 0.1 * 0.9
@@ -107,11 +108,12 @@ def test_units_are_sampled_independently() -> None:
 
 
 def test_a_person_is_drawn_at_the_rate_however_many_records_they_have() -> None:
-    """400 users with 1 and 400 with 5 records, 500 steps at 0.05: each |z| < 5, false alarm 2e-6.
+    """400 users with 1 record and 400 with 5, 500 steps at rate 0.05, |z| < 5, false-alarm rate
+    2e-6.
 
-    If records were sampled, users with 5 records would be in 1 - 0.95^5 = 23% of the steps: |z| >
-    300. In a fifth of a user's steps, the sample contains each of the five records; if it were
-    always the first one, |z| > 180.
+    If records were sampled in place of users, users with 5 records would be in 1 - 0.95^5 = 23% of
+    the steps, which gives |z| > 300. Each of a user's five records must be used in a fifth of the
+    user's steps; if always the first record were used, |z| would be above 180.
     """
     owners = [*range(400), *(400 + i // 5 for i in range(2000))]
     records = Private([(place,) for place in range(2400)])
@@ -141,7 +143,7 @@ def test_an_invalid_rate_is_refused(rate: float) -> None:
 
 
 def test_no_seed_reaches_the_sample() -> None:
-    """Two samples of 1,000 units at rate one half are equal with probability 2^-1000."""
+    """Two samples of 1,000 units at rate one half are equal by chance with probability 2^-1000."""
     samples = []
     for _ in range(2):
         torch.manual_seed(1)
@@ -151,6 +153,6 @@ def test_no_seed_reaches_the_sample() -> None:
 
 
 def test_the_secret_choice_is_uniform() -> None:
-    """3,000 choices among 3; each count within 5 standard deviations (25.8) of 1,000."""
+    """3,000 choices among 3: each count is within 5 standard deviations (of 25.8 each) of 1,000."""
     counts = np.bincount([secret_choice(3) for _ in range(3000)], minlength=3)
     assert (abs(counts - 1000) < 129).all()

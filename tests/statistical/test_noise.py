@@ -1,5 +1,5 @@
-"""Does the noise have the stated distribution? n = 40,000 draws per test; each test states its
-false-alarm rate."""
+"""Tests that the noise has the stated distribution, with n = 40,000 draws per test unless stated.
+Each test states its false-alarm rate."""
 
 import math
 
@@ -14,8 +14,8 @@ N = 40_000
 
 
 def discrete_gaussian_variance(stddev: float) -> float:
-    """The probabilities of N_Z(0, stddev^2), by its definition (Canonne, Kamath, Steinke 2020,
-    Definition 1)."""
+    """The variance of N_Z(0, stddev^2), computed from its definition (Canonne, Kamath, Steinke
+    2020, Definition 1)."""
     k = np.arange(-1000, 1001)
     weights = np.exp(-(k**2) / (2 * stddev**2))
     return float((k**2 * weights).sum() / weights.sum())
@@ -29,7 +29,7 @@ def z_of_variance(draws: NDArray[np.int64], variance: float) -> float:
 
 @pytest.mark.parametrize("stddev", [0.6, 2.0, 15.4])
 def test_the_noise_has_the_requested_scale(stddev: float) -> None:
-    """|z| < 5: false alarm 6e-7 per test. A scale that is wrong by 5% is at |z| > 9."""
+    """Limit |z| < 5, false-alarm rate 6e-7 per test. A scale that is wrong by 5% gives |z| > 9."""
     draws = discrete_gaussian(np.full(N, 1000), stddev=stddev) - 1000
     assert abs(z_of_variance(draws, discrete_gaussian_variance(stddev))) < 5
     assert abs(draws.mean()) < 5 * stddev / math.sqrt(N)
@@ -38,7 +38,7 @@ def test_the_noise_has_the_requested_scale(stddev: float) -> None:
 
 
 def test_the_noise_follows_the_discrete_gaussian_law() -> None:
-    """Chi-square over 9 cells against its 1 - 1e-6 quantile (45.1 at 8 degrees of freedom)."""
+    """Chi-square test with 9 cells, false-alarm rate 1e-6 (limit 45.1, 8 degrees of freedom)."""
     stddev = 1.3
     draws = discrete_gaussian(np.zeros(N, dtype=np.int64), stddev=stddev)
     k = np.arange(-60, 61)
@@ -51,7 +51,8 @@ def test_the_noise_follows_the_discrete_gaussian_law() -> None:
 
 
 def test_two_processes_worth_of_noise_never_repeat() -> None:
-    """No seed controls the noise: equal calls differ (false alarm under 1e-100)."""
+    """No seed controls the noise: equal calls give different noise (false-alarm rate under
+    1e-100)."""
     zeros = np.zeros(200, dtype=np.int64)
     np.random.seed(7)
     first = discrete_gaussian(zeros, stddev=10.0)
@@ -60,8 +61,8 @@ def test_two_processes_worth_of_noise_never_repeat() -> None:
 
 
 def test_the_noisy_maximum_is_the_exponential_mechanism() -> None:
-    """P(1) = e^(eps*gap/2)/(1 + e^(eps*gap/2)), |z| < 5 on 4,000 choices: false alarm 6e-7.
-    A mechanism that spends twice epsilon is at |z| > 9."""
+    """P(1) = e^(eps*gap/2)/(1 + e^(eps*gap/2)); 4,000 choices, |z| < 5, false-alarm rate 6e-7. A
+    mechanism that spends twice epsilon gives |z| > 9."""
     epsilon, gap, n = 1.0, 1.5, 4000
     scores = np.array([0.0, gap])
     share = np.mean([report_noisy_max(scores, epsilon=epsilon, sensitivity=1.0) for _ in range(n)])

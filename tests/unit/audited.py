@@ -1,5 +1,4 @@
-"""Short lists for an audit: the modules that draw noise, build released values, or open private
-files.
+"""Lists for an audit: the modules that draw noise, build released values, or open private data.
 
 `test_side_doors` checks that the lists are complete. If you add a line, add the reason.
 """
@@ -10,21 +9,21 @@ from __future__ import annotations
 IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
     "sugarbush.privacy.mechanisms": ("discrete_gaussian",),  # histograms and sums of scores
     "sugarbush.tables.marginal_measurer": ("discrete_gaussian", "report_noisy_max"),  # AIM
-    "sugarbush.training.dpsgd.sampling": ("poisson_sample", "secret_choice"),  # secret batches
+    "sugarbush.training.dpsgd.sampling": ("poisson_sample", "secret_choice"),  # secret samples
     "sugarbush.training.dpsgd.optimizer": ("add_gaussian",),  # a step of DP-SGD
     "sugarbush.training.crt.selective": ("add_gaussian",),  # a step of confidential training
 }
 
-# Modules that build `Released(...)`, and why the value may be released.
+# Modules that call `Released(...)`, and why they may release the value.
 BUILDS_RELEASED: dict[str, str] = {
-    # a mechanism drew it, and its ledger entry is known
+    # Outputs of mechanisms, with their ledger entries.
     "sugarbush.privacy.data_types": "the class itself: map and as_released_array keep the entries",
     "sugarbush.tables.engines": "rows and record count of AIM, under its charge",
     "sugarbush.training.dpsgd.train": "a model by DP-SGD, under its charge",
     "sugarbush.training.crt.selective": "a confidential model; its ledger has no DP epsilon",
     "sugarbush.training.dpsgd.ordinary": "a model without noise, charged as not private",
     "sugarbush.methods.nonprivate": "real rows, charged as not private; stays in the private root",
-    # post-processing of released values, with their entries
+    # Post-processing of released values, with the ledger entries of these values.
     "sugarbush.methods.maple": "rows of the DP table",
     "sugarbush.methods.augpe": "targets by DP label counts, or none",
     "sugarbush.methods.dpft": "the released model, and codes from the DP table",
@@ -36,12 +35,12 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.generators.openai.generator": "answers to released requests",
     "sugarbush.generators.huggingface.generator": "answers to released requests",
     "sugarbush.api": "results of this process, with the entries that paid for them",
-    # restored from a released folder with the entries in its release.json
+    # Values restored from a released folder, with the ledger entries in its release.json.
     "sugarbush.pipeline.released": "any released folder",
     "sugarbush.pipeline.dp_table": "the DP table and label counts",
     "sugarbush.pipeline.stages.report": "a method's rounds and texts",
     "sugarbush.tables.dp_table": "the DP table",
-    # public from the start
+    # Values that never depended on private data.
     "sugarbush.generators.interface": "no requests",
     "sugarbush.methods.evolving": "targets that require nothing",
     "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",

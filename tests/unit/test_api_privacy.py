@@ -1,4 +1,4 @@
-"""What the API guarantees about private texts and charges."""
+"""Tests of what the API guarantees about private texts and charges."""
 
 from __future__ import annotations
 

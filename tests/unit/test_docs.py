@@ -1,8 +1,8 @@
-"""The Python examples of the documentation run.
+"""Runs the Python examples of the documentation.
 
-A block without a title runs as written, in the order of its page. A block with a title is a file of
-a package. It is written, the package is registered, and its tests run in another process. A block
-after `<!-- not run: ... -->` is only parsed.
+Blocks without a title run as written, in the order of their page. A block with a title is a file of
+a package: it is written to disk, the package is registered, and its tests run in another process. A
+block after `<!-- not run: ... -->` is only parsed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def run(code: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Examples write to a temporary folder, charge a ledger there, and have no endpoint."""
+    """Make the examples write to a temporary folder and charge a ledger there, without an
+    endpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     monkeypatch.setitem(vars(sb), "OpenAI", lambda **_: sb.Simulator())

@@ -1,4 +1,4 @@
-"""The public names of packages: each can be imported, and none is imported before its first use."""
+"""Each public name of a package can be imported, and none is imported before its first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mutant applies to today's code: a line that moved must not make `make mutants` blind."""
+"""Every mutant must apply to the current code. Otherwise `make mutants` would test nothing."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
 
 
-# Fields that every generator's section has in a complete file.
+# Settings with a section for every generator.
 COMPLETE = parse_params(
     {"generator": {"openai": {"model": "my-model"}, "huggingface": {"model": "gpt2"}, "pool": {}}}
 )
@@ -61,7 +61,8 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     whole["extract_metadata"]["llm"] = endpoint
     assert not parse_params(whole).extract_metadata.label_endpoint.trusted
     new = default_fields()
-    # Since then, only projects that need an endpoint for labels name one, and it must have a model.
+    # Since 0.1, `llm` is null unless a project needs an endpoint for labels. Then it must name a
+    # model.
     assert new["extract_metadata"].pop("llm") is None
     assert new["generator"].pop("simulator") == {}
     assert new["privacy"].pop("different_from") == []
@@ -69,7 +70,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     for name in ("openai", "huggingface"):
         assert new["generator"][name].pop("model") == "required"
         del old["generator"][name]["model"]
-    for name in EvaluateSettings.removed_settings:  # still accepted, without an effect
+    for name in EvaluateSettings.removed_settings:  # still accepted, but without effect
         del old["evaluate"][name]
     for method in ("maple", "augpe", "public", "nonprivate"):
         for name in EvolutionSettings.removed_settings:
@@ -94,7 +95,7 @@ def test_settings_that_were_removed_still_load() -> None:
 
 
 def test_settings_that_cache_keys_are_made_of_keep_their_values() -> None:
-    """Other values would draw and charge finished results again."""
+    """If these values changed, finished results would be drawn and charged again."""
     params = ProjectSettings()
     pinned = json.loads((FIXTURES / "cache_keys_0_1.json").read_text())
     sections: dict[str, Section] = {
@@ -105,7 +106,7 @@ def test_settings_that_cache_keys_are_made_of_keep_their_values() -> None:
         "yue2023": params.finetune.yue2023, "lora": params.finetune.lora,
         "crt": params.crt, "pretrain": params.pretrain,
     }  # fmt: skip
-    assert {  # as text: 512 and 512.0 are equal, and hashed apart
+    assert {  # as JSON: 512 and 512.0 are equal, but have different digests
         name: json.dumps(
             {**section.model_dump(mode="json"), **section.removed_settings}, sort_keys=True
         )
@@ -138,7 +139,7 @@ def test_settings_from_code_derive_what_those_from_a_file_do() -> None:
 def test_kernel_herding_is_known_by_both_of_its_names() -> None:
     both = [params(evolve__maple__selection=name) for name in ("herded", "kernel_herding")]
     assert both[0] == both[1]
-    for own in both:  # cache keys contain the first one
+    for own in both:  # cache keys contain the former name
         assert own.evolve.maple.settings_in_use()["selection"] == "herded"
         assert own.evolve.maple.key_settings()["selection"] == "herded"
 
@@ -235,7 +236,7 @@ def test_four_settings_are_enough_for_ones_own_data() -> None:
     assert params.privacy.purpose.value == "release"
     assert params.prepare.donated is None
     assert params.crt.labelled is None
-    assert params.crt.known is None  # the example's sentences are not known
+    assert params.crt.known is None  # `known` of the example is not used for other data
     assert params.evolve.maple.prompt.value == "metadata"
 
 
@@ -247,7 +248,7 @@ def test_the_examples_ledger_is_never_charged_for_ones_own_data() -> None:
 
 @pytest.mark.parametrize("file", ["tickets.csv", "../../tickets.csv", "corpus.jsonl.csv"])
 def test_no_other_file_is_the_example_wherever_its_path_begins(file: str) -> None:
-    """Neither by default nor on request."""
+    """Such a file does not get the purpose `example`, by default or by a setting."""
     fields = settings(prepare__file=f"data/public/example/{file}")
     assert parse_params(fields, source="params.yaml").privacy.purpose == "release"
     with pytest.raises(ParamsError, match=r"privacy\.purpose"):
@@ -298,8 +299,8 @@ def test_a_wrong_setting_of_the_endpoint_for_labels_is_named(
 
 
 def test_the_settings_that_the_guide_shows_for_real_models_are_known() -> None:
-    """The values must also be plain: DVC reads numbers, texts, lists and mappings, but fails on a
-    date."""
+    """The values must also have types that DVC can read: numbers, texts, lists and mappings, but no
+    dates."""
     guide = (ROOT / "docs/how-to/real-models.md").read_text()
     shown = [yaml.safe_load(part.partition("```")[0]) for part in guide.split("```yaml\n")[1:]]
     params = [parse_params(fields) for fields in shown]

@@ -1,7 +1,7 @@
-"""Methods, generators, encoders and metrics of another package, found by their entry points.
+"""Tests of methods, generators, encoders and metrics of another package, found by entry points.
 
-`tests/fixtures/toy_package` has one of each. It is installed into a separate folder: copied, with
-the metadata that an installer writes, so that tests need no installer and no network.
+`tests/fixtures/toy_package` has one of each. The tests copy it to a separate folder and add the
+metadata that an installer would write, so they need no installer and no network.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Install = Callable[..., Path]
 
 
 def install_into(target: Path, *, name: str = "toy-package") -> Path:
-    """Put the toy package into `target`, registered by a package called `name`."""
+    """Copy the toy package to `target`, and register its plug-ins by a package with the name
+    `name`."""
     project = tomllib.loads((TOY / "pyproject.toml").read_text())["project"]
     shutil.copytree(TOY / "toy_package", target / "toy_package")
     info = target / f"{name.replace('-', '_')}-{project['version']}.dist-info"
@@ -54,7 +55,7 @@ def install_into(target: Path, *, name: str = "toy-package") -> Path:
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Installs the toy package for one test, under any name."""
+    """A function that installs the toy package for one test, under any name."""
 
     def installed(name: str = "toy-package") -> Path:
         target = install_into(tmp_path / name, name=name)
@@ -67,10 +68,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a project, the API and the commands did with all four plug-ins."""
+    """The results of a project, the API and the commands with all four plug-ins."""
     site = install_into(tmp_path_factory.mktemp("site") / "packages")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # DVC's own
+        warnings.simplefilter("ignore")  # warnings of DVC itself
         patch.syspath_prepend(str(site))
         forget_toys()
         patch.setenv("SUGARBUSH_STATE", "")
@@ -83,7 +84,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def forget_toys() -> None:
-    """The next import of the toy package looks for it anew."""
+    """Remove the toy package from the imported modules, so that its next import searches again."""
     for module in [m for m in sys.modules if m.partition(".")[0] == "toy_package"]:
         del sys.modules[module]
 
@@ -198,7 +199,7 @@ def test_pip_installs_the_toy_package_with_its_entry_points(tmp_path: Path) -> N
 
 
 class TestAProject:
-    """With the toy method, generator, encoder and metric."""
+    """Tests of a project with the toy method, generator, encoder and metric."""
 
     pytestmark = slow
 

@@ -1,5 +1,5 @@
-"""The public names of `sugarbush`: complete, documented with an example that runs, and quick to
-import."""
+"""Tests that the public names of `sugarbush` are complete, have an example that runs, and are quick
+to import."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 import sugarbush as sb
 from tests.settings import ROOT
 
-# Names without an example of their own, with the reason.
+# Names without an example, and the reason.
 WITHOUT_EXAMPLE = {
     "Artifacts": "reads the folder of a finished run; docs/inspect.ipynb shows it",
     "BudgetExceededError": "an error",
@@ -36,7 +36,7 @@ WITHOUT_EXAMPLE = {
     "SugarbushError": "an error",
     "train_dpsgd": "needs a language model; docs/how-to/python-api.md shows it",
 }
-# Packages that only some calls need, so that no name may load them.
+# Packages that only some calls need, so importing a name must not load them.
 HEAVY = {"torch", "transformers", "sentence_transformers", "openai", "dvc", "prefect", "sklearn"}
 (_GUARDED,) = (
     node for node in ast.parse(Path(str(sb.__file__)).read_text()).body if isinstance(node, ast.If)
@@ -68,7 +68,8 @@ print(json.dumps([first, loaded()]))
 
 @pytest.fixture(scope="module")
 def loaded() -> list[list[str]]:
-    """The packages that `import sugarbush` loads, and those that all its names load."""
+    """The packages that `import sugarbush` loads, and those that are loaded after the use of all
+    names."""
     finished = subprocess.run(
         [sys.executable, "-c", IMPORTS], cwd=ROOT, text=True, capture_output=True, timeout=900,
         check=True,
@@ -79,7 +80,7 @@ def loaded() -> list[list[str]]:
 
 def test_type_checkers_see_the_same_names() -> None:
     seen = [str(alias.asname) for node in FOR_TYPE_CHECKERS for alias in node.names]
-    seen[seen.index("None")] = "Privacy"  # a second name of PrivacySettings
+    seen[seen.index("None")] = "Privacy"  # `Privacy` is a second name of PrivacySettings
     assert sorted(seen) == sb.__all__
 
 

@@ -1,4 +1,4 @@
-"""No code that comes with a model is ever run. This test reads the source code."""
+"""Tests that code that comes with a model is never run. The tests read our source code."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import pytest
 
 from tests.settings import ROOT
 
-# Calls that load a model, a tokenizer, an encoder or a configuration, and may import its code.
+# Calls that load a model, a tokenizer, an encoder or a configuration, and could run code that comes
+# with it.
 LOADS = {"from_pretrained", "from_config", "SentenceTransformer", "CrossEncoder", "SparseEncoder"}
-# Functions of transformers and datasets, called by their bare name or by the name of the library.
+# Functions of transformers and datasets, called by their name alone or through the library's name.
 LIBRARY_LOADS = {"pipeline", "load_dataset", "AutoModel", "AutoProcessor"}
 LIBRARIES = {"transformers", "datasets", "sentence_transformers"}
 
 
 def loads(tree: ast.Module) -> Iterator[ast.Call]:
-    """Every call that loads something by name or path. `snapshot_download` only copies files and
-    has no such argument: what is loaded from its folder is loaded by one of these calls."""
+    """Every call that loads a model by name or path. `snapshot_download` is not included: it only
+    copies files, and one of these calls loads them."""
     imported = {
         alias.asname or alias.name
         for node in ast.walk(tree)

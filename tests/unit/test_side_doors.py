@@ -1,6 +1,6 @@
-"""No module reaches private data, or declares a value released, in an indirect way.
+"""Tests that no module opens private data, or declares a value released, in an indirect way.
 
-These tests read the source code. The lists in `audited` are what a reviewer has to read.
+The tests read the source code. A reviewer only has to read the modules in the lists of `audited`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STORE, PATHS = "sugarbush.data.private_store", "sugarbush.paths"
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """The source of all modules that run in a project, by module name."""
+    """The syntax trees of all modules that run in a project, by module name."""
     files = [p for folder in ("sugarbush", "tasks", "flows") for p in (ROOT / folder).rglob("*.py")]
     return {_name(path): ast.parse(path.read_text()) for path in sorted(files)}
 
@@ -29,7 +29,7 @@ def _name(path: Path) -> str:
 
 
 def modules_with(found: type[ast.AST], test: object) -> set[str]:
-    """The modules that contain a node for which `test` is true."""
+    """The names of modules that contain a node of type `found` for which `test` returns true."""
     assert callable(test)
     return {
         name
@@ -59,7 +59,8 @@ def test_the_private_root_is_handed_to_the_private_store_alone() -> None:
 
 
 def _private_roots(tree: ast.Module) -> Iterator[ast.Attribute]:
-    """`roots.private`, `project.roots.private` and `Roots(...).private`."""
+    """The uses of data/private: `roots.private`, `project.roots.private` and
+    `Roots(...).private`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == "private":
             owner = ast.unparse(node.value)
@@ -88,7 +89,7 @@ def test_nobody_spells_the_private_root() -> None:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Every string that is a statement of its own: docstrings, also those of fields."""
+    """Every string that is a statement by itself: all docstrings, including those of fields."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
@@ -129,7 +130,7 @@ def test_noise_is_imported_where_listed() -> None:
 
 
 def test_the_module_of_noise_is_imported_by_name_only() -> None:
-    """`import sugarbush.privacy.noise` and `from sugarbush.privacy import noise` hide the names."""
+    """Otherwise a module could call functions of `noise` that its imports do not show."""
     for name, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):

@@ -1,6 +1,6 @@
-"""The stages of fine-tuning, from a small corpus to a released one.
+"""Tests of the stages of fine-tuning, from a small corpus to released texts.
 
-They run in this process, except that the killed training and torchrun have their own processes.
+The stages run in this process, except the training that is killed and the training by torchrun.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ MODEL, TEXTS = "data/released/finetune/dpft", "data/released/generate/dpft/synth
 
 @pytest.fixture
 def project(finished: FinishedPipelines) -> Checkout:
-    """A small corpus after every stage. Tests only read it."""
+    """The project after all stages have run on a small corpus. Tests only read it."""
     return finished("dpft")
 
 
 @pytest.fixture
 def own(project: Checkout, tmp_path: Path) -> Checkout:
-    """A copy that a test may change."""
+    """A copy of the finished project that a test may change."""
     return copied(project, tmp_path)
 
 
@@ -57,7 +57,7 @@ def test_the_first_model_has_read_the_donated_examples_twice(project: Checkout) 
     donated = len(pd.read_parquet(public / "donated/donated.parquet"))
     told = json.loads((public / "pretrained/pretrain.json").read_text())
     assert donated > 0
-    # six of the simulator's texts are for testing the model
+    # six texts of the simulator are held out to test the model
     assert told["examples"] == 60 - 6 + 2 * donated
 
 
@@ -74,7 +74,8 @@ def test_the_training_is_charged_as_a_whole_with_its_repeatable_steps(project: C
 def test_the_release_card_lists_what_was_charged(project: Checkout) -> None:
     card = json.loads((project.path / "reports/public/release_card.json").read_text())
     assert [e["id"] for e in card["budget"]["events"]] == [e.id for e in project.charges()]
-    # Rate and steps follow from the DP count, so the card has the bound for adaptive choices.
+    # Sampling rate and steps depend on the DP count, so the card states the bound for adaptive
+    # choices.
     assert 0.98 < card["budget"]["planned_epsilon"] <= 1.0
     assert card["budget"]["planned_epsilon"] < card["promise"]["epsilon"] < 1.01
     assert card["publishable"] is True
@@ -95,7 +96,8 @@ def test_there_is_a_text_for_every_row_of_the_dp_table(project: Checkout) -> Non
 
 
 def test_nothing_private_stays_outside_the_private_root(project: Checkout) -> None:
-    """No line of a text and no checkpoint outside; after the run, no checkpoint anywhere."""
+    """Outside data/private there is no line of a text and no checkpoint. After the run, there is no
+    checkpoint anywhere."""
     lines = [row["text"].encode() for row in letters(146)[6:]]
     for root in ("data/released", "data/public/pretrained", "reports/public"):
         for path in (project.path / root).rglob("*"):
@@ -161,7 +163,7 @@ def test_the_model_is_shown_and_its_private_figures_only_when_asked(project: Che
 def test_a_killed_training_resumes_on_the_charge_that_it_began_with(
     own: Checkout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The operating system can kill it between its checkpoints, at any line."""
+    """The kill can happen between two checkpoints, at any line of the training."""
     before, began = len(own.charges()), time.time()
     preset = {**_preset(own, "dpft"), "epochs": 6, "repeatable_steps": 30}
     own.change("finetune", dpft=preset, checkpoint_every=5)
@@ -188,7 +190,7 @@ def test_a_killed_training_resumes_on_the_charge_that_it_began_with(
 
 @pytest.mark.slow
 def test_two_processes_train_one_model_on_one_charge(own: Checkout) -> None:
-    """The stage as DVC starts it: it becomes torchrun by itself."""
+    """The stage is started as DVC starts it. It replaces its own process by torchrun."""
     before = len(own.charges())
     own.change("finetune", processes=2, dpft={**_preset(own, "dpft"), "epochs": 3})
     printed = own.run(*FINETUNE).stdout
@@ -202,7 +204,8 @@ def test_two_processes_train_one_model_on_one_charge(own: Checkout) -> None:
 
 @pytest.mark.parametrize("preset", ["yue2023", "lora"])
 def test_a_preset_trains_a_model_that_is_given_by_its_path(own: Checkout, preset: str) -> None:
-    """Four steps instead of tens of thousands, from a folder in the format of any checkpoint."""
+    """The test takes four steps in place of tens of thousands. The model is a folder in the usual
+    format of checkpoints."""
     model = own.path / "gpt2"
     shutil.copytree(own.path / "data/public/pretrained", model)
     changed = {**_preset(own, preset), "model": str(model), "epochs": 4, "max_length": 48}
@@ -229,7 +232,7 @@ def _preset(checkout: Checkout, name: str) -> dict[str, object]:
 
 
 def _draws(state: Path) -> int:
-    """Number of steps drawn by the run that wrote its count last."""
+    """The number of steps that were drawn, by the count that was written last."""
     counts = sorted(state.rglob("draws-*"), key=lambda path: path.stat().st_mtime)
     return counts[-1].stat().st_size
 

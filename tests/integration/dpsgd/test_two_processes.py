@@ -1,4 +1,5 @@
-"""Training under torchrun equals training in one process: one charge, one noise."""
+"""Training with torchrun equals training in one process: it is charged once and draws noise
+once."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
-"""The work of each process in the torchrun test: train from different weights, and write the
-result."""
+"""The program of each process in the torchrun test: it trains from weights that differ between the
+processes, and writes the result."""
 
 import sys
 from dataclasses import replace

@@ -31,7 +31,7 @@ def endpoint_params(base_url: str, **changes: Any) -> OpenAI:
 
 
 def wishes(count: int, *, first: int = 0) -> Released[tuple[RandomRequest, ...]]:
-    """`count` requests that differ only in their sample."""
+    """`count` requests that differ only in their sample index."""
     requests = [
         RandomRequest(subject="customer-service tickets", words=40, sample=i)
         for i in range(first, first + count)
@@ -41,14 +41,14 @@ def wishes(count: int, *, first: int = 0) -> Released[tuple[RandomRequest, ...]]
 
 @dataclass
 class Bench:
-    """A server, a state folder, and generators that use both."""
+    """A server and a state folder, and generators that use both."""
 
     server: FaultServer
     state: Path
     said: list[str] = field(default_factory=list)
 
     def generator(self, **changes: Any) -> OpenAiGenerator:
-        """A new generator, as in a new process."""
+        """A new generator without any state in memory, as in a new process."""
         return OpenAiGenerator(
             endpoint_params(**{"base_url": self.server.base_url} | changes),
             seed=1,

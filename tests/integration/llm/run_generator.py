@@ -1,8 +1,8 @@
-"""A parent process that forks processes which request texts, so that tests can kill them.
+"""Forks child processes that request texts, so that tests can kill these processes.
 
-It imports everything once. Each line of JSON on stdin contains the arguments of `ask`. It forks a
-child that writes the digests of its answers to `out` and its messages to `out`.err. The parent
-prints the child's pid, waits for it and prints its exit status.
+The parent imports everything once. Each line on stdin contains the arguments of `ask` as JSON. For
+each line, the parent forks a child that writes the digests of its answers to `out` and its messages
+to `out`.err. The parent prints the child's pid, waits for the child and prints its exit status.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.integration.llm.conftest import endpoint_params, wishes
 
 
 def ask(*, base_url: str, state: str, count: int, mode: str, out: str, limit: int | None) -> int:
-    """Returns the exit status. No file may become larger than `limit` bytes."""
+    """Request texts and return the exit status. No file may become larger than `limit` bytes."""
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     generator = OpenAiGenerator(
@@ -42,7 +42,7 @@ def ask(*, base_url: str, state: str, count: int, mode: str, out: str, limit: in
 
 
 def child(line: str) -> None:
-    """Never returns, because the code after the call is for the parent process alone."""
+    """Run the child's work. It never returns, because the code after the call is for the parent."""
     status = 70
     try:
         fields = json.loads(line)

@@ -1,6 +1,7 @@
-"""Processes that pay on one account at once: `python -m tests.integration.llm.run_payer JSON`.
+"""A process that pays for calls: `python -m tests.integration.llm.run_payer JSON`.
 
-Each waits for a line on stdin, so that all start together, and prints OK or the error.
+Tests run several such processes on one account. Each process waits for a line on stdin, so that all
+start together, and then prints OK or the error.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ MOOD = (Attribute(name="mood", values=("angry", "calm"), column="mood"),)
 
 
 def label(*, base_url: str, state: str, texts: list[str], **changes: Any) -> None:
-    """Label `texts`."""
+    """Read the labels of `texts` from the endpoint."""
     shared = endpoint_params(base_url).model_dump() | {"trusted": True} | changes
     params = LabelEndpoint.model_validate(shared)
     Labeller(params, MOOD, folder=Path(state), account="tickets").codes(texts)
 
 
 def generate(*, base_url: str, state: str, count: int, **changes: Any) -> None:
-    """Ask for `count` texts, which are the same in every process."""
+    """Request `count` texts. The requests are the same in every process."""
     OpenAiGenerator(
         endpoint_params(base_url, **changes),
         seed=1,

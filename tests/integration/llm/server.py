@@ -1,9 +1,10 @@
-"""A real OpenAI-compatible HTTP server on loopback with configurable failures.
+"""An OpenAI-compatible HTTP server on the loopback interface, with configurable failures.
 
-`behave(number, body)` decides the answer to the `number`-th chat request (from 0). Requests and
-complete responses are recorded, so that a test can check that each was asked once and none was
-lost. As a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S [FAULT_SHARE]]`) it
-writes its port to a file. It answers, and that share of the requests fails, in every way in turn.
+`behave(number, body)` returns the reply to chat request number `number` (from 0). Requests and
+complete responses are recorded, so that a test can check that each request was sent once and no
+response was lost. As a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S
+[FAULT_SHARE]]`), it writes its port to a file, and a share of FAULT_SHARE of the requests fails,
+with each kind of fault in turn.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One HTTP answer: `good` says that it contains a completion; `dropped` closes the connection
-    after half of it."""
+    """One HTTP response. `good` states that it contains a completion. With `dropped`, the
+    connection is closed after half of the response."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class Reply:
 def completion(
     text: str | None = None, *, finish_reason: str = "stop", delay_s: float = 0.0, **message: Any
 ) -> Reply:
-    """A good answer with `text`."""
+    """A successful response with `text`."""
     body = {
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [
@@ -57,23 +58,23 @@ def completion(
 
 
 def no_choices() -> Reply:
-    """200, but the list of choices is empty."""
+    """A response with status 200 and an empty list of choices."""
     body = json.loads(completion("x").content) | {"choices": []}
     return Reply(content=json.dumps(body).encode())
 
 
 def malformed() -> Reply:
-    """200, but half a JSON document."""
+    """A response with status 200 and half a JSON document."""
     return Reply(content=completion("x").content[:40])
 
 
 def dropped() -> Reply:
-    """The connection is closed in the middle of a good answer."""
+    """A successful response, but the connection is closed in the middle of it."""
     return Reply(content=completion("x").content, dropped=True)
 
 
 def failure(status: int, message: str, *, code: str | None = None, **headers: str) -> Reply:
-    """An error in OpenAI's format; in header names '_' stands for '-'."""
+    """An error in OpenAI's format. In the names of `headers`, '_' stands for '-'."""
     body = {"error": {"message": message, "code": code, "type": "error", "param": None}}
     return Reply(
         status=status,
@@ -159,7 +160,7 @@ class Batches:
     def _finish(self, server: FaultServer, job: dict[str, Any]) -> None:
         good, bad = [], []
         lines = self.files[job["input_file_id"]].splitlines()[: self.limit]
-        for line in reversed(lines):  # out of order
+        for line in reversed(lines):  # in another order than the requests
             fields = json.loads(line)
             reply, body = server.chat(fields["body"])
             try:
@@ -182,7 +183,7 @@ class Batches:
 
 @dataclass
 class FaultServer:
-    """The server's state, readable by the test that drives it."""
+    """The server and its recorded requests, which tests read."""
 
     behave: Callable[[int, Body], Reply] = always_good
     models: Reply = field(
@@ -251,8 +252,8 @@ class FaultServer:
             await writer.wait_closed()
             return False
         if body is not None and reply.good:
-            # Recorded before the bytes are sent: every answer that a test has received must be in
-            # the record.
+            # It is recorded before the bytes are sent, so that the record contains every answer
+            # that a test has received.
             self.answered.append(body)
         writer.write(whole)
         await writer.drain()
@@ -284,7 +285,7 @@ def _json(fields: dict[str, Any]) -> Reply:
 
 
 def _uploaded(headers: dict[str, str], content: bytes) -> bytes:
-    """The part called 'file' of a multipart form."""
+    """The content of the part named 'file' in a multipart form."""
     head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
     form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + content)
     for part in form.iter_parts():  # type: ignore[attr-defined]
@@ -302,7 +303,7 @@ def _parse_head(head: bytes) -> tuple[str, str, dict[str, str]]:
 
 @contextlib.contextmanager
 def running(server: FaultServer) -> Iterator[FaultServer]:
-    """The server, which answers in a thread until the block ends."""
+    """Run the server in a thread until the `with` block ends."""
     ready = threading.Event()
     loop = asyncio.new_event_loop()
 
@@ -339,7 +340,7 @@ FAULTS = (
 
 
 def faulty(share: float) -> Callable[[int, Body], Reply]:
-    """Every `1/share`-th request gets the next fault of FAULTS."""
+    """A behaviour in which every `1/share`-th request gets the next fault of FAULTS."""
     every = round(1 / share)
 
     def behave(number: int, body: Body) -> Reply:

@@ -1,4 +1,4 @@
-"""The Batch API against a server that supports it."""
+"""Tests of `mode: batch` with a server that supports the Batch API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sugarbush check` and `estimate` for a user: an error is reported before any spending."""
+"""`sugarbush check` and `estimate` report errors of the endpoint before any budget is spent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.integration.llm.server import Reply, failure
 from tests.integration.project import SCHEMA, SMALL, as_lines, letters
 from tests.settings import ROOT, settings
 
-# Files of DVC that are shared between processes.
+# Warnings from inside DVC.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:_NoneStep:DeprecationWarning", "ignore:unclosed:ResourceWarning"
 )
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def told(
     command: str, run: Bench, *, labels: bool | dict[str, Any] = False, **changes: Any
 ) -> tuple[int, str]:
-    """Exit code and complete output, with the bench's server as generator."""
+    """Run a command with the server of `run` as generator. Return the exit code and the output."""
     attributes = list(SCHEMA["attributes"])
     if labels:
         attributes.append({"name": "mood", "values": ["angry", "calm"], "source": "llm"})
@@ -84,7 +84,7 @@ def test_a_context_that_no_list_states_is_tried_at_the_length_of_the_longest_pro
     (body,) = run.server.asked
     assert body["max_tokens"] == 512
     longest = max(len(letter["text"]) for letter in letters(6))
-    # two examples and the text around them
+    # the prompt has two examples and the text around them
     assert len(body["messages"][0]["content"]) > 2 * longest
 
 
@@ -235,7 +235,7 @@ def test_a_check_counts_against_the_caps(bench: Start, folder: Path, tmp_path: P
 def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     bench: Start, folder: Path, tmp_path: Path
 ) -> None:
-    """If nobody ran `check` before, the first stage that spends runs it."""
+    """If nobody ran `check`, the first stage that spends budget makes the same check."""
     run = bench()
     told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
     project = Project(Path())
@@ -256,7 +256,8 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
 def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     bench: Start, folder: Path
 ) -> None:
-    """For example the run of the next week. Its metadata alone would still be within the cap."""
+    """For example, the run of the next week: its metadata alone would be within the cap, but not
+    its votes."""
     run = bench()
     told("estimate", run, privacy__epsilon=1.0, privacy__cap=1.3)
     project = Project(Path())

@@ -1,4 +1,4 @@
-"""The `huggingface` provider on a model that is made here and loaded like any other."""
+"""Tests of the `huggingface` provider with a tiny model that the tests train and save."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def generator_of(
 def answers_of(
     model: Path, *requests: Request, seed: int = 1, **changes: Any
 ) -> tuple[Answer, ...]:
-    """Uses a generator without cached answers."""
+    """The answers of a new generator without cached answers."""
     with TemporaryDirectory() as state:
         generator = generator_of(model, Path(state), seed=seed, **changes)
         return generator.generate(Released(requests)).value
@@ -109,7 +109,8 @@ def test_the_sample_tells_equal_requests_apart(plain: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "chat"])
 def test_a_text_does_not_depend_on_its_batch(kind: str, request: pytest.FixtureRequest) -> None:
-    """This fails without the attention mask, or with random numbers from one stream."""
+    """This test fails without the attention mask, or if all texts use one stream of random
+    numbers."""
     model = request.getfixturevalue(kind)
     asked = wishes(16)
     together = texts_of(model, *asked, batch_tokens=100_000)

@@ -1,4 +1,4 @@
-"""kill -9 at any point, then a restart: no received answer is requested twice."""
+"""After kill -9 at any point and a restart, no received answer is requested a second time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Nursery:
     def start(
         self, run: Bench, *, mode: str = "direct", wanted: int = WANTED, limit: int | None = None
     ) -> int:
-        """The pid of a new process."""
+        """Start a process and return its pid."""
         self._started += 1
         self._out = self._folder / str(self._started)
         fields = {
@@ -55,13 +55,15 @@ class Nursery:
         return int(self._line())
 
     def ended(self) -> Ended:
-        """How the process ended."""
+        """Wait for the process. Return its exit status, the digests of its texts and its
+        messages."""
         status = int(self._line())
         texts = set(self._out.read_text().split()) if self._out.exists() else set()
         return Ended(status, texts, self._out.with_suffix(".err").read_text())
 
     def kill_when(self, pid: int, reached: Callable[[], bool]) -> None:
-        """kill -9 as soon as `reached`, which must come before the process ends by itself."""
+        """Send kill -9 as soon as `reached` returns true, which must happen before the process
+        ends."""
         deadline = time.monotonic() + 600
         while not reached() and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -115,7 +117,7 @@ def test_three_kills_lose_no_answer_that_was_received(bench: Start, nursery: Nur
     assert len(run.server.asked) - asked_before == WANTED - before
     assert len(ended.texts) == WANTED
     paid = read_journal(journal_path(run.state, "tickets"))
-    # A kill may happen before an answer is stored, whose payment is on disk already.
+    # A kill may happen after the payment for an answer was written and before the answer is stored.
     assert WANTED <= len(paid) <= WANTED + 3
 
 

@@ -30,7 +30,7 @@ from tests.integration.llm.conftest import ROOT
 from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2, sentences
 
 WANTED = 24
-# A process that writes its answers one by one and no other file.
+# A process that generates its answers one by one, and writes no other file than the cache.
 PROGRAM = (
     "import sys; from pathlib import Path;"
     "from tests.integration.llm.test_local_answers_are_kept import generator_of, wishes;"
@@ -73,8 +73,8 @@ def kept(state: Path) -> int:
 
 @dataclass
 class Batches:
-    """The batches that the model gets, each as a tuple of prompts; the model fails at one of
-    them."""
+    """Records the batches that the model gets, each as a tuple of prompts. The model fails at batch
+    number `deadly`."""
 
     written: list[tuple[tuple[int, ...], ...]]
     deadly: int | None = None
@@ -110,7 +110,7 @@ def test_kill_9_loses_nothing_that_was_kept_and_changes_no_text(
     in_second_run = len(batches.written)
     whole = generator_of(model, tmp_path / "whole", batch_tokens=64).generate(wishes())
     in_whole_run = len(batches.written) - in_second_run
-    assert in_second_run == in_whole_run - had  # one prompt per text
+    assert in_second_run == in_whole_run - had  # one text per batch
     assert texts_of(resumed) == texts_of(whole)
     assert sum(a.completion_tokens for a in resumed.value) < sum(
         a.completion_tokens for a in whole.value
@@ -120,7 +120,7 @@ def test_kill_9_loses_nothing_that_was_kept_and_changes_no_text(
 def test_dead_at_any_batch_the_rest_is_written_in_the_batches_of_a_whole_run(
     model: Path, tmp_path: Path, batches: Batches
 ) -> None:
-    """In bfloat16 another batch may give another text."""
+    """This matters in bfloat16, where another batch may give another text."""
     whole = texts_of(generator_of(model, tmp_path / "whole").generate(wishes()))
     of_whole = batches.written
     assert len(of_whole) > 3
@@ -164,7 +164,7 @@ def test_another_question_is_asked_anew(
     generator_of(model, tmp_path).generate(wishes())
     before, batches.written = len(batches.written), []
     generator_of(model, tmp_path, **changes).generate(wishes())
-    assert len(batches.written) >= before - 1  # a second attempt may not be needed
+    assert len(batches.written) >= before - 1  # the batch for second attempts may not be needed
 
 
 def test_other_weights_in_the_same_folder_are_another_model(

@@ -1,4 +1,4 @@
-"""The `openai` provider against a real server that fails in every possible way."""
+"""Tests of the `openai` provider with a real HTTP server and many kinds of failures."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ LONG = Released((RandomRequest(subject="x", examples=("A lamp came broken. " * 2
 
 
 def of_context(tokens: int) -> Callable[[int, Body], Reply]:
-    """A model that counts one token per three bytes of the prompt, and reserves its whole answer
-    beforehand."""
+    """An endpoint with a context of `tokens`. It counts one token per three bytes of the prompt,
+    plus all tokens that the answer may have."""
 
     def behave(number: int, body: Body) -> Reply:
         asked = len(body["messages"][0]["content"]) // 3 + body["max_tokens"]
@@ -56,7 +56,7 @@ def first_then_good(*replies: Reply) -> Callable[[int, Body], Reply]:
 
 
 def asked_twice(bodies: list[Body]) -> list[Body]:
-    """Request bodies that occur more than once."""
+    """The request bodies that were received more than once."""
     counts = Counter(json.dumps(body, sort_keys=True) for body in bodies)
     return [json.loads(body) for body, count in counts.items() if count > 1]
 
@@ -168,13 +168,14 @@ def test_concurrency_and_requests_per_minute_are_kept(bench: Start) -> None:
     assert run.server.most_under_way <= 3
     run = bench()
     run.generator(requests_per_minute=240, concurrency=16).generate(wishes(12, first=100))
-    # 240 per minute allow 8 at once and then 4 per second.
+    # 240 requests per minute allow 8 requests at once and then 4 per second.
     assert run.server.times[-1] - run.server.times[0] >= 0.9
 
 
 def test_tokens_per_minute_are_kept(bench: Start) -> None:
     run = bench()
-    # A bucket of one full context (1000 + 500) is full after 0.75 s; a request takes over 500.
+    # The rate limit allows a burst of one full context (1000 + 500 tokens), which refills in 0.75
+    # s. A request takes more than 500 tokens.
     generator = run.generator(
         tokens_per_minute=120_000, context_tokens=1000, max_tokens=500, concurrency=16
     )
@@ -304,7 +305,7 @@ def test_a_run_that_ends_waits_for_no_rate_limit_and_no_backoff(bench: Start) ->
     with pytest.raises(GeneratorError, match="refused the key"):
         run.generator(requests_per_minute=120, concurrency=16).generate(wishes(50))
     assert time.monotonic() - started < 30
-    assert len(run.server.asked) <= 20  # a bucket of 4, then 2 per second until the answer arrives
+    assert len(run.server.asked) <= 20  # a burst of 4, then 2 per second until the answer arrives
 
 
 def test_max_calls_stops_cleanly_and_the_next_run_goes_on(bench: Start) -> None:
@@ -490,7 +491,7 @@ def test_a_journal_that_cannot_be_kept_ends_the_run(bench: Start) -> None:
 
 
 class TestCheck:
-    """The start-up probe."""
+    """Tests of the probe that `check` makes before a run."""
 
     def test_passes_for_a_few_tokens_when_all_is_well(self, bench: Start) -> None:
         run = bench()

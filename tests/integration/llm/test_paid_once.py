@@ -1,6 +1,6 @@
-"""Equal calls are paid for once, and the caps of an account hold for everything that shares it.
+"""Equal calls are paid for once, and the caps of an account hold for all its users together.
 
-Threads, labellers, generators, batches and processes.
+Its users are threads, labellers, generators, batches and processes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def paid(run: Bench) -> int:
 
 
 def in_processes(run: Bench, payers: list[dict[str, Any]]) -> list[str]:
-    """What each process printed last; all start at once."""
+    """Run a process per payer, all at the same time. Return what each process printed last."""
     environment = os.environ | {"OPENAI_API_KEY": KEY, "PYTHONPATH": str(ROOT)}
     shared = {"base_url": run.server.base_url, "state": str(run.state)}
     crew = [
@@ -73,7 +73,7 @@ def test_labels_of_equal_texts_are_paid_once(bench: Start) -> None:
     run = bench(behave=slow)
     assert labeller(run).codes([TEXTS[0]] * 8).tolist() == [CODES[0]] * 8
     assert sum("canary-1" in question(body) for body in run.server.asked) == 1
-    assert paid(run) == 2  # and the harmless question
+    assert paid(run) == 2  # the other one is the harmless probe
 
 
 def test_texts_that_differ_beyond_the_room_only_are_paid_once(bench: Start) -> None:
@@ -225,17 +225,18 @@ def test_a_check_that_fails_reserves_nothing(bench: Start) -> None:
 
 
 class DiedError(BaseException):
-    """Stands for the end of a process: nothing after it runs."""
+    """Simulates the end of a process: no code after it runs."""
 
 
 def dies_at(place: str, patch: pytest.MonkeyPatch) -> None:
-    """The third answer ends the process at `place`."""
+    """Make the process end at `place` when it handles the third answer."""
     owner: Any = AnswerCache if place == "put" else cost._Journal
     kept, calls = getattr(owner, place), 0
 
     def instead(self: Any, *given: Any) -> None:
         nonlocal calls
-        # The second write of an answer empties the file after the journal.
+        # For each answer, the file is written twice; the second time, after the journal, it is
+        # emptied.
         calls += place != "_write_settling" or given == (b"",)
         if calls == 3:
             raise DiedError
@@ -255,7 +256,7 @@ def test_a_death_between_an_answer_and_its_line_loses_neither(
             run.generator(concurrency=1).generate(wishes(6))
         assert "DiedError" in repr(caught.value)
     assert all(answer.text for answer in run.generator().generate(wishes(6)).value)
-    # An answer that was never stored is asked for again, and both are paid.
+    # An answer that was never stored is requested again, and both calls are paid.
     assert len(run.server.asked) == 6 + (place == "put")
     assert paid(run) == len(run.server.asked)
 

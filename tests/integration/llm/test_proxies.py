@@ -1,6 +1,6 @@
-"""No proxy of the environment sees what is sent to this machine, or private text without https.
+"""A proxy sees no request to this machine, and no private text that is sent without https.
 
-Schemes and hosts are compared without case.
+The case of schemes and hosts does not matter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ADDRESSES = (
 
 @pytest.fixture
 def proxy(bench: Start, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A proxy that would answer by itself, named by every variable that clients read."""
+    """A proxy that would answer requests itself. All environment variables for proxies name it."""
     server = bench(behave=good)
     for name in ("HTTP_PROXY", "ALL_PROXY", "HTTPS_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{server.server.port}")
@@ -84,7 +84,7 @@ def test_a_proxy_is_used_for_another_machine_unless_the_text_is_private(
     with pytest.raises(Exception, match="cannot be reached"):
         labeller(proxy, base_url=away, max_retries=0).check()
     assert not proxy.server.raw
-    # the proxy answers 404, because a request to a proxy names the whole address
+    # The proxy answers 404, because a request to a proxy contains the whole address.
     with pytest.raises(Exception, match="404"):
         proxy.generator(base_url=away, max_retries=0).check()
     assert b"endpoint.invalid" in proxy.server.raw
@@ -109,7 +109,7 @@ def test_a_check_of_this_machine_warns_of_nothing_however_the_address_is_written
 
 @contextlib.contextmanager
 def _on_ipv6(port: int) -> Iterator[int]:
-    """A port on ::1 whose bytes go to `port` on 127.0.0.1. Skips where there is no IPv6."""
+    """A port on ::1 that forwards all bytes to `port` on 127.0.0.1. Skips the test without IPv6."""
     try:
         listening = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:

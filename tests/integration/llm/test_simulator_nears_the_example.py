@@ -1,5 +1,6 @@
-"""In embeddings, the simulator's generic texts are far from the example corpus, and its texts after
-donated examples are near. Without this difference the example could not show an improvement."""
+"""The embeddings of the simulator's generic texts are far from those of the example corpus. If the
+simulator is shown donated examples, its texts are near. Without this difference the example could
+not show an improvement."""
 
 from itertools import islice
 

@@ -1,8 +1,7 @@
-"""The `openai` provider against a real server with a model: `transformers serve` with a small model
-made here.
+"""Tests of the `openai` provider with a server that has a real model: `transformers serve`.
 
-The model is two untrained GPT-2 layers over sixty English words, so its texts have no meaning; the
-test covers the requests and answers.
+The model is made here: two untrained GPT-2 layers and a vocabulary of sixty English words. Its
+texts have no meaning; the tests only check the requests and the form of the answers.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ sent paid refund broken helped asked said today again soon new old very their hi
 
 
 def save_model(folder: Path) -> None:
-    """A tokenizer of whole words, a chat template and two layers of GPT-2."""
+    """Save a GPT-2 with two layers, a tokenizer of whole words and a chat template."""
     vocabulary = {"<unk>": 0, "<eos>": 1} | {word: i + 2 for i, word in enumerate(WORDS.split())}
     words = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     words.pre_tokenizer = Whitespace()
@@ -117,7 +116,7 @@ def test_texts_are_generated_counted_and_kept(served: tuple[str, str], tmp_path:
     generator(base_url, model, tmp_path).check()
     answers = generator(base_url, model, tmp_path).generate(wishes(8)).value
     texts = [a.text for a in answers if a.text is not None]
-    assert len(texts) >= 4  # the others reached max_tokens twice, or are unusable
+    assert len(texts) >= 4  # the other answers reached max_tokens twice, or are unusable
     assert len(set(texts)) == len(texts)
     assert all(word in WORDS.split() for text in texts for word in text.split())
     assert all(a.completion_tokens > 0 and a.prompt_tokens > 0 for a in answers)

@@ -1,7 +1,7 @@
-"""A very small GPT-2 that is made here and saved like a real model.
+"""Trains a very small GPT-2 for tests, and saves it like a real model.
 
-It memorises sentences like those below, as the next text of a list or as the answer in a chat, and
-learns to end them.
+It learns to write sentences like those of `sentences`, as the next text of a list or as the answer
+in a chat, and to end them.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ def save_tiny_gpt2(folder: Path, *, chats: bool) -> Path:
 
 
 def make_tokenizer(*, chats: bool) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer like GPT-2's, trained on the sentences and the words of the
-    prompts."""
+    """A byte-level BPE tokenizer like that of GPT-2, trained on the sentences and on prompts."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -92,7 +91,7 @@ def _prompt(*, chats: bool) -> str:
 
 
 def _document(tokenizer: PreTrainedTokenizerFast, number: int) -> list[int]:
-    """One chat or one list of a few texts, from its first token to its last."""
+    """The tokens of one training document: a chat, or a list of a few texts."""
     if not tokenizer.chat_template:
         texts = sentences(3, seed=number)
         return tokenizer(_prompt(chats=False) + f"\n{SEPARATOR}\n".join([*texts, END]))["input_ids"]
@@ -107,7 +106,7 @@ def _document(tokenizer: PreTrainedTokenizerFast, number: int) -> list[int]:
 def _train(
     model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast, documents: list[list[int]]
 ) -> None:
-    """Train until it writes whole sentences and ends them."""
+    """Train the model long enough to write complete sentences and to end them."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
     for start in range(0, len(documents), 4):
         ids, mask = pad_left(documents[start : start + 4], pad_id=0)

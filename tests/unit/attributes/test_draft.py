@@ -1,4 +1,4 @@
-"""A drafted schema: from donated examples alone, complete, and read back from its file."""
+"""Tests that a drafted schema comes from donated examples alone and can be read from its file."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ TEXTS = [f"{text} ({n})" for n in range(4) for lines in ABOUT.values() for text 
 
 
 def embed(texts):
-    """One direction per subject, and a small part of the text's own."""
+    """Vectors with one direction per subject, plus a small component that depends on the text."""
     rows = np.array(
         [
             [3.0 * (word in text) for word in ABOUT] + [len(text) % 3 / 200, len(text) % 5 / 200]

@@ -63,7 +63,7 @@ def test_what_no_source_can_tell_falls_into_the_bucket() -> None:
 def test_keywords_are_whole_words_and_the_longest_counts_once() -> None:
     assert codes(["up cards refunded"])[0][1] == 2
     assert codes(["up credit card or money  back or refund"])[0][1] == 0
-    # one hit each, so the first in the schema
+    # Both values have one match, so the value that is first in the schema is used.
     assert codes(["up credit card or refund"])[0][1] == 0
 
 

@@ -1,4 +1,4 @@
-"""Exposure: exact over the tree of candidates, high for learned canaries, 1.44 bits for a guess."""
+"""Exposure is exact over all candidates, high for learned canaries, and 1.44 bits for a guess."""
 
 import math
 
@@ -25,8 +25,8 @@ TEXTS = ["My ID is: 12 34 567", "My ID is: 12 12 12", "call 1234 or 12", "it is 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    # The tokenizer joins some digits and not others, so candidates differ in their number of
-    # tokens.
+    # The tokenizer merges some pairs of digits and not others, so candidates have different numbers
+    # of tokens.
     return models.train_tokenizer(TEXTS * 20, vocabulary=300)
 
 
@@ -51,7 +51,7 @@ def slow_loss(model, tokenizer, text, first):
 def test_the_tree_gives_what_one_candidate_at_a_time_gives(model, tokenizer, monkeypatch):
     prefix, candidates = candidate_tokens(tokenizer, digits=3)
     assert len(set((candidates >= 0).sum(1))) > 1
-    monkeypatch.setattr("sugarbush.audits.exposure._LOGITS", 16)  # forces the smallest chunk
+    monkeypatch.setattr("sugarbush.audits.exposure._LOGITS", 16)  # forces the smallest chunks
     losses = candidate_losses(model, prefix, candidates)
     for number in range(0, 1000, 7):
         expected = slow_loss(model, tokenizer, f"{PREFIX}{number:03d}", len(prefix))
@@ -106,8 +106,8 @@ def test_the_likeliest_candidate_has_all_the_bits_and_the_last_one_none():
 
 
 def test_the_figures_for_a_guess():
-    # 200,000 draws: the standard deviation of the mean is 0.003, and that of the highest of ten
-    # 0.012.
+    # With 200,000 draws, the standard deviation of the mean is 0.003. The mean of the highest of
+    # ten has a standard deviation of 0.012.
     ranks = np.random.default_rng(2).integers(1, CANDIDATES + 1, size=(20_000, 10))
     bits = np.log2(CANDIDATES) - np.log2(ranks)
     runs = [Exposure(bits=tuple(row)) for row in bits]

@@ -1,5 +1,5 @@
-"""Membership: correct values on cases that can be counted, no credit for a guess, intervals with
-the right coverage."""
+"""Tests of membership attacks: values are correct on small cases, a guess gets no credit, and
+intervals have the right coverage."""
 
 import math
 
@@ -30,8 +30,9 @@ def test_scores_that_part_the_two_are_a_sure_attack():
 
 
 def test_a_guess_gets_no_credit():
-    # 200 runs of 100 against 100. A threshold tested on the texts that chose it is right in 56% of
-    # cases; on other texts in 50%. The mean of 200 accuracies has a standard deviation of 0.0026.
+    # 200 runs with 100 members and 100 others. A threshold is right for 56% of the texts that it
+    # was chosen on, and for 50% of other texts. The mean of 200 accuracies has a standard deviation
+    # of 0.0026.
     found = [attack(normal(i, 100), normal(1000 + i, 100)) for i in range(200)]
     assert np.mean([f.accuracy.value for f in found]) == pytest.approx(0.5, abs=0.012)
     assert np.mean([f.auc.value for f in found]) == pytest.approx(0.5, abs=0.012)
@@ -39,16 +40,17 @@ def test_a_guess_gets_no_credit():
 
 
 def test_a_guess_gets_no_credit_for_the_larger_side():
-    # Counted over all texts, "always a member" would be right in 91% of cases. In 100 runs of 40
-    # against 40, the mean of the accuracies has a standard deviation of 0.0056.
+    # Over all texts, the guess "always a member" would be right for 91%. In 100 runs on 40 members
+    # and 40 others, the mean of the accuracies has a standard deviation of 0.0056.
     found = [attack(normal(i, 400), normal(1000 + i, 40)) for i in range(100)]
     assert np.mean([f.accuracy.value for f in found]) == pytest.approx(0.5, abs=0.025)
     assert {f.accuracy.total for f in found} == {80}
 
 
 def test_the_interval_of_auc_covers_at_its_rate():
-    # AUC of a shift of 1 is Phi(1/sqrt 2) = 0.7602. If 300 intervals have 95% coverage, fewer than
-    # 270 cover with a probability below 2e-4; intervals half as wide cover about 200 times.
+    # For a shift of 1, the true AUC is Phi(1/sqrt 2) = 0.7602. If the coverage is 95%, fewer than
+    # 270 of 300 intervals contain it with a probability below 2e-4. Of intervals half as wide,
+    # about 200 would contain it.
     covered = 0
     for i in range(300):
         auc = attack(normal(i, 150, 1.0), normal(5000 + i, 150)).auc
@@ -60,7 +62,7 @@ def test_true_positives_are_counted_at_1_percent_of_false_ones():
     others = np.arange(1000.0)
     members = np.array([989.0, 990, 991, 2000])
     found = attack(members, others).true_positives_at_1_percent
-    # 990 is the threshold, because 9 of 1000 others are above it
+    # The threshold is 990, because 9 of the 1000 others are above it.
     assert (found.count, found.total) == (2, 4)
 
 
@@ -80,8 +82,8 @@ def test_groups_sum_up_a_small_signal():
 
 
 def test_groups_that_a_threshold_is_tried_on_share_no_text_with_those_it_was_chosen_on():
-    # With shared texts a guess would score 0.522 +- 0.006, because the threshold is fitted to
-    # random differences.
+    # If the groups shared texts, a guess would have an accuracy of 0.522 +- 0.006, because the
+    # threshold would be fitted to random differences.
     found = groups(2.0 ** np.arange(40), count=20, size=5, seed=1)
     chosen, tried = (
         {text for total in side for text in range(40) if int(total) >> text & 1}

@@ -1,4 +1,4 @@
-"""Bounds of one-run audits: against jax_privacy, by exact probabilities, and on noisy scores."""
+"""Tests the bounds of one-run audits with jax_privacy, exact probabilities and noisy scores."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from sugarbush.audits.one_run import (
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.accounting import gaussian_epsilon
 
-# jax_privacy 2.0.0: epsilon_one_run at delta 1e-6 and 1e-5, and epsilon_one_run_fdp at 1e-6, with
-# significance 0.05 and one explicit threshold. By canaries, guesses and right guesses.
+# Results of jax_privacy 2.0.0 by (canaries, guesses, right guesses): epsilon_one_run at delta 1e-6
+# and 1e-5, and epsilon_one_run_fdp at 1e-6, with significance 0.05 and one explicit threshold.
 ORACLE = {
     (100, 50, 50): (2.7844, 2.7819, 6.4871),
     (1000, 100, 100): (3.4902, 3.4654, 6.1695),
@@ -57,8 +57,9 @@ def test_the_bounds_are_those_of_jax_privacy(counts: tuple[int, int, int]) -> No
 
 
 def test_jax_privacy_agrees_on_other_outcomes() -> None:
-    # It is in no requirement: `pip install --no-deps jax-privacy==2.0.0` in an environment of its
-    # own. This part of it needs numpy, scipy and dp_accounting only.
+    # jax_privacy is not a dependency. To run this test, install it in a separate environment:
+    # `pip install --no-deps jax-privacy==2.0.0`. Its module `auditing` needs only numpy, scipy and
+    # dp_accounting.
     auditing = pytest.importorskip("jax_privacy.auditing")
     for m, r, v in ((200, 200, 150), (500, 60, 58), (3000, 900, 700), (5000, 50, 49)):
         inside = np.concatenate([np.ones(v), np.zeros(m // 2)])
@@ -81,7 +82,7 @@ def test_right_guesses_alone_prove_no_more_than_their_number_allows(
     perfect = outcome(guesses, guesses, guesses)
     bound = epsilon_lower_bound(perfect, delta=0, confidence=0.95)
     assert round(bound, 1) == most
-    # P[all right] = right^r = 0.05 at the bound
+    # At the bound, P[all guesses are right] = 0.05.
     assert expit(bound) ** guesses == pytest.approx(0.05, rel=1e-3)
 
 
@@ -116,10 +117,11 @@ def test_the_p_value_increases_with_epsilon(
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("guesses", [50, 400])
 def test_the_false_alarm_rate_is_at_most_five_percent_exactly(epsilon: float, guesses: int) -> None:
-    """Randomized response is epsilon-DP, and its right guesses are binomial: no sample is needed.
+    """For randomized response, which is epsilon-DP, the number of right guesses is binomial.
 
-    With 400 guesses it is also near 5%, because randomized response is the worst case. With 50
-    guesses at epsilon 4 even right guesses alone are too few for an alarm.
+    So the false-alarm rate is computed exactly, without samples. With 400 guesses it is also near
+    5%, because randomized response is the worst case. With 50 guesses at epsilon 4, there is no
+    alarm even if all guesses are right.
     """
     counts = np.arange(guesses + 1)
     chances = binom.pmf(counts, guesses, expit(epsilon))
@@ -133,8 +135,8 @@ def test_the_false_alarm_rate_is_at_most_five_percent_exactly(epsilon: float, gu
 
 
 def test_the_gaussian_bound_raises_few_false_alarms() -> None:
-    """400 audits of N(mu S, 1), false-alarm rate at most 5% each: more than 34 alarms have a
-    probability of 0.1%. A quarter of the noise is noticed in each of 20."""
+    """400 audits of N(mu S, 1) have a false-alarm rate of at most 5% each, so more than 34 alarms
+    have a probability of 0.1%. All 20 audits with a quarter of the noise must give an alarm."""
     rng = np.random.default_rng(4)
 
     def mu_found(stddev: float) -> float:

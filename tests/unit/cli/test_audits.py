@@ -1,4 +1,4 @@
-"""`sugarbush audit`, in an empty folder."""
+"""Tests of `sugarbush audit` in an empty folder."""
 
 from __future__ import annotations
 

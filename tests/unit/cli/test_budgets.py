@@ -1,4 +1,4 @@
-"""The number of runs that a cap still allows."""
+"""Tests of the number of further runs that a cap allows."""
 
 from pathlib import Path
 

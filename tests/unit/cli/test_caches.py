@@ -1,4 +1,4 @@
-"""`sugarbush cache`, on a folder that has only settings."""
+"""Tests of `sugarbush cache` in a folder that contains only settings."""
 
 from pathlib import Path
 

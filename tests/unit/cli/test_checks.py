@@ -1,4 +1,4 @@
-"""The messages of a check about an endpoint."""
+"""Tests of the messages of `sugarbush check` about an endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sugarbush schema draft`: from donated examples alone, to a new file."""
+"""`sugarbush schema draft` uses donated examples alone and writes a new file."""
 
 import io
 import json
@@ -28,7 +28,7 @@ CANARY = "canary-7731"
 
 @pytest.fixture(autouse=True)
 def embedding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces the model: one direction per subject."""
+    """Replace the embedding model by one that returns one direction per subject."""
 
     def embed(_: Any, texts: Any, places: Any) -> Any:
         if places:
@@ -44,7 +44,7 @@ def lines(records: list[dict[str, Any]]) -> str:
 
 
 def drafted(folder: Path, donated: str | None = "donated.jsonl") -> str:
-    """The output of the command, beside a private file that nobody can read."""
+    """The output of the command. The private file is not UTF-8, so reading it would fail."""
     private = folder / "private.jsonl"
     private.write_bytes(b"\xff not UTF-8 " + CANARY.encode())
     (folder / "donated.jsonl").write_text(lines(DONATED))

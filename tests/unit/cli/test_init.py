@@ -1,4 +1,4 @@
-"""`sugarbush init`: the files of a project, and the parts of a private file that it may read."""
+"""Tests of `sugarbush init`: which files it writes, and what it reads of a private file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DONATED = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with an encoder without a model: one direction per product."""
+    """The current folder. The embedding model is replaced: it returns one direction per product."""
 
     def embed(_: Any, texts: Any, places: Any) -> Any:
         if places:

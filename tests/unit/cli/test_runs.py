@@ -1,4 +1,4 @@
-"""The output of `sugarbush run` and `sugarbush report`."""
+"""Tests of the output of `sugarbush run` and `sugarbush report`."""
 
 from __future__ import annotations
 

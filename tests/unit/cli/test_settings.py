@@ -69,7 +69,7 @@ def test_a_setting_that_is_not_in_the_file_is_added_to_its_section(project: Path
     assert "purpose" not in before
     names = ["privacy.purpose=benchmark", "privacy.shares.metadata=0.1", "evaluate.bootstrap=7"]
     changed = changed_settings(project, assignments=names)
-    assert changed.names == ("privacy.purpose", "evaluate.bootstrap")  # 0.1 is the default
+    assert changed.names == ("privacy.purpose", "evaluate.bootstrap")  # 0.1 is a default
     write_settings(project, changed)
     after = (project / "params.yaml").read_text()
     kept = [line for line in after.splitlines() if line in before.splitlines()]

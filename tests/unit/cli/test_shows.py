@@ -1,4 +1,4 @@
-"""Texts on the terminal."""
+"""Tests that texts are printed safely on the terminal."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_an_attribute_knows_how_its_value_is_found() -> None:
 
 
 def test_values_are_what_is_written(tmp_path: Path) -> None:
-    """In YAML 1.1, NO (Norway) is false and 12:30 is a number."""
+    """In YAML 1.1, an unquoted NO (Norway) is false and 12:30 is a number."""
     path = tmp_path / "schema.yaml"
     path.write_text(
         "subject: letters\n"

@@ -1,4 +1,4 @@
-"""Embeddings by content: exact, private, shared by processes, and harmless when damaged."""
+"""The embedding cache is exact, private, shared by processes, and does no harm when damaged."""
 
 import sqlite3
 import subprocess

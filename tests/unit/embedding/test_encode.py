@@ -1,5 +1,5 @@
-"""The encoder compared with sentence-transformers' own, and the effects of its cache and its
-batches."""
+"""Tests of the encoder: it equals sentence-transformers, and its cache and batches change no
+vector."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ from sugarbush.errors import ParamsError, StorageError
 from sugarbush.randomness import public_rng
 
 WORDS = ["parcel", "refund", "invoice", "lamp", "late", "broken", "clerk", "sofa", "thanks"]
-FLOAT_NOISE = 2e-6  # tolerance for an entry; entries are about 0.05
+FLOAT_NOISE = 2e-6  # tolerance per number of a vector; the numbers are about 0.05
 
 
 def some_texts(n: int) -> list[str]:
@@ -78,7 +78,7 @@ def embedded(texts: list[str]) -> np.ndarray:
 
 @pytest.fixture
 def embedded_texts() -> Iterator[list[str]]:
-    """The texts that the model received, in order."""
+    """Records the texts that the model receives, in order."""
     given: list[str] = []
 
     def spy_on(real: Any) -> Any:
@@ -218,7 +218,8 @@ def test_what_was_embedded_before_a_failure_is_kept(
 )
 @pytest.mark.parametrize("others", [1, 2, 7, 40])
 def test_a_vector_is_equal_to_the_bit_in_every_batch(others: int) -> None:
-    """The texts have few distinct lengths, so they share batches, and each alone is the oracle."""
+    """The texts have few distinct lengths, so they share batches. The expected vector of a text is
+    that of the text alone."""
     rng = public_rng(1, "texts")
     texts = [" ".join(rng.choice(WORDS, length)) for length in (3, 14, 15, 60) for _ in range(3)]
     beside = [" ".join(rng.choice(WORDS, length)) for length in (3, 14, 15, 60)] * others
@@ -231,7 +232,8 @@ def test_a_vector_is_equal_to_the_bit_in_every_batch(others: int) -> None:
 
 
 def test_the_precision_of_older_settings_has_no_effect() -> None:
-    """In bfloat16 the votes of a record depended on the texts in the same batch."""
+    """The setting was removed because, in bfloat16, the vote of a record depended on other texts in
+    its batch."""
     old = EmbeddingSettings.model_validate({"precision": "bfloat16"})
     assert old == EmbeddingSettings()
     assert old.cache_key() == {"model": "bundled", "max_tokens": 128, "precision": "auto"}
@@ -271,7 +273,7 @@ def test_more_tokens_than_the_model_reads_are_refused() -> None:
 
 
 def save_static_model(folder: Path) -> None:
-    """A table of word vectors, as in model2vec: no transformer, no length limit."""
+    """Save a table of word vectors, as in model2vec, without a transformer or a length limit."""
     vocabulary = {word: place for place, word in enumerate(["[UNK]", "the", "a", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -282,7 +284,8 @@ def save_static_model(folder: Path) -> None:
 
 
 def save_transformer(folder: Path) -> None:
-    """A small T5 encoder with mean pooling; it reads the types of its layers' weights."""
+    """Save a small T5 encoder with mean pooling. T5 reads the number types of its layers'
+    weights."""
     torch.manual_seed(0)
     words = {word: place for place, word in enumerate(["<pad>", "</s>", "[UNK]", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
@@ -314,7 +317,7 @@ def test_any_model_of_sentence_transformers_embeds_as_the_library_does(
     assert embedded_texts == list(dict.fromkeys(short))
     embedded_texts.clear()
     assert np.array_equal(an_encoder(model=model, cache=cache).encode(short), vectors)
-    assert embedded_texts == []  # all from the cache
+    assert embedded_texts == []  # all vectors came from the cache
     alone = an_encoder(model=model).encode(short[:1])
     assert np.abs(alone - vectors[:1]).max() < FLOAT_NOISE
 
@@ -329,7 +332,7 @@ def test_any_model_reads_a_text_up_to_max_tokens(
     assert np.abs(long - longer).max() < FLOAT_NOISE
     more = an_encoder(model=str(tmp_path), max_tokens=10).encode(["lamp " * 8 + "late refund"])
     assert np.abs(long - more).max() > 1e-4
-    # the other encoder's limit changes nothing here
+    # the limit of the other encoder has no effect on this one
     assert np.array_equal(encoder.encode(["lamp " * 8 + "sofa"])[0], long)
 
 
@@ -339,7 +342,7 @@ def test_a_text_without_any_token_has_a_unit_vector_too(tmp_path: Path) -> None:
 
 
 class Lengths:
-    """An encoder plug-in: the number of characters and of words of a text."""
+    """An encoder plug-in that returns the numbers of characters and of words of a text."""
 
     identity, dim = "1", 2
 

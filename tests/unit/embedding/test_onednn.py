@@ -1,4 +1,4 @@
-"""Linear layers by oneDNN compute the same as the original ones."""
+"""Linear layers that use oneDNN compute the same as the original layers."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Accuracy and F1 of predictions, against scikit-learn's."""
+"""Tests that accuracy and F1 of predictions equal those of scikit-learn."""
 
 from __future__ import annotations
 

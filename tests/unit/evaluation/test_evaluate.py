@@ -41,7 +41,7 @@ def test_every_metric_has_a_value_and_an_interval_in_both_spaces() -> None:
             assert found.low <= found.value <= found.high
     assert {"a", "b", "mean"} == {m for s, m in by_name if s == "attribute"}
     assert ("table", "total_variation_2") in by_name
-    assert ("table", "total_variation_3") not in by_name  # two attributes have no triples
+    assert ("table", "total_variation_3") not in by_name  # there are only two attributes
     assert all(np.isfinite(f.value) for f in figures)
     labelled = label(figures, method="maple", round_=2)
     assert all(f.method == "maple" and f.round == 2 for f in labelled)
@@ -125,7 +125,7 @@ def test_a_statistic_of_an_empty_sample_is_refused() -> None:
 
 
 def test_a_distance_between_equal_samples_keeps_zero_in_its_interval() -> None:
-    """A percentile interval would be above zero, because resampling alone adds distance."""
+    """A percentile interval would not contain zero, because resampling increases distances."""
     values = np.arange(50.0)
 
     def distance(p: np.ndarray, q: np.ndarray) -> float:
@@ -139,7 +139,7 @@ def test_a_distance_between_equal_samples_keeps_zero_in_its_interval() -> None:
 
 
 def test_a_small_set_does_not_look_good_in_many_clusters() -> None:
-    """With k a tenth of the smaller sample, a few texts of one of two kinds look similar to all
+    """If k were a tenth of the smaller sample, a few texts of two kinds would look similar to all
     texts."""
     rng = np.random.default_rng(1)
     rows = np.concatenate(

@@ -1,4 +1,4 @@
-"""Rounds that are charged once, drawn once and restored afterwards."""
+"""Tests that rounds are charged once, drawn once and then restored."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ TARGET = 60
 
 
 def encode(texts: Sequence[str]) -> NDArray[np.float32]:
-    """Embeds a number as a position on a line."""
+    """Vectors of texts that are numbers: the position of the number on a line."""
     return np.array([[float(text), 1.0] for text in texts], dtype=np.float32)
 
 
 def on_a_circle(texts: Sequence[str]) -> NDArray[np.float32]:
-    """The same as a unit vector, with a hundredth of a radian per step."""
+    """Unit vectors of texts that are numbers, with an angle of a hundredth of a radian per unit."""
     angles = np.array([float(text) for text in texts]) / 100
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
 class Drifting:
-    """A generator that adds the sample to a number, and counts its requests."""
+    """A generator whose texts are numbers. A variation is the parent plus the sample index."""
 
     def __init__(self, fail_every: int = 0, problem: Problem = Problem.REFUSAL) -> None:
         self.asked, self.problem = 0, problem
@@ -132,7 +132,7 @@ def charges(state: Path) -> int:
 
 
 def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> None:
-    """With the noise for one record, three records per user would exceed a cap that one record does
+    """With noise for one record, three records per user cost more than the cap, and one record does
     not."""
     own = voting(tmp_path, stddev=40.0, records_per_unit=3)
     run(tmp_path, rounds=1, own=own)
@@ -145,7 +145,7 @@ def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> Non
 
 
 def test_votes_pull_the_candidates_to_the_private_records(tmp_path: Path) -> None:
-    """All records are equal, so all votes go to one nearest candidate, which is the best."""
+    """All records are equal, so all votes go to the candidate that is nearest to them."""
     found = run(tmp_path, rounds=20, own=voting(tmp_path, stddev=40.0))
     start, end = (min(abs(float(t) - TARGET) for t in p.texts) for p in (first(), found.final))
     assert start > 45
@@ -179,7 +179,7 @@ def test_scores_that_the_cap_does_not_allow_are_refused_before_anything_is_writt
 
 
 def test_a_text_is_voted_on_once_if_the_settings_say_so(tmp_path: Path) -> None:
-    """A copy could only get noise, because ties go to the first candidate."""
+    """A copy of a candidate could only get noise, because ties go to the first candidate."""
     often = run(tmp_path / "often", rounds=2, variations=4)
     once = run(tmp_path / "once", rounds=2, variations=4, distinct=True)
     assert any(len(set(r.population.texts)) < len(r.population) for r in often.rounds)
@@ -235,8 +235,8 @@ def test_a_crashed_run_continues_after_its_last_finished_round(
 ) -> None:
     """The run is killed after the charge and before the votes are on disk.
 
-    That vote is charged again, because nobody can distinguish it from a deleted result; the
-    finished ones are not.
+    This round is charged again, because its result cannot be distinguished from a deleted one.
+    Finished rounds are not charged again.
     """
     real, drawn = voting_module.count_votes, []
 
@@ -254,7 +254,7 @@ def test_a_crashed_run_continues_after_its_last_finished_round(
     assert charges(tmp_path) == dies_in_round
     found = run(tmp_path, rounds=3)
     assert charges(tmp_path) == 4
-    # the entries of the metadata and three votes, but not of the lost vote
+    # The ids are those of the metadata and of three votes, without that of the lost vote.
     assert len(found.ledger_ids) == 4
 
 
@@ -271,7 +271,7 @@ def test_a_vote_beyond_the_cap_is_refused_before_any_noise(
 
 
 def test_a_run_that_the_cap_cannot_carry_to_its_end_pays_for_nothing(tmp_path: Path) -> None:
-    """The cap allows one vote of eight: none is drawn, and no text is requested."""
+    """The cap allows only one of eight votes, so no vote is drawn and no text is requested."""
     generator = Drifting()
     own = voting(tmp_path)
     room = own.session.ledger.total(*[DiscreteGaussian(stddev=own.stddev)]) * 1.01

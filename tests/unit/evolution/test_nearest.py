@@ -1,4 +1,4 @@
-"""Nearest candidates compared with a slow, obvious version, and with cases that float32 gets
+"""Tests that nearest candidates equal those of a slow, simple version, also where float32 would be
 wrong."""
 
 import numpy as np
@@ -22,8 +22,8 @@ def unit_vectors(n: int, *, dim: int = 24, seed: int = 0) -> Vectors:
 
 
 def crowded(n: int, *, seed: int = 0) -> Vectors:
-    """Vectors that differ from one of three by a few float32 roundings, so almost all are
-    near-ties."""
+    """Vectors that differ from one of three vectors by a few float32 roundings, so almost all are
+    nearly tied."""
     rng = public_rng(seed, "crowded", n)
     vectors = unit_vectors(3)[rng.integers(0, 3, n)]
     steps = rng.integers(-1, 2, vectors.shape).astype(np.float32)
@@ -104,7 +104,7 @@ def test_any_finite_vectors_are_voted_on_exactly(data: st.DataObject) -> None:
         arrays(np.float32, (data.draw(st.integers(1, 6)), dim), elements=numbers)
     )
     chosen = nearest(queries, candidates)
-    # Where float64 rounds two distances to one number, either candidate is the nearest.
+    # If float64 rounds two distances to the same number, either candidate is correct.
     distances = squared_distances(queries, candidates)
     assert np.array_equal(distances[np.arange(len(queries)), chosen], distances.min(axis=1))
 

@@ -1,4 +1,4 @@
-"""Survivors: choices by votes, choices by public randomness, and exact quotas."""
+"""Tests of the selection of survivors: by votes, by public randomness, and with exact quotas."""
 
 import numpy as np
 import pytest
@@ -31,8 +31,8 @@ def test_rank_keeps_those_with_most_votes_first() -> None:
 
 
 def test_rank_breaks_ties_evenly() -> None:
-    # 2,000 draws of 1 of 4 equal candidates: chi-square with 3 degrees of freedom, false alarms 1
-    # in 1,000 (seeded, so the result is fixed).
+    # 2,000 choices of one of 4 candidates with equal votes. Chi-square test with 3 degrees of
+    # freedom and a false-alarm rate of 1 in 1,000. The seeds are fixed, and so is the result.
     votes = np.array([5, 5, 1, 5, 5])
     first = [select_by_rank(votes, count=1, rng=public_rng(0, i))[0] for i in range(2000)]
     counts = np.bincount(first, minlength=5)

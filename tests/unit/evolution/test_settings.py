@@ -1,4 +1,4 @@
-"""The settings of evolution, in their current and former spelling."""
+"""Tests of the settings of evolution, with their current and former names."""
 
 import pytest
 

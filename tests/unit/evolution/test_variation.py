@@ -1,4 +1,4 @@
-"""What variations are asked for."""
+"""Tests of the requests for variations."""
 
 from __future__ import annotations
 

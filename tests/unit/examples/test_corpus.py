@@ -1,4 +1,4 @@
-"""The embedded example: properties of the corpus and its schema."""
+"""Tests of properties of the embedded example corpus and its schema."""
 
 import json
 import math
@@ -98,8 +98,8 @@ def test_spans_are_at_their_values_and_every_label_is_frequent(corpus: list[Reco
 
 
 def test_every_code_in_a_text_is_a_span(corpus: list[Record]) -> None:
-    """Dockets, waybills and telephone numbers have a fixed form, so the spans must include all of
-    them."""
+    """Dockets, waybills and telephone numbers have a fixed form, so a pattern finds all of them.
+    Each must be a span."""
     import re
 
     form = re.compile(r"FH-\d{3}-\d{5}|WB \d\d \d{4} \d\d[A-Z]|0555 01\d \d{4}")
@@ -129,8 +129,9 @@ def test_margins_are_skewed_and_some_values_are_rare(corpus: list[Record]) -> No
 def test_dependent_attributes_have_mutual_information(
     corpus: list[Record], a: str, b: str, least: float
 ) -> None:
-    # Two independent attributes of these sizes would have under 0.01 nats in 5,600 records. The
-    # bias is (cells - 1) / 2n, at most 72 / 11,200, and its standard deviation is smaller.
+    # If two attributes of these sizes were independent, 5,600 records would give less than 0.01
+    # nats. The bias of the estimate is (cells - 1) / 2n, at most 72 / 11,200, and its standard
+    # deviation is smaller.
     assert _information(corpus, a, b) > least
 
 

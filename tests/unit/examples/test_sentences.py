@@ -142,8 +142,8 @@ def test_equal_names_give_equal_choices_and_other_names_do_not() -> None:
 
 
 def test_weighted_choices_follow_the_weights() -> None:
-    # 6,000 draws at 1/6: the standard deviation is 28.9; five of them give one false alarm in two
-    # million.
+    # In 6,000 draws with probability 1/6, the count has a standard deviation of 28.9. A limit of
+    # five standard deviations gives one false alarm in two million runs.
     rng = SeededRandom(3)
     drawn = [rng.weighted_key({"a": 1.0, "b": 5.0, "c": 0.0}) for _ in range(6000)]
     assert abs(drawn.count("a") - 1000) < 5 * 28.9

@@ -88,8 +88,8 @@ def asked_by_row() -> list[tuple[dict[str, str], str]]:
 def test_a_classifier_recovers_each_attribute_from_the_text(
     asked_by_row: list[tuple[dict[str, str], str]], name: str
 ) -> None:
-    """Measured by a naive Bayes on word pairs, trained on 600 texts and tested on 300 others;
-    chance is at most a quarter."""
+    """The classifier is naive Bayes on word pairs, trained on 600 texts and tested on 300 other
+    texts. A guess would be right for at most a quarter of the texts."""
     values, texts = zip(*((row[name], text) for row, text in asked_by_row), strict=True)
     words = CountVectorizer(ngram_range=(1, 2), binary=True)
     judge = MultinomialNB(alpha=0.1).fit(words.fit_transform(texts[:600]), values[:600])
@@ -116,8 +116,8 @@ def test_calls_are_dialogues_and_emails_are_not() -> None:
 
 
 def test_without_attributes_all_products_are_about_as_frequent() -> None:
-    """None of the example's ten products occurs as often as the thermostat does in the example
-    (30%)."""
+    """In the example corpus, the thermostat is in 30% of the texts. Without attributes, no product
+    is that frequent."""
     texts = _texts(*(_ask(i) for i in range(400)))
     for product in ("thermostat", "router", "coffee machine", "robot vacuum"):
         assert sum(product in text.lower() for text in texts) < 0.12 * len(texts)

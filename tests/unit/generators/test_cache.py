@@ -1,4 +1,4 @@
-"""The guarantees of the answer cache."""
+"""Tests of the guarantees of the answer cache."""
 
 from __future__ import annotations
 

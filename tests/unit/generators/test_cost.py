@@ -1,4 +1,4 @@
-"""Prices, the journal of paid calls, and caps."""
+"""Tests of prices, the journal of paid calls, and caps."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_line_torn_by_a_death_costs_that_line_alone(tmp_path: Path) -> None:
         file.write(b'{"time":"2026-')
     pay(meter(tmp_path))
     assert len(read_journal(path)) == 2
-    assert meter(tmp_path).spent.calls == 0  # it has not read the journal yet
+    assert meter(tmp_path).spent.calls == 0  # a new meter has not read the journal yet
     again = meter(tmp_path)
     again.refresh()
     assert again.spent.calls == 2

@@ -20,7 +20,7 @@ def test_ties_are_broken_by_the_seed_and_not_by_the_order_in_the_file() -> None:
     target = np.zeros(3, dtype=np.int64)
     first = [int(choose_examples(target, DONATED, k=1, rng=public_rng(s))[0]) for s in range(400)]
     assert set(first) == {0, 4}
-    # Binomial(400, 1/2): outside 150..250 with probability under 1e-6.
+    # Binomial(400, 1/2) is outside of 150 to 250 with probability under 1e-6.
     assert 150 <= first.count(0) <= 250
 
 

@@ -1,4 +1,4 @@
-"""A generator is one module and one entry point; the settings find it by name."""
+"""A generator plug-in is one module with one entry point, and the settings select it by name."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Installs a package that registers the parrot as a generator."""
+    """A function that installs a package which registers the generator `parrot`."""
 
     def installed(package: str, *, name: str = "parrot", module: str = "parrot_plugin") -> None:
         folder = tmp_path / package

@@ -51,8 +51,8 @@ def _vary(parent: str, sample: int = 0) -> VariationRequest:
 
 
 def test_a_prompt_with_nothing_in_it_draws_every_text_equally_often() -> None:
-    # 8,000 draws over 8 texts: the counts have a standard deviation of 29.6; five of them give a
-    # false alarm in 5 of a million runs.
+    # In 8,000 draws among 8 texts, a count has a standard deviation of 29.6. A limit of five
+    # standard deviations gives a false alarm in 5 of a million runs.
     drawn = _texts(_pool(8), *(RandomRequest(subject=SUBJECT, sample=i) for i in range(8000)))
     counts = np.unique(drawn, return_counts=True)[1]
     assert len(counts) == 8
@@ -60,9 +60,9 @@ def test_a_prompt_with_nothing_in_it_draws_every_text_equally_often() -> None:
 
 
 def test_examples_draw_by_the_softmax_of_cosines() -> None:
-    # There is one example, so the query is its vector. 8,000 draws over 6 texts are compared with
-    # exp(cos/T). The standard deviation of a count is under 45; five of them give about 3 false
-    # alarms in a million.
+    # There is only one example, so the query is its vector. 8,000 draws among 6 texts are compared
+    # with exp(cos/T). The standard deviation of a count is under 45. A limit of five standard
+    # deviations gives about 3 false alarms in a million runs.
     target = _directions(1, "query")
     pool = _pool(6, temperature=0.5, embed=lambda texts: np.repeat(target, len(texts), axis=0))
     asked = [
@@ -93,7 +93,7 @@ def test_the_query_is_the_mean_of_three_examples_and_changes_from_request_to_req
     )
     asked = [RandomRequest(subject=SUBJECT, examples=examples, sample=i) for i in range(60)]
     drawn = _texts(pool, *asked)
-    # At this temperature only the three corners of the mean are drawn.
+    # At this temperature only the corners nearest to the mean are drawn.
     assert set(drawn) == {f"corner {i}" for i in range(6)}
     assert set(seen) == set(examples)
 

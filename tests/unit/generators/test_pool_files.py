@@ -48,8 +48,8 @@ def test_a_share_is_the_same_slice_whatever_else_the_file_holds(folder: Path) ->
 
 
 def test_a_share_is_about_that_share(folder: Path) -> None:
-    # Binomial(300, 0.3): mean 90, standard deviation 7.9. The hash is fixed, so the test is
-    # deterministic.
+    # The number is like Binomial(300, 0.3), with mean 90 and standard deviation 7.9. The hash is
+    # fixed, so the test is deterministic.
     assert 60 < len(load_pool([_source("a.csv", share=0.3)], base=folder)) < 120
 
 

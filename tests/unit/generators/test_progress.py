@@ -1,4 +1,4 @@
-"""The display while answers arrive."""
+"""Tests of the progress that is shown while answers arrive."""
 
 from __future__ import annotations
 

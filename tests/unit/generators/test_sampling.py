@@ -12,7 +12,8 @@ WEIGHTS = torch.tensor([0.05, 0.4, 0.0, 0.25, 0.3])
 
 
 def spread(count: int) -> torch.Tensor:
-    """With evenly spaced uniforms, the shares of the draws are exactly the probabilities."""
+    """Evenly spaced numbers in place of uniform draws, so that the shares of tokens equal their
+    probabilities."""
     return (torch.arange(count, dtype=torch.float64) + 0.5) / count
 
 
@@ -38,7 +39,7 @@ def test_a_low_temperature_sharpens_and_a_high_one_flattens() -> None:
 
 
 def test_the_nucleus_is_the_fewest_likeliest_tokens_that_reach_top_p() -> None:
-    shares = shares_of(WEIGHTS.log(), top_p=0.6)  # 0.4 is not enough, but 0.4 + 0.3 is
+    shares = shares_of(WEIGHTS.log(), top_p=0.6)  # 0.4 does not reach 0.6, but 0.4 + 0.3 does
     assert shares == pytest.approx([0, 0.4 / 0.7, 0, 0, 0.3 / 0.7], abs=1e-3)
 
 
@@ -60,7 +61,8 @@ def test_the_ends_of_the_unit_interval_never_draw_an_impossible_token(
 
 def test_a_flat_nucleus_of_thousands_of_tokens_is_found_whole() -> None:
     scores = torch.zeros(1000)
-    # each has e^5 times the weight, so together they have 0.998 of the probability
+    # Each of the first 800 has e^5 times the weight of the others, so they have 0.998 of the
+    # probability.
     scores[:800] = 5.0
     shares = shares_of(scores, top_p=0.9, draws=4000)
     assert (shares[800:] == 0).all()
@@ -72,7 +74,8 @@ def test_a_flat_nucleus_of_thousands_of_tokens_is_found_whole() -> None:
     scores=nps.arrays(
         np.float32,
         st.tuples(st.integers(1, 4), st.integers(1, 40)),
-        # So far apart that no two probabilities are equal: the order of those is nobody's promise.
+        # The scores differ enough that no two probabilities are equal, because the order of equal
+        # ones is not defined.
         elements=st.integers(-512, 512).map(lambda n: n / 128),
         unique=True,
     ),
@@ -99,7 +102,7 @@ def test_a_row_gets_what_the_slow_obvious_way_gives_it(
                 break
         assert token in nucleus or mass - weights[nucleus[-1]] < top_p + 1e-6
         ends = np.cumsum(weights[nucleus]) / weights[nucleus].sum()
-        if token in nucleus:  # the token's part of the unit interval contains the uniform
+        if token in nucleus:  # the token's part of the unit interval contains the uniform number
             place = nucleus.index(token)
             low = ends[place - 1] if place else 0.0
             assert low - 1e-4 <= uniform <= ends[place] + 1e-4

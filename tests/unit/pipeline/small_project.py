@@ -1,4 +1,4 @@
-"""A small project in a folder, without git and DVC; its stages run in this process."""
+"""Makes a small project in a folder without git and DVC, and runs its stages in this process."""
 
 from __future__ import annotations
 
@@ -23,15 +23,12 @@ from tests.integration.project import (
 )
 from tests.settings import settings
 
-# Stages that measure and show: they draw no noise, charge nothing and change no text.
+# Stages that only measure and report: they draw no noise, charge nothing and change no text.
 AFTERWARDS = frozenset({"evaluate", "report"})
 
 
 def write_project(folder: Path, **changes: Any) -> Project:
-    """Settings and the three input files of 140 invented letters.
-
-    They are invented; nobody wrote them.
-    """
+    """Write the settings and the three input files of a project with 140 invented letters."""
     folder.mkdir(parents=True, exist_ok=True)
     fields = settings(**(SMALL | changes))
     for method in ("maple", "augpe"):
@@ -51,7 +48,8 @@ def run_stages(
     without: frozenset[str] = AFTERWARDS,
     before: Callable[[], None] = lambda: None,
 ) -> None:
-    """Every stage in order, each with newly read settings; `before` is called before each one."""
+    """Run every stage in order, each with newly read settings. `before` is called before each
+    stage."""
     for stage in STAGES:
         if stage.name in without or stage.name == "make_example":
             continue
@@ -62,7 +60,7 @@ def run_stages(
 
 
 def seed_everything() -> None:
-    """The public generators that libraries share; private noise never comes from them."""
+    """Seed the global random generators of libraries. Private noise never comes from them."""
     torch.manual_seed(1)
     np.random.seed(1)
     random.seed(1)

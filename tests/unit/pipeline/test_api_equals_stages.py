@@ -1,7 +1,7 @@
-"""Without randomness, `sugarbush.synthesize` gives the same results as the stages of a project.
+"""With randomness removed, `sugarbush.synthesize` gives the same results as a project's stages.
 
-The same texts, the same finished results under the same cache keys, the same ledger entries and the
-same card; only dates may differ.
+Equal are the texts, the finished results and their cache keys, the ledger entries and the card.
+Only dates may differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "dpft": {"methods": ["dpft"], "generate__texts": 12},
 }
-# Sections that are not arguments of `synthesize`.
+# Sections of settings that have no argument of their own in `synthesize`.
 FURTHER = ("initialise", "synthesize_metadata", "embedding", "pretrain")
 
 
@@ -53,7 +53,7 @@ def by_api(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> sb
     settings = project.settings
     fields = yaml.safe_load((project.base / "params.yaml").read_text())
     further = {name: fields[name] for name in FURTHER}
-    without_chance(monkeypatch)  # the ids of entries start at 1 again
+    without_chance(monkeypatch)  # ids of ledger entries start at 1 again
     seed_everything()
     return sb.synthesize(
         pd.read_json(project.base / "letters.jsonl", lines=True),
@@ -69,19 +69,19 @@ def by_api(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> sb
 
 
 def with_results_of_0_2(state: Path) -> Path:
-    """A state folder in which private inputs keep their digests as names: keys are equal."""
+    """A state folder as of 0.2, in which names of private inputs are digests, so keys are equal."""
     (state / "draws" / "release-letters").mkdir(parents=True)
     return state
 
 
 def draws(state: Path) -> dict[str, bytes]:
-    """Every file of the finished results, by the cache key of its stage."""
+    """The content of every file of the finished results, by its path in the state folder."""
     files = (path for path in (state / "draws").rglob("*") if path.is_file())
     return {str(path.relative_to(state)): path.read_bytes() for path in files}
 
 
 def charges(state: Path) -> list[dict[str, Any]]:
-    """The ledger's entries."""
+    """The entries of the ledger, without dates."""
     (ledger,) = (state / "ledgers").rglob("*.jsonl")
     return [undated(json.loads(line)) for line in ledger.read_text().splitlines()]
 

@@ -1,4 +1,4 @@
-"""The typed loaders can read the output of the stages."""
+"""Tests that the typed loaders (`Artifacts`) can read the output of the stages."""
 
 from dataclasses import fields
 from pathlib import Path

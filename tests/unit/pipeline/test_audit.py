@@ -1,4 +1,4 @@
-"""Audits of the mechanisms: broken noise is caught, and correct noise is not called broken."""
+"""Audits of the mechanisms detect broken noise, and report no violation for correct noise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL = Size(canaries=1000, guesses=100)
 def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsilon: float) -> None:
     found = audit(mechanism, epsilon=epsilon, size=size_for(fault, epsilon=epsilon), fault=fault)
     assert found.violation
-    assert found.lower_epsilon > found.claimed_epsilon  # by the bound that assumes nothing
+    assert found.lower_epsilon > found.claimed_epsilon  # by the bound for any mechanism
     assert found.claimed_epsilon == pytest.approx(epsilon, rel=0.05)
 
 
@@ -37,8 +37,8 @@ def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsil
 def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
     mechanism: str, epsilon: float, runs: int
 ) -> None:
-    """Runs of 1000 canaries. The bound exceeds the claim by 4 standard deviations or more for
-    Gaussian scores."""
+    """Each run has 1000 canaries. For Gaussian scores, the bound is above the claim by at least 4
+    standard deviations."""
     size = size_for(Fault.ROOT_TWO, epsilon=epsilon, runs=runs)
     assert audit(mechanism, epsilon=epsilon, size=size, fault=Fault.ROOT_TWO).violation
 
@@ -46,15 +46,15 @@ def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_correct_noise_is_not_called_a_violation(mechanism: str, epsilon: float) -> None:
-    """20 audits with a false-alarm rate of at most 5% each: 6 alarms or more have a probability of
-    0.03%."""
+    """20 audits have a false-alarm rate of at most 5% each, so 6 or more alarms have a probability
+    of 0.03%."""
     found = [audit(mechanism, epsilon=epsilon, size=SMALL, seed=seed) for seed in range(20)]
     assert sum(one.violation for one in found) <= 5
 
 
 @pytest.mark.slow
 def test_correct_noise_is_not_called_a_violation_by_several_runs() -> None:
-    """The same for 20 audits of 40 runs each."""
+    """As in the test above, there are 20 audits, but with 40 runs each."""
     size = Size(canaries=100, guesses=100, runs=40)
     found = [audit("votes", epsilon=4.0, size=size, seed=seed) for seed in range(20)]
     assert sum(one.violation for one in found) <= 5
@@ -71,7 +71,8 @@ def test_without_noise_every_guess_is_right_and_nothing_is_violated(mechanism: s
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_stronger_claims_bring_higher_bounds(mechanism: str) -> None:
-    """Of 1000 canaries 300 are guessed: at epsilon 10 about 98% rightly, at 0.1 about 52%."""
+    """The attacker guesses 300 of 1000 canaries. At epsilon 10 about 98% of the guesses are right,
+    at epsilon 0.1 about 52%."""
     size = Size(canaries=1000, guesses=300)
     weak, strong = (audit(mechanism, epsilon=e, size=size) for e in (0.1, 10.0))
     assert weak.lower_epsilon < 0.5

@@ -1,4 +1,4 @@
-"""The DP table in the form for the report, for every engine that needs no extra."""
+"""Tests of the DP table as the report shows it, for every engine of the package itself."""
 
 import json
 import math
@@ -40,7 +40,7 @@ STARS = [1, "3", 5.0, None, "many", float("inf")]
 
 
 def made(folder: Path, engine: Engine) -> DpTable:
-    """A table from unusual raw values, released to `folder` in the same way as by the stage."""
+    """The DP table of unusual raw values, released to `folder` as the stage does it."""
     raw = {"item": ITEMS * 100, "stars": STARS * 100}
     settings = params(synthesize_metadata__engine=engine.value)
     codes = extract_codes(
@@ -97,7 +97,8 @@ def test_costs_add_up_to_the_whole_and_bands_are_those_of_the_counts(
 def test_nulls_and_unseen_values_are_the_bucket_and_are_never_named(
     tmp_path: Path, engine: Engine
 ) -> None:
-    """Two thirds of the items and two of six stars: 400 and 200 of 600, with noise under 10."""
+    """Of 600 records, 400 belong to the bucket of `item` and 200 to the bucket of `stars`. The
+    noise is under 10."""
     made(tmp_path, engine)
     counts = dp_counts_of(tmp_path, SCHEMA)
     assert counts is not None

@@ -1,4 +1,4 @@
-"""Calls, tokens and cost before anything is sent."""
+"""Tests of the estimate of calls, tokens and cost, which sends nothing."""
 
 from __future__ import annotations
 

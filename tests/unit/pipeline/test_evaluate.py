@@ -1,4 +1,4 @@
-"""The texts and settings that methods are measured with."""
+"""Tests of the texts and settings with which methods are measured."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ def test_clusters_are_a_tenth_of_the_smaller_side_and_at_least_two() -> None:
 
 
 def test_few_heldout_texts_do_not_make_texts_of_their_own_kind_look_strange() -> None:
-    """With a tenth of the method's texts, each held-out text would be a separate cluster, usually
-    without other texts."""
+    """If the number of clusters were a tenth of the method's texts, each held-out text would be a
+    cluster of its own, usually without any other text."""
     rows = public_rng(1, "rows").normal(size=(660, 8))
     heldout, arm = rows[:60], rows[60:]
     assert mauve(heldout, arm, clusters=clusters_for(len(arm), len(heldout)), seed=1) > 0.9
@@ -30,7 +30,7 @@ def test_few_heldout_texts_do_not_make_texts_of_their_own_kind_look_strange() ->
 
 
 def test_a_model_trained_on_real_texts_uses_no_more_of_them_than_a_method_has() -> None:
-    """One text teaches only one value, so the model can only predict that value."""
+    """A model that is trained on one text can only predict the value of that text."""
     codes = np.arange(40)[:, None] % 2
     real = Sample(
         texts=("a lamp", "my money") * 20, features={ENCODER: np.eye(2)[codes[:, 0]]}, codes=codes
@@ -63,7 +63,7 @@ def test_a_model_trained_on_real_texts_uses_no_more_of_them_than_a_method_has() 
 def test_the_page_is_written_again_when_any_of_its_values_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, float]
 ) -> None:
-    """DVC reads only the keyed digest."""
+    """DVC reads only the stamp file, so the stamp must change."""
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     project = Project(tmp_path, settings=params())
 

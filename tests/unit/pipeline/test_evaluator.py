@@ -1,4 +1,4 @@
-"""The features of a text in the metrics."""
+"""Tests of the features that metrics use."""
 
 from __future__ import annotations
 

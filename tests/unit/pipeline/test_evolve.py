@@ -1,4 +1,4 @@
-"""The settings that change a method's rounds, so that the rounds are drawn and charged again."""
+"""Tests which changed settings make the rounds of a method be drawn and charged again."""
 
 from __future__ import annotations
 

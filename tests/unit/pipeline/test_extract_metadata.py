@@ -1,4 +1,4 @@
-"""The stage that reads attributes from texts: its calibration, and where texts are embedded."""
+"""Tests of stage `extract_metadata`: its calibration, and which encoder embeds which texts."""
 
 import json
 from importlib import import_module
@@ -35,8 +35,8 @@ SCHEMA = {
 
 
 class Watched:
-    """Replaces the model: vectors by word, with every text moved towards the lamp; records which
-    encoder embedded which text."""
+    """Replaces the embedding model, and records which encoder (private or public) embedded which
+    text. Vectors depend on words, and all are shifted towards the vector of the lamp."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: dict[bool, list[str]] = {True: [], False: []}
@@ -103,7 +103,8 @@ def labelled(**more: Any) -> list[dict[str, Any]]:
 
 
 def told(folder: Path) -> float:
-    """The share of the private letters that got the product that they name."""
+    """The share of the private letters for which the extracted product is the product in the
+    text."""
     codes = pd.read_parquet(folder / "data/private/metadata/train.parquet")["product"]
     texts = pd.read_parquet(folder / "data/private/prepared/train.parquet")["text"]
     truth = np.array([0 if "lamp" in text else 1 for text in texts])
@@ -123,7 +124,8 @@ def test_labels_of_donated_examples_calibrate_what_is_told_from_private_texts(
 def test_agreement_is_that_of_examples_which_did_not_calibrate(
     tmp_path: Path, watched: Watched
 ) -> None:
-    """One label in five is wrong, but the codes are right, so agreement is four in five."""
+    """One label in five is wrong and all extracted codes are right, so the agreement is four in
+    five."""
     donated = labelled()
     for record in donated[::5]:
         record["product"] = "chair" if record["product"] == "lamp" else "lamp"
@@ -180,7 +182,8 @@ def test_without_donated_examples_descriptions_alone_tell(tmp_path: Path, watche
 
 @pytest.mark.parametrize("name", ["extract_metadata", "evaluate"])
 def test_dvc_knows_what_a_stage_reads_attributes_with(name: str) -> None:
-    """If the code that reads texts changes, every stage that reads them is stale."""
+    """If the code that reads attributes from texts changes, every stage that uses this code is
+    stale."""
     stage = stage_named(name)
     watched = {path.resolve() for module in stage.code for path in _sources(module)}
     needed = set((ROOT / "sugarbush/attributes").rglob("*.py"))

@@ -1,4 +1,4 @@
-"""What a flow reports about the work of DVC."""
+"""Tests of what a flow reports about the stages that DVC runs."""
 
 from __future__ import annotations
 

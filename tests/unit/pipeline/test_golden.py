@@ -1,12 +1,12 @@
-"""Without randomness, a run charges, draws and writes the same as version 0.1.
+"""With randomness removed, a run charges, draws and writes the same as version 0.1.
 
-Each case runs a small project's stages in this process. The five functions of
-`sugarbush.privacy.noise` are replaced by deterministic ones, the ids of ledger entries by a counter
-and the installation's key by fixed bytes. `golden_0_1.json` holds what version 0.1 left under the
-same replacements: every ledger entry, the names of result stores (they hold cache keys), tables,
-votes, survivors, texts, and the numbers of the card. The state folder has results of 0.1, so the
-private inputs keep their digests as names; the random id of a run is compared as what 0.1 wrote in
-its place, the cache key and the generation.
+Each case runs the stages of a small project in this process. The five functions of
+`sugarbush.privacy.noise` are replaced by deterministic functions, the ids of ledger entries by a
+counter, and the installation's key by fixed bytes. `golden_0_1.json` contains what version 0.1
+wrote with the same replacements: all ledger entries, the names of result stores (which contain
+cache keys), tables, votes, survivors, texts, and the numbers of the card. The state folder has
+results of 0.1, so the names of private inputs are their digests. Version 0.1 wrote the cache key
+and the generation where a run now has a random id, so these are compared.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tests.unit.pipeline.small_project import run_stages, seed_everything, write
 
 GOLDEN = json.loads((ROOT / "tests/fixtures/golden_0_1.json").read_text())
 MADE_WITH = GOLDEN.pop("_made_with")
-# Folders of 0.1, and the present folders of the same results.
+# Folders of version 0.1, and the folders that have the same results now.
 MOVED = {
     "released/finetuned/": "released/finetune/dpft/",
     "released/generated/": "released/generate/dpft/",
 }
-# Fields of release.json that name a stage: since 0.1, all methods have stages of the same kind.
+# Stage names in release.json, now and in 0.1. Since 0.1, all methods have stages of the same kind.
 STAGES_OF_0_1 = {
     "generate@dpft": "generate",
     "evolve@nonprivate": "nonprivate",
@@ -47,8 +47,8 @@ ADDED = frozenset(
     f"private/arms/{name}"
     for name in ("crt/final.parquet", "crt/release.json", "nonprivate/initial/release.json")
 )
-# A kernel score is rounded to 1/4096 of a vote, so the encoder's last digit may change a sum by
-# one.
+# Kernel scores are rounded to 1/4096 of a vote, so the last digits of embeddings may change a sum
+# by a few units.
 ROUNDING = {"herded": 4}
 Ledgers = dict[str, list[dict[str, Any]]]
 LABELLED = [
@@ -62,7 +62,7 @@ LABELLED = [
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state folder with a known key, in a process without randomness."""
+    """A state folder with a known key. All randomness of the process is replaced."""
     without_chance(monkeypatch)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     state = write_key(tmp_path / "state")
@@ -116,13 +116,14 @@ def test_a_run_charges_draws_and_writes_what_0_1_did(
 
 
 def same_arithmetic() -> bool:
-    """Trained weights, and so texts, are equal only if torch computes exactly as before."""
+    """Whether torch computes exactly as for the golden file. Trained weights are equal only
+    then."""
     here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
     return here == MADE_WITH
 
 
 def runs_of_0_1(state: Path) -> dict[str, str]:
-    """By the id of each run its cache key and generation."""
+    """The cache key and generation of each run, by the random id of the run."""
     return {
         path.read_text(): "-".join(
             [path.parts[-3].rsplit("-", 1)[1], path.parts[-2].removeprefix("generation-")]
@@ -140,7 +141,7 @@ def ledgers(state: Path, runs: dict[str, str]) -> Ledgers:
 
 
 def entry(line: str, runs: dict[str, str]) -> dict[str, Any]:
-    """A ledger entry without its date, its seal and its fingerprint, which 0.1 made another way."""
+    """A ledger entry without date, seal and fingerprint, which version 0.1 computed differently."""
     fields = json.loads(line)
     fields["run"] = runs.get(fields["run"], fields["run"])
     names = ("id", "stage", "run", "event", "delta", "unit", "whose")
@@ -148,15 +149,15 @@ def entry(line: str, runs: dict[str, str]) -> dict[str, Any]:
 
 
 def stores(state: Path) -> list[str]:
-    """Every finished result: <dataset>/<stage>-<digest>/generation-<n>/<result>."""
+    """The paths of all finished results: <dataset>/<stage>-<digest>/generation-<n>/<result>."""
     folder = state / "draws"
     return sorted(str(p.relative_to(folder)) for p in folder.glob("*/*/*/*") if p.is_dir())
 
 
 def without_ids(ledgers: Ledgers) -> Ledgers:
-    """Ids are counted over all ledgers, so they depend on the order of stages.
+    """The ledgers with each id replaced by the entry's position in its ledger.
 
-    Positions within a ledger do not.
+    Ids are counted over all ledgers, so they depend on the order of stages. Positions do not.
     """
     return {
         name: [
@@ -182,7 +183,8 @@ def paid_by(releases: dict[str, Any], ledgers: Ledgers) -> dict[str, Any]:
 
 
 def that_0_1_wrote(files: dict[str, Any]) -> dict[str, Any]:
-    """Without the files that methods without a DP guarantee write since they have stages."""
+    """The files that version 0.1 also wrote. Methods without a DP guarantee write more files
+    now."""
     return {name: value for name, value in files.items() if name not in ADDED}
 
 
@@ -211,7 +213,7 @@ def table(path: Path) -> list[Any]:
 
 
 def texts(path: Path) -> str:
-    """A digest of the file. For `crt`, version 0.1 wrote the texts and no other column."""
+    """A digest of the file. For `crt`, only the texts count, because 0.1 wrote no other column."""
     written = path.read_bytes()
     if path.parent.name == "crt":
         own = pd.DataFrame({"text": [json.loads(line)["text"] for line in written.splitlines()]})
@@ -237,7 +239,7 @@ def read_numbers(path: Path) -> dict[str, float]:
 
 
 def numbers(value: Any, place: str = "") -> dict[str, float]:
-    """Every number and every boolean, by its dotted path."""
+    """All numbers and booleans in `value`, by their dotted paths."""
     return dict(_numbers(value, place))
 
 
@@ -251,7 +253,8 @@ def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
 
 
 def without_settings(card: dict[str, float]) -> dict[str, float]:
-    """Without the settings on the card: a setting with a default may be added, and cache keys show
-    that none changed. Without its totals too: since then they are bounds for adaptive choices."""
+    """The numbers of the card without its settings and totals. A new version may add settings with
+    defaults, and cache keys show that none changed. The totals are omitted because later versions
+    compute bounds that hold for adaptive choices."""
     other = ("made_by.settings", "budget.dataset_total_epsilon", "promise.epsilon")
     return {name: value for name, value in card.items() if not name.startswith(other)}

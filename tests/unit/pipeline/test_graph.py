@@ -1,4 +1,4 @@
-"""dvc.yaml, the thin modules of tasks/ and the cache keys of draws agree with the declarations."""
+"""Tests that dvc.yaml, tasks/ and the cache keys of draws agree with the declarations of stages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ SCHEMA = Schema.model_validate(
 
 
 def test_dvc_never_restores_a_digest_whose_private_half_is_of_another_run() -> None:
-    """A method without a DP guarantee writes to the private root and shows DVC a digest."""
+    """A method without a DP guarantee writes its results to data/private, and gives DVC a name
+    only."""
     for stage in STAGES:
         if stage.by_method:
             assert all(output.persist for output in stage.outputs), stage.name
@@ -71,8 +72,8 @@ FIRST = Population(
     parents=np.full(2, NO_PARENT),
     rounds=np.zeros(2, dtype=np.int64),
 )
-# Stages with results under one cache key. A change of any setting in that key must run one of these
-# stages.
+# For each cache key, the stages whose results it names. If a setting in the key changes, DVC must
+# run one of these stages.
 KEYS = {
     "metadata": ("synthesize_metadata",),
     "maple": ("evolve@maple",),
@@ -106,7 +107,7 @@ def test_every_stage_has_one_thin_module_and_nothing_else_lies_beside_them() -> 
 def with_subsampling(
     plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
-    """Replaces the search for the noise of training: a number that depends on all its inputs."""
+    """Replaces the search for the noise of training. The result depends on all its arguments."""
     noise = 1 + crc32(repr((plan, parts, epsilon)).encode()) / 2**32
 
     def known(part: BudgetAllocation) -> BudgetAllocation:
@@ -131,13 +132,13 @@ class World:
         found: dict[str, Mapping[str, Any]] = {"metadata": MetadataRequest(project).cache_key()}
         for method in settings.chosen:
             inputs = project.method_inputs(method, stage="evolve", metadata=METADATA)
-            # it restores nothing, because its checkpoints are deleted when it ends
+            # CRT restores no results: its checkpoints are deleted when it ends.
             if method.name != "crt":
                 found[method.name] = _key_of(method, inputs)
         return {name: json.dumps(key, sort_keys=True, default=str) for name, key in found.items()}
 
     def tracked(self, settings: ProjectSettings) -> dict[str, str]:
-        """The values that DVC compares for every stage, as JSON."""
+        """The setting values that DVC compares for every stage, as JSON."""
         resolved = fingerprint.resolved_settings(self._project(settings))
         found = {}
         for stage in STAGES:
@@ -193,19 +194,19 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     encoder = types.SimpleNamespace(encode=lambda texts: np.zeros((len(texts), 1)))
     monkeypatch.setattr(Project, "encoder", lambda self, *, private: encoder)
     monkeypatch.setattr(Project, "donated", lambda self: None)
-    # cached, because it reads a file for each package
+    # The result is cached, because `entry_points` reads a file for each package.
     monkeypatch.setattr(registry, "entry_points", installed)
     monkeypatch.setattr(fingerprint, "code_digest", lambda modules: "code")
     monkeypatch.setattr(dpft, "with_subsampling", with_subsampling)
-    # Then a plan is mu-GDP as a whole: its noise still depends on all its inputs, but is quick to
-    # compute.
+    # This replacement skips the computation of epsilon. The noise of a plan still depends on all
+    # its arguments, but is quick to compute.
     monkeypatch.setattr(budget, "epsilon_of", lambda events, *, delta: 0.0)
     return World(tmp_path)
 
 
 @cache
 def base_settings(**changes: Any) -> ProjectSettings:
-    """Every method, on data that are declared public."""
+    """Settings with every method, on data that is declared public."""
     source = {"file": "pool.jsonl", "text_column": "text"}
     return params(
         methods=EVERY_METHOD,
@@ -221,7 +222,7 @@ def base_settings(**changes: Any) -> ProjectSettings:
 # --- every leaf of the settings, and another value of it
 
 
-# the path of a setting, and whether it is marked as not in the output
+# the path of a setting, and whether it is marked with NOT_IN_OUTPUT
 Leaf = tuple[tuple[str, ...], bool]
 
 
@@ -236,7 +237,8 @@ def leaves(section: Section, place: tuple[str, ...] = (), marked: bool = False) 
 
 
 def changed(section: Any, place: tuple[str, ...]) -> Any:
-    """The settings with another value at `place`. Nothing is validated, so any value works."""
+    """The settings with another value at `place`. They are not validated, so any value is
+    accepted."""
     name, *rest = place
     old = getattr(section, name)
     if rest:
@@ -299,7 +301,7 @@ def _of_type(kind: Any) -> Any:
     return next((_of_type(p) for p in _parts(kind) if p is not type(None)), 7)
 
 
-# Values for settings where an arbitrary value of the same type would be refused.
+# Other values for settings that refuse an arbitrary value of the same type.
 OTHERS: dict[str, Any] = {
     "provider": "pool",
     "delta": 2e-6,
@@ -322,8 +324,8 @@ def provider_of(place: tuple[str, ...]) -> str:
 
 
 def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: World) -> None:
-    """Otherwise a run would restore old results and report no change, or charge without a
-    request."""
+    """Otherwise a run could keep old results although a setting changed, or charge although nobody
+    asked for it."""
     before = {
         name: (s := base_settings(generator__provider=name), world.keys(s), world.tracked(s))
         for name in PROVIDERS
@@ -345,8 +347,7 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
         ]
         counted |= {(name, setting) for name in drawn}
     assert not wrong, "\n".join(wrong)
-    # The walk over the settings works: for each kind of result, it finds a setting that changes the
-    # key.
+    # This checks the test itself: for each kind of result, it found settings that change the key.
     assert counted >= {
         ("metadata", "synthesize_metadata.seed"),
         ("metadata", "privacy.epsilon"),
@@ -362,9 +363,10 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
 
 
 def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: World) -> None:
-    """If nothing depends on a setting, it is missing from the graph, or should be marked."""
+    """If no stage depends on a setting, the setting is missing in the graph, or should be marked
+    with NOT_IN_OUTPUT."""
     free = {
-        "privacy.cap",  # read at the time of a charge
+        "privacy.cap",  # read when a charge is made
         # the stage reads params.yaml itself
         "make_example.records", "make_example.donated", "make_example.seed",
         "generator.max_dropped_share",

@@ -1,4 +1,4 @@
-"""The endpoint for labels, and the folder of the answers."""
+"""Tests of the endpoint for labels and of the folder of its answers."""
 
 from __future__ import annotations
 
@@ -50,4 +50,4 @@ def test_answers_lie_under_the_private_root_and_are_closed_to_others(tmp_path: P
 def test_an_experiments_copy_uses_the_answers_of_its_checkout(tmp_path: Path) -> None:
     copy = tmp_path / ".dvc/tmp/exps/tmp123"
     assert Project(copy).label_answers == Project(tmp_path).label_answers
-    assert not list(tmp_path.iterdir())  # asking for the path creates no folder
+    assert not list(tmp_path.iterdir())  # `label_answers` creates no folder

@@ -1,4 +1,4 @@
-"""A stage imports only what it uses: importing is most of the time of a small one."""
+"""A stage imports only what it uses, because imports take most of the time of a small stage."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A problem with a model is reported before the metadata stage spends budget."""
+"""Problems with a model are reported before the metadata stage spends budget."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SCHEMA = Schema.model_validate(
 
 
 def folder_of(folder: Path, kind: str) -> str:
-    """A small model of one kind, with its tokenizer."""
+    """Save a small model of kind `kind` with its tokenizer, and return its folder."""
     tokenizer = models.train_tokenizer(["a letter to a shop"], vocabulary=300)
     small = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     made = {

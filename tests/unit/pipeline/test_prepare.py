@@ -39,7 +39,7 @@ def rows(count: int = 60) -> list[dict[str, Any]]:
 def corpus(
     folder: Path, content: str | bytes, suffix: str = ".jsonl", **changes: Any
 ) -> ProjectSettings:
-    """Writes one data file into a project folder; returns the settings that name it."""
+    """Write a schema and a data file to a project folder. Return settings that name this file."""
     (folder / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     path = folder / f"data{suffix}"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -171,7 +171,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
 
 
 def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[Prepared, Schema]:
-    """The private parts of a parquet file of dated letters, and a schema that reads the date."""
+    """The prepared records of a parquet file with dated letters, and a schema that uses the
+    date."""
     frame = pd.DataFrame(rows()).assign(
         at=pd.to_datetime(moments * (60 // len(moments)), format="ISO8601")
     )
@@ -228,7 +229,7 @@ PERSONS = {"privacy__unit": "user", "prepare__user_column": "author"}
 
 
 def by_authors(count: int = 90) -> list[dict[str, Any]]:
-    """Thirty authors with three letters each."""
+    """Letters of thirty authors, three letters per author by default."""
     return [{**row, "author": f"{CANARY}-author-{i % 30}"} for i, row in enumerate(rows(count))]
 
 
@@ -246,7 +247,7 @@ def test_a_person_is_a_keyed_hash_from_the_first_file_on(tmp_path: Path) -> None
 
 
 def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
-    """Otherwise a training on other units would count as finished."""
+    """Otherwise a training with other units of privacy would count as finished."""
     stamp, left = tmp_path / "data/stamps/train_texts.json", set()
     authors = [row["author"] for row in by_authors()]
     for names in (authors, authors, [f"other {name}" for name in authors]):
@@ -261,7 +262,8 @@ def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
 
 
 def test_a_corpus_is_known_again_however_little_of_each_person_is_used(tmp_path: Path) -> None:
-    """Otherwise a corpus of prolific authors would get a second budget under another name."""
+    """Otherwise a corpus could get a second budget under another name, if few records of each user
+    are used."""
     own = jsonl([{**row, "author": f"author {i % 40}"} for i, row in enumerate(rows(600))])
     sketches = []
     for unit in ({}, PERSONS):
@@ -297,7 +299,7 @@ def test_rows_that_are_nobodys_may_be_dropped_and_are_tallied_inside(
         tallies.append(json.loads((base / "data/private/prepared/tally.json").read_text()))
     (why,) = tallies[0].keys() - tallies[1].keys()
     assert f"'{column}'" in why
-    assert tallies[0] == tallies[1] | {why: 2}  # the result for all other rows is unchanged
+    assert tallies[0] == tallies[1] | {why: 2}  # the results of all other rows are unchanged
 
 
 @pytest.mark.parametrize("column", ["topic", "text", "writer"])

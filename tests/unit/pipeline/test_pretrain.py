@@ -1,5 +1,5 @@
-"""The first training texts of the tiny model: public text, in the style of the donated examples if
-there are any."""
+"""Tests of the texts that the tiny model is first trained on: they are public, and in the style of
+the donated examples if there are any."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A state folder of version 0.1 keeps its value: nothing is drawn or charged again."""
+"""With a state folder of version 0.1, finished results are not drawn or charged again."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.settings import ROOT
 from tests.unit.pipeline.small_project import run_stages
 
 SAVED = ROOT / "tests" / "fixtures" / "state_0_1"
-# The folder of a project of 0.1, and its number of charges.
+# Folders of projects of version 0.1, and their numbers of charges.
 PROJECTS = {"": 6, "second": 3}
 
 
 def copied(name: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The project, with its state folder as the current one.
+    """A copy of the project. `SUGARBUSH_STATE` is set to a copy of its state folder.
 
-    Git keeps no modes, so they are set here.
+    File modes are set here, because git does not store them.
     """
     shutil.copytree(SAVED / name / "project", target / "project")
     state = shutil.copytree(SAVED / name / "state", target / "state")
@@ -118,7 +118,8 @@ def test_the_promise_of_a_card_of_0_1_is_derived_again(first: Path) -> None:
         assert card["promise"][name] == pytest.approx(old["promise"][name]), name
     for name in ("planned_epsilon", "dataset_cap_epsilon"):
         assert card["budget"][name] == pytest.approx(old["budget"][name]), name
-    # 0.1 added up as if rate and steps had been fixed in advance: too small, by 5% at most.
+    # 0.1 computed the totals as if rate and steps had been fixed in advance, which is too small by
+    # at most 5%.
     for part, name in (("promise", "epsilon"), ("budget", "dataset_total_epsilon")):
         assert old[part][name] <= card[part][name] <= 1.05 * old[part][name], name
     charged = [[event["id"] for event in of["budget"]["events"]] for of in (card, old)]

@@ -1,4 +1,4 @@
-"""The attributes in the DP table."""
+"""Tests of which attributes are in the DP table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class SmallProject(Project):
-    """A project of forty equal records, in memory."""
+    """A project in memory with forty equal records."""
 
     schema = SCHEMA
     corpus = CorpusInMemory(
@@ -46,7 +46,7 @@ class SmallProject(Project):
 
 
 def drawn(base: Path, **changes: Any) -> pd.DataFrame:
-    """The rows of the DP table, and the names that its description holds."""
+    """The rows of the DP table. Their `attrs` contain the description of the table."""
     project = SmallProject(base, settings=params(**changes))
     (folder,) = MetadataRequest(project).release(forced=False).folders
     frame = pd.read_parquet(folder / "rows.parquet")
@@ -55,7 +55,7 @@ def drawn(base: Path, **changes: Any) -> pd.DataFrame:
 
 
 def covered(frame: pd.DataFrame) -> list[str]:
-    """The attributes with values in the table: the others have no code."""
+    """The attributes that have codes in the table."""
     assert list(frame.columns) == list(NAMES)
     return [name for name in NAMES if (frame[name] >= 0).all()]
 

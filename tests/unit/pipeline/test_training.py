@@ -1,4 +1,5 @@
-"""The plan of fine-tuning: steps from the DP record count, noise from the whole plan."""
+"""Tests of the plan of fine-tuning: its steps depend on the DP record count, its noise on the
+plan."""
 
 import math
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_rate_and_steps_follow_from_the_dp_record_count() -> None:
 
 
 def test_persons_are_reckoned_as_few_as_the_dp_record_count_allows() -> None:
-    """4,000 records with at most 5 per user are at least 800 users."""
+    """If each user has at most 5 of 4,000 records, there are at least 800 users."""
     schedule = schedule_of(params(**SETTINGS, **PERSONS))
     assert schedule.rate == pytest.approx(256 / 800)
     assert schedule.steps == round(4 * 800 / 256)
@@ -62,7 +63,7 @@ def test_persons_are_reckoned_as_few_as_the_dp_record_count_allows() -> None:
 
 
 def test_training_is_planned_for_a_person_without_more_noise_a_step() -> None:
-    """A step takes one record of a user, so its noise follows from rate and steps alone."""
+    """A step uses one record of a sampled user, so the noise depends only on rate and steps."""
     settings = params(**SETTINGS, **PERSONS)
     own = params(**SETTINGS, finetune__dpft__records=800)
     (person, record) = (final_plan(s).of(TRAINING).subsampled for s in (settings, own))
@@ -100,8 +101,8 @@ def test_repeatable_steps_are_paid_for_beforehand() -> None:
 
 @pytest.mark.slow
 def test_the_preset_of_the_paper_is_planned_as_published() -> None:
-    """For Yelp's 1.9 million records, with nearly all of the budget, sigma is the published
-    0.774."""
+    """For the 1.9 million records of Yelp, and with nearly all of the budget for training, sigma is
+    the published value 0.774."""
     settings = params(
         methods=["dpft"],
         finetune__preset="yue2023",

@@ -1,4 +1,4 @@
-"""A delta that protects nobody is refused, and what bounds a risk is never rounded down."""
+"""A delta that is too large to protect anybody is refused. Bounds of a risk are rounded up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus is recognised under another name after the changes that a mistake makes."""
+"""A corpus is recognised under another name after the kinds of changes that happen by mistake."""
 
 from __future__ import annotations
 
@@ -84,14 +84,16 @@ def test_the_same_ids_are_recognised_and_numbers_are_no_ids() -> None:
 
 
 def test_corpora_without_a_common_text_are_two_datasets() -> None:
-    """Two of 21 corpora of the same words: 210 pairs, a false alarm with probability below 1e-9."""
+    """The 21 corpora consist of the same words and give 210 pairs. A false alarm has probability
+    below 1e-9."""
     found = [fingerprint(corpus(str(i), count=300)) for i in range(21)]
     for i, one in enumerate(found):
         assert not any(is_same_dataset(one, stored_part(other)) for other in found[:i])
 
 
 def test_the_stored_part_shows_no_count_without_the_key() -> None:
-    """The values of 30 and of 30,000 texts have one form, one number, and equal magnitudes."""
+    """For 30 and for 30,000 texts, the stored values have the same form, number and
+    distribution."""
     small, large = (
         stored_part(fingerprint(corpus("sizes", count=count, words=9))) for count in (30, 30_000)
     )
@@ -102,7 +104,8 @@ def test_the_stored_part_shows_no_count_without_the_key() -> None:
             sum(int(value[1:], 16) / 2**32 for value in found if value[0] == kind) / 256
             for found in (small, large)
         ]
-        # 256 uniform values: a standard deviation of 0.018; eight means within 6 of these.
+        # The mean of 256 uniform values has a standard deviation of 0.018. Eight means are within 6
+        # of these.
         assert all(abs(mean - 0.5) < 0.11 for mean in means)
 
 

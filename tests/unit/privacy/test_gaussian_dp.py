@@ -1,5 +1,5 @@
-"""The cost of a step in Gaussian DP: the closed forms compared with every loss pair, and the
-filter."""
+"""Tests of the Gaussian-DP cost of AIM's steps, by comparing the closed forms with all loss pairs,
+and of the privacy filter."""
 
 import math
 
@@ -22,9 +22,10 @@ STDDEVS = [0.05, 0.1, 0.2, 0.225, 0.3, 0.5, 0.8, 0.99, 1.0, 1.5, 2.0, 4.0, 12.0,
 
 
 def bounded_range_vertices(epsilon, points):
-    """Every worst mechanism with the losses t and t - epsilon: the quantiles of P's and Q's tail.
+    """Worst-case mechanisms with the losses t and t - epsilon, for many t: log p and log q.
 
-    p / q = e^t and (1 - p) / (1 - q) = e^(t - epsilon); their log-odds differ by epsilon.
+    p / q = e^t and (1 - p) / (1 - q) = e^(t - epsilon), so the log-odds of p and q differ by
+    epsilon.
     """
     centre = np.linspace(-(epsilon / 2 + 12), epsilon / 2 + 12, points)
     return log_expit(centre + epsilon / 2), log_expit(centre - epsilon / 2)
@@ -36,7 +37,8 @@ def log_expit(x):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_loss_pair_of_a_bounded_range_mechanism_beats_its_mu(epsilon):
-    """mu is large enough for all of 200,001 pairs (t, t - epsilon), and one of them needs it."""
+    """mu is large enough for all 200,001 pairs of losses (t, t - epsilon), and one pair needs
+    exactly this mu."""
     log_p, log_q = bounded_range_vertices(epsilon, 200_001)
     losses = log_p - log_q
     assert losses.min() >= -1e-9 and losses.max() <= epsilon * (1 + 1e-9)
@@ -48,7 +50,8 @@ def test_no_loss_pair_of_a_bounded_range_mechanism_beats_its_mu(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_trade_off_of_a_bounded_range_pair_lies_above_the_gaussian_one(epsilon):
-    """Not only at the corner points: the whole trade-off function of 400 pairs, at 400 levels."""
+    """This compares the whole trade-off functions of 400 pairs, at 400 levels, and not only their
+    corners."""
     mu = bounded_range_mu(epsilon)
     level = np.linspace(1e-9, 1 - 1e-9, 400)
     gaussian = np.exp(log_ndtr(-ndtri(level) - mu))
@@ -67,7 +70,8 @@ def test_a_selections_mu_is_at_most_0_627_epsilon_and_close_to_it_where_epsilon_
 
 
 def test_a_fixed_loss_pair_is_not_enough():
-    """The pair (epsilon/2, -epsilon/2) needs mu: a mu computed for t = 7/8 epsilon is too small."""
+    """The pair (epsilon/2, -epsilon/2) needs the full mu. A mu that is computed for t = 7/8 epsilon
+    is too small."""
     epsilon = 1.0
     odds = math.log((math.e - math.exp(7 / 8)) / (math.exp(7 / 8) - 1))
     lopsided = ndtri(expit(odds + 0.5)) - ndtri(expit(odds - 0.5))
@@ -76,9 +80,11 @@ def test_a_fixed_loss_pair_is_not_enough():
 
 @pytest.mark.parametrize("stddev", STDDEVS)
 def test_no_tail_of_the_discrete_gaussian_beats_its_mu(stddev):
-    """mu is large enough for all neighbouring tails, and the centre needs it.
+    """mu is large enough for all pairs of neighbouring tails, and the pair at the centre needs
+    exactly this mu.
 
-    Beyond the grid the tails tend to 1/stddev, and mu is at least that.
+    Beyond the grid, the mu that a pair of tails needs tends to 1/stddev, and mu is at least
+    1/stddev.
     """
     last = int(30 * stddev**2 + 40)
     log_mass = -(np.arange(last + 400) ** 2) / (2 * stddev**2)
@@ -99,8 +105,7 @@ def test_the_discrete_gaussian_costs_more_than_the_continuous_one_by_a_24th_of_i
 
 
 def test_the_discrete_gaussians_profile_lies_under_the_gaussian_one():
-    """The same claim in another form: delta(epsilon) at 400 epsilons, compared with
-    dp_accounting."""
+    """This is the same claim for delta(epsilon), which dp_accounting computes at 400 epsilons."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     for stddev in (0.6, 1.5, 4.0):
@@ -145,8 +150,8 @@ def test_the_filter_takes_what_fits_and_refuses_the_rest_without_taking_it():
 
 
 def worst_step(mu, rng):
-    """Outcomes of a step with a cost of about `mu`, under two neighbours: a selection or a
-    count."""
+    """The distributions of the outcome of a step under two neighbours. The step is a selection or a
+    count and costs about `mu`."""
     if rng.random() < 0.5:
         epsilon, centre = bounded_range_epsilon(mu), rng.normal(0, 0.5)
         high = expit(centre + epsilon / 2), expit(centre - epsilon / 2)
@@ -162,7 +167,8 @@ def worst_step(mu, rng):
 
 
 def least_mu(one, other):
-    """The smallest mu for which two distributions are mu-GDP, by all optimal tests."""
+    """The smallest mu for which two distributions are mu-GDP, computed from all likelihood-ratio
+    tests."""
     order = np.argsort(np.log(one) - np.log(other))
     first, second = np.cumsum(one[order])[:-1], 1 - np.cumsum(other[order])[:-1]
     told = (first > 1e-12) & (first < 1 - 1e-12) & (second > 1e-12) & (second < 1 - 1e-12)
@@ -170,9 +176,11 @@ def least_mu(one, other):
 
 
 def test_steps_whose_budgets_depend_on_outcomes_stay_within_the_filter_together():
-    """150 trees of four steps, where each outcome chooses the next step and its mu at random.
+    """In each of 150 trees of four steps, each outcome determines the next step and its mu at
+    random.
 
-    The exact joint distributions need no more than the filter's mu, and come within 5% of it.
+    The mu that the exact joint distributions need is at most the mu of the filter, and within 5% of
+    it.
     """
     rng, needed = public_rng(1, "adaptive"), []
     for _ in range(150):

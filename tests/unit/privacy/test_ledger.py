@@ -115,8 +115,8 @@ def test_charges_per_user_are_not_added_to_charges_per_record(tmp_path: Path) ->
 
 
 def test_who_a_person_is_stays_what_it_was(tmp_path: Path) -> None:
-    """Removing one customer may bring other records of the household in, so this is not the removal
-    of a household."""
+    """If one customer is removed, other records of the household may take their place. So the
+    guarantee for customers does not imply one for households."""
     charge(ledger_at(tmp_path, unit=Unit.USER, user_column="customer"))
     charge(ledger_at(tmp_path, unit=Unit.USER, user_column="customer"))
     household = ledger_at(tmp_path, unit=Unit.USER, user_column="household")
@@ -295,7 +295,8 @@ def test_a_snapshot_does_not_see_later_charges_and_cannot_be_charged(tmp_path: P
 def test_a_ledger_is_read_with_one_look_at_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key has a lock. A look for each line made 1,000 charges take five minutes."""
+    """Reading the key takes a lock. When the key was read for each line, 1,000 charges took five
+    minutes."""
     ledger = ledger_at(tmp_path, cap=50.0)
     for _ in range(9):
         charge(ledger)

@@ -1,4 +1,4 @@
-"""Whoever edits a ledger, or takes another one, cannot charge: the total never falls in silence."""
+"""If a ledger was edited or replaced, charges are refused, so the total never falls unnoticed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_deleted_ledger_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_line_of_another_ledger_is_refused(tmp_path: Path) -> None:
-    """Both have the same number of lines and the same key."""
+    """Both ledgers have the same number of lines and the same key."""
     ledger, other = charged(tmp_path), charged(tmp_path, dataset="other")
     rewrite(ledger, lines(other))
     ledger.path.with_suffix(".head").write_text(other.path.with_suffix(".head").read_text())
@@ -123,7 +123,8 @@ def test_a_crash_between_an_entry_and_its_stored_seal_stops_nothing(
 
 
 def stop_storing_seals(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
-    """The disk takes `after` more files, and then only what is appended to old ones."""
+    """Simulate a disk that can store `after` more files, and after that only lines that are
+    appended to existing files."""
     left = [None] * after
 
     @contextmanager
@@ -138,7 +139,8 @@ def stop_storing_seals(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
 
 
 def test_a_first_line_without_its_stored_seal_is_refused(tmp_path: Path) -> None:
-    """Who deletes the stored seal and all lines but one would have a smaller total."""
+    """Otherwise, deleting the stored seal and all lines except the first would give a smaller
+    total."""
     ledger = charged(tmp_path)
     rewrite(ledger, lines(ledger)[:1])
     ledger.path.with_suffix(".head").unlink()
@@ -243,7 +245,7 @@ def released(tmp_path: Path, ledger: Ledger) -> tuple[Roots, PrivacySettings]:
 def test_another_state_folder_cannot_be_charged_for_a_project_with_releases(
     tmp_path: Path,
 ) -> None:
-    """As when a service runs the project under another user's home."""
+    """This happens if a service runs the project with another user's home folder."""
     first = charged(tmp_path / "mine")
     roots, privacy = released(tmp_path, first)
     other = ledger_at(

@@ -1,4 +1,4 @@
-"""DP-SGD's noise from a share of one budget, compared with published settings and dp-accounting."""
+"""Compares DP-SGD's noise, planned from a share of the budget, with papers and dp-accounting."""
 
 import math
 from functools import cache
@@ -12,12 +12,12 @@ from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.budget import BudgetRequest, Subsampling, make_plan, with_subsampling
 from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian
 
-YELP = 1.9e6  # records; batch 4096, 50 epochs (Yue et al. 2023)
+YELP = 1.9e6  # number of records; with batch 4096 and 50 epochs (Yue et al. 2023)
 RATE, STEPS, DELTA = 4096 / YELP, 23193, 1 / (YELP * math.log(YELP))
 
 
 def plan_of(*parts, subsampled, target=1.0, delta=1e-6):
-    """The plan of (name, share, count), then with the steps of some of them."""
+    """The plan of `parts` (name, share, count), completed with the DP-SGD steps in `subsampled`."""
     plan = make_plan(
         [BudgetRequest(name=name, share=share, count=draws) for name, share, draws in parts],
         epsilon=target,
@@ -41,7 +41,7 @@ def test_the_yelp_setting_gets_the_noise_that_plds_give():
     plan = yelp_plan()
     assert noise_of(plan) == pytest.approx(0.774, rel=0.01)
     assert 4 * 0.995 < plan.epsilon <= 4
-    # The paper's less exact accounting needs this much.
+    # The accounting of the paper, which is less tight, needs sigma 0.808.
     accountant = RdpAccountant()
     accountant.compose(dp_event.PoissonSampledDpEvent(RATE, dp_event.GaussianDpEvent(0.808)), STEPS)
     assert accountant.get_epsilon(DELTA) == pytest.approx(4, rel=0.02)

@@ -1,4 +1,5 @@
-"""The budget for votes if AIM is charged as one event (docs/decisions/aim-in-gaussian-dp.md)."""
+"""Tests the noise of votes if AIM is charged as one event
+(docs/decisions/aim-in-gaussian-dp.md)."""
 
 import math
 
@@ -13,7 +14,7 @@ AIM_SHARE = 0.1
 
 
 def planned(epsilon: float, rounds: int) -> float:
-    """The votes' sigma in our plan."""
+    """The sigma of the votes in our plan."""
     parts = [
         BudgetRequest(name="metadata", share=AIM_SHARE, count=0),
         BudgetRequest(name="votes", share=1 - AIM_SHARE, count=rounds),
@@ -22,13 +23,13 @@ def planned(epsilon: float, rounds: int) -> float:
 
 
 def exact(epsilon: float, rounds: int) -> float:
-    """The sigma that exact Gaussian DP allows when AIM takes its share of mu^2."""
+    """The sigma of the votes in exact Gaussian DP, if AIM gets its share of mu^2."""
     return math.sqrt(rounds / (1 - AIM_SHARE)) / mu_of(epsilon=epsilon, delta=DELTA)
 
 
 def by_zcdp(epsilon: float, rounds: int) -> float:
-    """The same shares of rho, with the best known conversion (Canonne, Kamath, Steinke 2020,
-    13)."""
+    """The sigma of the votes by zCDP with the same shares of rho, and the best known conversion
+    (Canonne, Kamath, Steinke 2020, 13)."""
     alpha = 1 + np.logspace(-4, 4, 20_001)
 
     def log_delta(rho: float) -> float:
@@ -45,7 +46,7 @@ def test_the_votes_noise_is_within_2_percent_of_exact_gaussian_dp(
 ) -> None:
     ours, least = planned(epsilon, rounds), exact(epsilon, rounds)
     assert least <= ours <= 1.02 * least
-    assert ours <= 1.0005 * least  # the measured factor is smaller; the rest is a margin
+    assert ours <= 1.0005 * least  # measured factors are smaller; the rest is a margin
     assert 1.05 * ours < by_zcdp(epsilon, rounds) < 1.09 * ours
 
 

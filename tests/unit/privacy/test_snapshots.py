@@ -1,4 +1,4 @@
-"""Nothing that leaves shows whether two private inputs are equal, apart from consecutive ones."""
+"""Public files show whether two private inputs are equal only for consecutive runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def released(base: Path) -> dict[str, str]:
-    """The run of every released folder, and every stamp of something private."""
+    """The run ids of all released folders, and all stamps of private files."""
     found = {
         str(path.parent.relative_to(base)): json.loads(path.read_text())["run"]
         for path in (base / "data/released").rglob("release.json")
@@ -64,7 +64,8 @@ def test_a_corpus_that_returns_to_an_earlier_state_is_a_new_release(project: Pat
 
 
 def test_a_change_that_no_stage_after_it_sees_renews_every_name(project: Path) -> None:
-    """Otherwise the names would show that only held-out records, or only the order, changed."""
+    """Otherwise the names would show that only held-out records or only the order of rows
+    changed."""
     first = run_on(project, A)
     for rows in ([row | {"unused": "column"} for row in A], A):
         second = run_on(project, rows)
@@ -80,7 +81,7 @@ def test_a_forced_run_renews_every_name(project: Path, monkeypatch: pytest.Monke
 
 
 def test_looking_at_another_corpus_spends_no_name(project: Path) -> None:
-    """`sugarbush budget` looks whether a run would spend."""
+    """`sugarbush budget` checks whether a run would spend budget, and must not change any name."""
     first = run_on(project, A)
     (project / "letters.jsonl").write_text(as_lines(B))
     fingerprint.run(Project(project), only_look=True)
@@ -89,7 +90,7 @@ def test_looking_at_another_corpus_spends_no_name(project: Path) -> None:
 
 
 def test_the_name_of_an_input_is_no_function_of_it(tmp_path: Path) -> None:
-    """Two installations with one key give one digest two names."""
+    """Nine state folders give nine different names to the same digest."""
     names = {Snapshots(tmp_path / str(i), "release-x").of("a", digest="d") for i in range(9)}
     assert len(names) == 9
 
@@ -101,12 +102,12 @@ def test_a_renewed_parent_renews_what_was_computed_from_it(tmp_path: Path) -> No
     assert names.of("codes", digest="c", within="2") != first
 
 
-@pytest.mark.parametrize("kind", ["", "standalone"])  # from the queue, and by --temp
+@pytest.mark.parametrize("kind", ["", "standalone"])  # of the queue, and of --temp
 @pytest.mark.parametrize("named", ["state", "./state", "../state"])
 def test_a_relative_state_folder_is_one_of_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, kind: str
 ) -> None:
-    """A DVC experiment's copy is deleted with everything in it."""
+    """The state must not be in the copy of a DVC experiment, because DVC deletes the copy."""
     monkeypatch.setenv("SUGARBUSH_STATE", named)
     checkout = tmp_path / "checkout"
     copy = checkout / ".dvc" / "tmp" / "exps" / kind / "tmp1234"
@@ -121,7 +122,7 @@ def test_a_relative_state_folder_is_one_of_the_checkout(
 def test_the_copy_of_a_project_in_a_folder_of_its_repository_has_the_projects_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dvc_in: str
 ) -> None:
-    """DVC copies the whole repository; its own folder is at the top or in the project."""
+    """DVC copies the whole repository. The folder `.dvc` is at its top or in the project."""
     monkeypatch.setenv("SUGARBUSH_STATE", "state")
     repository = tmp_path / "repository"
     project = repository / "projects/letters"
@@ -143,7 +144,8 @@ def test_a_project_in_a_folder_that_is_called_as_dvcs_is_no_copy(
 def test_a_relative_state_of_the_api_is_one_folder_whatever_folder_the_program_enters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a second ledger would begin at 0, or one in a copy that DVC deletes."""
+    """Otherwise a second ledger would start at 0, or a ledger would be in a copy that DVC
+    deletes."""
     copy = tmp_path / ".dvc/tmp/exps/tmp1234"
     copy.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -154,7 +156,8 @@ def test_a_relative_state_of_the_api_is_one_folder_whatever_folder_the_program_e
 
 
 def test_lost_names_are_random_again(tmp_path: Path) -> None:
-    """Names that are digests would show that two inputs are equal, and restore older results."""
+    """If names were digests again, they would show that two inputs are equal, and older results
+    would be restored."""
     results = tmp_path / "draws/release-x/evolve-abc/generation-1"
     results.mkdir(parents=True)
     file = tmp_path / "snapshots/release-x.json"

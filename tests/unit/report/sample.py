@@ -1,4 +1,4 @@
-"""An invented release, large enough to look at: no value was computed on a real text."""
+"""An invented release that is large enough to judge the report. No value comes from real texts."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def release(**changes: Any) -> Release:
 
 
 def texts(count: int, *, seed: int, method: str, votes: bool) -> tuple[SyntheticText, ...]:
-    """`count` final texts, after `count` // 2 ancestors."""
+    """`count` final texts and `count` // 2 ancestors before them."""
     rng = np.random.default_rng(seed)
     found: list[SyntheticText] = []
     for place in range(count + count // 2):
@@ -206,7 +206,8 @@ def public_data(*, count: int = 60, candidates: int = 600, **changes: Any) -> Pu
 
 
 def dp_table(rng: np.random.Generator) -> DpTable:
-    """A table from the start and fourteen rounds, the pair of product and problem among them."""
+    """A DP table with measurements at the start and in fourteen rounds. One of them is the pair of
+    product and problem."""
 
     def marginal(names: str, cells: int, round_: int, stddev: float) -> Measurement:
         return Measurement(

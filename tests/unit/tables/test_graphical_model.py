@@ -1,4 +1,4 @@
-"""The graphical model compared with the obvious version: the whole joint table."""
+"""Compares the graphical model with a simple version that computes the whole joint table."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ NAMES = "abcdefgh"
 
 
 def joint_table(domain, potentials):
-    """Every cell's probability, by brute force."""
+    """The probability of every cell of the joint table, computed directly."""
     names = list(domain)
     log = np.zeros(tuple(domain.values()))
     for clique, potential in potentials.items():
@@ -43,8 +43,8 @@ def sum_joint(joint, domain, attributes):
 
 @st.composite
 def fields(draw, spread=2.0):
-    """A random field of at most 10^5 cells, with any cliques: cycles, separate parts, single
-    columns."""
+    """A random model with at most 10^5 cells and any cliques: with cycles, with several components,
+    or of single columns."""
     count = draw(st.integers(1, 7))
     sizes = draw(st.lists(st.integers(1, 6), min_size=count, max_size=count))
     domain = dict(zip(NAMES, sizes, strict=False))
@@ -102,7 +102,8 @@ def test_a_junction_tree_holds_every_clique_and_runs_through_each_attribute_once
     for node, parent in enumerate(tree.parents):
         assert parent is None or parent < node
     for attribute in domain:
-        # A subtree has exactly one top: a node with the attribute and a parent without it.
+        # The nodes with an attribute form a subtree if exactly one of them has a parent without the
+        # attribute.
         tops = [
             i
             for i, node in enumerate(tree.nodes)
@@ -112,8 +113,8 @@ def test_a_junction_tree_holds_every_clique_and_runs_through_each_attribute_once
 
 
 def test_the_attribute_of_most_values_is_the_last_axis_whatever_the_domains_order():
-    """Otherwise sums along rows of length two take most of the time; callers keep their own
-    orders."""
+    """Otherwise sums along rows of length two would take most of the time. Callers may use any
+    order of attributes."""
     domain = {"wide": 9, "pair": 2, "some": 4}
     potential = public_rng(2, "axes").normal(0, 1, (9, 2, 4))
     whole = {("wide", "pair", "some"): potential}
@@ -147,10 +148,10 @@ def test_potentials_of_any_size_neither_underflow_nor_overflow(field):
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(fields())
 def test_samples_follow_every_two_way_marginal(field):
-    """20,000 rows.
+    """The test samples 20,000 rows.
 
-    The variance of a cell's count is at most that of a binomial. So a deviation of six standard
-    deviations plus one occurs less than once in 10^8 cells.
+    The variance of the count of a cell is at most that of a binomial. So a deviation of more than
+    six standard deviations plus one happens less than once in 10^8 cells.
     """
     domain, potentials, model, rng = field
     joint, rows = joint_table(domain, potentials), 20_000
@@ -190,7 +191,8 @@ def test_exact_marginals_are_recovered_and_what_they_imply_about_the_rest():
 
 
 def test_an_estimate_is_the_least_squares_distribution():
-    """Noisy, inconsistent observations of unequal variance, compared with a general optimiser."""
+    """The observations are noisy, inconsistent and of unequal variance. The result is compared with
+    that of a general optimiser."""
     domain = {"a": 3, "b": 2, "c": 2}
     rng = public_rng(5, "noisy")
     observations = [
@@ -223,7 +225,7 @@ def test_an_estimate_is_the_least_squares_distribution():
 
 @pytest.mark.parametrize("with_start", [False, True])
 def test_one_heavy_value_among_thousands_does_not_draw_everything(with_start):
-    """From a uniform start, the linear model of the first step is wrong by powers of e."""
+    """From a uniform start, the linear approximation in the first step is wrong by powers of e."""
     rng = public_rng(4, "heavy")
     counts = np.where(np.arange(6000) == 17, 3000.0, 0.3) + rng.normal(0, 1.4, 6000)
     seen = Observation(attributes=("town",), counts=counts, variance=np.full(6000, 2.0))

@@ -1,4 +1,4 @@
-"""The measurer: its charges, its refusals, and the effect of one more or one less record."""
+"""Tests of `MarginalMeasurer`: what it charges and refuses, and its sensitivity to one record."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_a_unit_moves_a_marginal_by_at_most_its_sensitivity(rows, unit):
     for attributes in [("a",), ("b",), ("a", "b"), ("b", "a"), ("a", "b", "c")]:
         moved = other._count(attributes) - one._count(attributes)
         assert np.linalg.norm(moved) <= marginal_sensitivity(len(unit))
-    # The bound is tight: all records of a unit may be in one cell.
+    # The bound is tight, because all records of a unit may be in one cell.
     same = measurer([*rows, *[unit[0]] * 3])
     assert np.linalg.norm(same._count(("a", "b")) - one._count(("a", "b"))) == 3
 
@@ -52,7 +52,7 @@ def test_a_unit_moves_a_marginal_by_at_most_its_sensitivity(rows, unit):
 def test_a_unit_moves_a_score_by_at_most_its_sensitivity_to_the_last_bit(
     rows, unit, weight, penalty, drawn
 ):
-    """For any noise in the estimate and its penalty."""
+    """This holds for any noise in the estimate and for any penalty."""
     size, seed = drawn
     estimate = size * public_rng(seed, "estimate").normal(0, 1, (3, 4))
     candidate = Candidate(attributes=("a", "b"), estimate=estimate, weight=weight, penalty=penalty)
@@ -69,8 +69,8 @@ def test_a_score_is_the_weighted_error_beyond_the_penalty():
 
 
 def test_a_measurement_is_counts_plus_noise_of_the_scale_it_states():
-    """4,000 cells: the sample variance of the noise is within 12% of stddev^2 except with
-    probability 1e-7 (its relative standard deviation is sqrt(2/4000) = 2.2%)."""
+    """With 4,000 cells, the sample variance of the noise has a relative standard deviation of
+    sqrt(2/4000) = 2.2%. It differs from stddev^2 by more than 12% with probability 1e-7."""
     wide = MarginalMeasurer(Private([(5,)] * 1000), {"x": 4000}, mu=1.0)
     measured = wide.measure(("x",), mu=0.25, round=0)
     noise = measured.counts - 1000 * (np.arange(4000) == 5)

@@ -1,7 +1,6 @@
-"""The graphical model compared with mbi's, which computes the same in another way.
+"""Compares the graphical model with that of mbi, which computes the same in another way.
 
-It uses the installed version: 1.1 beside smartnoise-synth, 2 in an environment with the extra
-`mbi`.
+The installed version of mbi is used: 1.1 if smartnoise-synth is installed, 2 with the extra `mbi`.
 """
 
 import importlib.metadata
@@ -18,7 +17,7 @@ mbi = pytest.importorskip("mbi", reason="mbi is not installed")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_marginals_are_those_of_mbi():
-    """mbi computes in float32, hence the tolerance of a few parts in 10^5 of the total."""
+    """mbi computes in float32, so the tolerance is a few parts in 10^5 of the total."""
     domain = {"a": 4, "b": 3, "c": 5, "d": 2, "e": 6}
     cliques = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("e",)]
     rng = public_rng(7, "mbi")
@@ -27,7 +26,7 @@ def test_marginals_are_those_of_mbi():
     factors = {c: mbi.Factor(theirs.project(c), v) for c, v in potentials.items()}
     vector = mbi.CliqueVector(theirs, cliques, factors)
     ours = MarkovRandomField(domain, cliques, total=1000.0, potentials=potentials)
-    attributes = ("a", "d", "e")  # across cliques, and from one beside them; mbi compiles for each
+    attributes = ("a", "d", "e")  # one case only: mbi compiles for each
     found = mbi.marginal_oracles.variable_elimination(vector, attributes, 1000.0)
     np.testing.assert_allclose(
         ours.marginal(attributes), np.asarray(found.values), atol=0.05, rtol=1e-4
@@ -38,9 +37,10 @@ def test_marginals_are_those_of_mbi():
 @pytest.mark.filterwarnings("default")
 @pytest.mark.skipif(importlib.metadata.version("mbi") < "2", reason="needs the extra 'mbi'")
 def test_an_estimate_is_that_of_mbi():
-    """Noisy, inconsistent marginals around a cycle; mbi uses mirror descent.
+    """The marginals are noisy and inconsistent, and their cliques form a cycle. mbi uses mirror
+    descent.
 
-    Our fit is at least as good; mbi's, in float32, stops slightly before the optimum.
+    Our fit must be at least as good. The fit of mbi, in float32, stops slightly before the optimum.
     """
     domain = {"a": 4, "b": 3, "c": 5, "d": 2}
     cliques = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("a",)]

@@ -1,4 +1,4 @@
-"""smartnoise's AIM on our measurer. One run of its loop spends ten seconds on compiling."""
+"""Tests of smartnoise's AIM with our measurer. One run of its loop compiles for ten seconds."""
 
 import itertools
 from unittest import mock
@@ -48,8 +48,8 @@ def test_smartnoise_reads_the_measurer_only(capsys):
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0, 6.0])
 @pytest.mark.parametrize(("columns", "halvings"), list(itertools.product((2, 9), (0, 1, 3, 6))))
 def test_its_rho_leaves_room_for_every_way_that_its_budget_may_be_spent(mu, columns, halvings):
-    """The same arithmetic as in smartnoise: T = 16 d rounds at first, and any number of
-    halvings."""
+    """The test repeats the arithmetic of smartnoise: T = 16 d rounds at first, and then any number
+    of halvings."""
     rho = engine.rho_within(mu**2)
     sigma, epsilon = np.sqrt(16 * columns / (1.8 * rho)), np.sqrt(0.8 * rho / 16 / columns)
     spent = columns * discrete_gaussian_mu(float(sigma)) ** 2

@@ -1,4 +1,4 @@
-"""Sentences and duplicates: splitting loses nothing, and the first occurrence stays."""
+"""Tests of sentences and duplicates: splitting loses no text, and first occurrences stay."""
 
 import hypothesis.strategies as st
 import pytest

@@ -1,4 +1,4 @@
-"""The LSTM equals torch's, gives the same result token by token, and is clipped exactly."""
+"""The LSTM equals that of torch, gives the same results token by token, and is clipped exactly."""
 
 import numpy as np
 import pytest
@@ -84,8 +84,8 @@ def test_top_k_1_generates_the_likeliest_token(model):
 
 
 def test_tokens_are_sampled_by_their_probabilities(model):
-    """20,000 draws of 30 tokens: chi-square with 29 degrees of freedom exceeds 66 with probability
-    1e-4."""
+    """Chi-square test on 20,000 draws among 30 tokens: with 29 degrees of freedom, the statistic
+    exceeds 66 with probability 1e-4."""
     with torch.no_grad():
         model.head.bias.copy_(torch.linspace(-1, 1, 30))
     start = torch.full((20_000, 1), 5)

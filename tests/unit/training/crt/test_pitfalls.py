@@ -1,4 +1,4 @@
-"""Every pitfall in docs/pitfalls.md names tests that exist."""
+"""Checks that every pitfall in docs/pitfalls.md names tests that exist."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The policy: its findings, how spans are joined, and what is refused."""
+"""Tests of the redaction policy: its findings, how spans are joined, and what is refused."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from sugarbush.training.crt.redact import Policy, TextSpan, joined_spans, mask_s
 
 
 class Always:
-    """Finds fixed positions in every text."""
+    """A detector that finds fixed positions in every text."""
 
     def __init__(self, *findings):
         self.findings = list(findings)
@@ -86,7 +86,7 @@ def test_a_card_needs_its_check_digit():
 @pytest.mark.parametrize("unit", ["a", "1", "A", "1 ", "Aa ", "1-", "a.", "a@", "12 Aa Aa "])
 def test_a_pattern_takes_time_linear_in_the_text(label, unit):
     text = unit * (60_000 // len(unit))
-    # a quadratic pattern takes minutes: the timeout is the test
+    # A pattern with quadratic time would take minutes, so the time limit makes the test fail.
     RegexDetector([label]).find([text])
 
 

@@ -1,4 +1,5 @@
-"""Split, deduplicate, redact: the order, what is private, and the replay."""
+"""Tests of screening: split, deduplicate, redact. They check this order, what is private, and the
+replay."""
 
 import hypothesis.strategies as st
 import pytest
@@ -16,7 +17,7 @@ POLICY = Policy([RegexDetector(["PHONE", "EMAIL"])])
 
 
 class Neighbours:
-    """Finds the word before a number, and the number: a detector that reads context."""
+    """A detector that reads context: it finds a number and the word before the number."""
 
     def find(self, texts):
         found = []
@@ -37,7 +38,7 @@ def screened(*texts, **kwargs):
 
 
 def test_duplicates_are_found_before_anything_is_redacted():
-    # If they were redacted first, the two sentences would be equal and the second one would be
+    # If the sentences were redacted first, the first two would be equal and the second would be
     # lost.
     result = screened("Call 555-010-2345.", "Call 555-010-9999.", "Call 555-010-2345.")
     assert result.texts._per_unit == [f"Call {MASK}.", f"Call {MASK}.", MASK]
@@ -51,7 +52,7 @@ def test_without_a_conservative_policy_everything_is_private():
 
 
 class Careless:
-    """Declares every sentence public."""
+    """A conservative policy that declares every sentence public."""
 
     def is_public(self, texts):
         return [True] * len(texts)
@@ -77,7 +78,8 @@ def test_a_text_with_a_mask_alone_in_its_view_is_in_the_private_part_only():
 
 
 def test_a_known_sentence_with_a_mask_is_refused_because_it_spreads_a_secret():
-    # After masking, "I am zorro." would equal the known sentence and be a duplicate nowhere.
+    # If the secret is masked, "I am zorro." equals the known sentence, so no copy of it counts as a
+    # duplicate.
     texts = Private(["I am zorro."] * 6)
     for check in (
         lambda known: screen(texts, policy=POLICY, known=known),
@@ -94,7 +96,7 @@ _SAID = ["We met.", "It is late.", "Room zorro 7.", "My pin is zorro1", "Call 55
 @given(st.lists(st.lists(st.sampled_from(_SAID), max_size=5), max_size=6))
 def test_the_public_part_is_the_same_when_a_secret_in_private_sentences_is_masked(documents):
     texts = [" ".join(sentences) for sentences in documents]
-    replaced = [text.replace("zorro", "[hidden 9]") for text in texts]  # private, as a mask is
+    replaced = [text.replace("zorro", "[hidden 9]") for text in texts]  # private, like a mask
     public, _ = screened(*texts, conservative=PlainWords()).parts()
     other, _ = screened(*replaced, conservative=PlainWords()).parts()
     assert public._per_unit == other._per_unit
@@ -116,7 +118,7 @@ def test_a_text_that_holds_the_mask_is_refused_and_not_quoted():
 @pytest.mark.parametrize(
     ("secret", "expected"),
     [
-        ("555-010-2345", 0),  # found, without a trace
+        ("555-010-2345", 0),  # found, and leaves no trace
         ("Anna", 2),  # missed, in two different sentences
         ("zorro", 1),  # missed, in one sentence that three records contain
         ("nowhere", 0),
@@ -137,15 +139,16 @@ def test_changed_units_counts_the_records_that_still_show_a_secret(secret, expec
 
 
 def test_a_detector_that_relabels_the_neighbour_of_a_mask_shows_in_the_replay():
-    # "room" is masked only beside a number, so the masked number leaves a trace.
+    # "room" is masked only beside a number. So a masked number changes the text, and this trace
+    # shows in the replay.
     texts = Private(["we met in room 12 today"])
     assert Policy([Neighbours()]).redact(texts._per_unit) == [f"we met in {MASK} today"]
     assert changed_units(texts, "12", policy=Policy([Neighbours()])) == 1
 
 
 def test_a_secret_that_moves_the_end_of_a_sentence_counts_the_records_it_uncovers():
-    # "J." continues as an initial, but a mask does not. So "Good bye." becomes the first occurrence
-    # of its sentence.
+    # The full stop of the initial "J." does not end a sentence, but a full stop after a mask does.
+    # So after masking, "Good bye." is a sentence of the first text, and its first occurrence.
     texts = Private(["I am Smith J. Good bye.", "Hi. Good bye."])
     assert changed_units(texts, "Smith J", policy=POLICY) == 2
 

@@ -1,4 +1,4 @@
-"""Selective DP-SGD: what is noised and clipped, what is not, and the cost."""
+"""Tests of selective DP-SGD: what is clipped and gets noise, what does not, and the cost."""
 
 import math
 from dataclasses import replace
@@ -51,7 +51,8 @@ def no_state_noise(monkeypatch):
 
 @pytest.fixture
 def fixed_state_noise(monkeypatch):
-    """The same large noise in each run, so that two runs differ only in their tokens."""
+    """Make each run add the same large noise to states, so that two runs differ only by their
+    tokens."""
 
     def add(tensors, *, stddev):
         generator = torch.Generator().manual_seed(1)
@@ -74,7 +75,8 @@ def test_with_nothing_private_it_is_ordinary_training(model):
 def test_a_found_secret_moves_the_clipped_sum_alone_and_by_twice_the_clip_norm_at_most(
     model, no_state_noise
 ):
-    # Without noise the state still reveals the secret, so the span is at the end of the text.
+    # Without noise, the state would show the secret to the tokens after it. So the span is at the
+    # end of the text.
     one = gradient_sums(model, [example(1, 2, 3, 20, private=[3])], MECHANISM)
     other = gradient_sums(model, [example(1, 2, 3, 21, private=[3])], MECHANISM)
     assert relative_error(one.public, other.public) == 0
@@ -83,7 +85,7 @@ def test_a_found_secret_moves_the_clipped_sum_alone_and_by_twice_the_clip_norm_a
 
 
 def test_a_missed_secret_moves_the_sum_that_gets_no_clipping(model):
-    # This is the reason for the infinite epsilon: the same secret, not marked.
+    # The secret is the same but not marked as private. This is why epsilon is infinite.
     one = gradient_sums(model, [example(1, 2, 3, 20)], MECHANISM)
     other = gradient_sums(model, [example(1, 2, 3, 21)], MECHANISM)
     moved = record_l2_sensitivity([a - b for a, b in zip(one.public, other.public, strict=True)])
@@ -92,7 +94,7 @@ def test_a_missed_secret_moves_the_sum_that_gets_no_clipping(model):
 
 
 def test_public_tokens_see_a_secret_only_through_the_noisy_state(model, fixed_state_noise):
-    # If the state is clipped to nearly nothing, the tokens after a span cannot depend on it.
+    # The clip norm of the state is nearly 0, so the tokens after a span cannot depend on the span.
     narrow = replace(MECHANISM, state_clip_norm=1e-9, state_noise=1e9)
     one = gradient_sums(model, [example(1, 20, 22, 3, 4, private=[1, 2])], narrow)
     other = gradient_sums(model, [example(1, 21, 23, 3, 4, private=[1, 2])], narrow)
@@ -129,7 +131,8 @@ def test_an_empty_sample_has_zeros(model):
 
 
 def test_its_cost_without_misses_counts_both_releases_and_no_amplification():
-    # 400 steps at 0.01: 4 expected; 15 is exceeded with a probability below 5e-6.
+    # In 400 steps at rate 0.01, a record is expected in 4 steps. It is in more than 15 steps with a
+    # probability below 5e-6.
     mechanism = replace(MECHANISM, rate=0.01, steps=400, gradient_noise=16.0, state_noise=12.0)
     found = true_cost(mechanism, gamma=0.0, delta=1e-5)
     least = 2 * math.sqrt(4 * (1 / 256 + 1 / 144))

@@ -1,4 +1,5 @@
-"""A tiny token classifier made here: its labels become findings, in windows that fit the model."""
+"""Tests that the labels of a token classifier become findings, also for texts longer than the
+model's window. The tests make a tiny classifier."""
 
 import pytest
 import torch
@@ -23,7 +24,8 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "am", "ada", "lovelace", "here
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A classifier with fixed labels: 'ada' and 'lovelace' are a person, 'here' is unsure."""
+    """The folder of a classifier with fixed labels: 'ada' and 'lovelace' are a person, and the
+    label of 'here' is uncertain."""
     path = tmp_path_factory.mktemp("classifier")
     tokenizer = BertTokenizerFast(vocab={w: i for i, w in enumerate(WORDS)}, model_max_length=16)
     config = BertConfig(

@@ -1,4 +1,5 @@
-"""CRT's training: charged as confidential, alternating, without mixed batches, resumable."""
+"""Tests of CRT's training: it is charged as confidential, alternates between public and private
+batches, and can be resumed."""
 
 import math
 from dataclasses import replace
@@ -52,7 +53,8 @@ def run(folder, *, model=None, public=PUBLIC, private=PRIVATE, cap=math.inf, **c
 
 @pytest.fixture
 def order(monkeypatch):
-    """The training examples in order: of each public pass, and of each sample."""
+    """Records the training examples in order: those of each public pass, and those of each
+    sample."""
     seen = []
     ordinary, draw = crt_module.train_on_public, train_module.PoissonSampler.draw
 

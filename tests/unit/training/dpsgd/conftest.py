@@ -1,4 +1,4 @@
-"""Public texts and a small model that was trained on them."""
+"""Fixtures: public texts, and a small model with a tokenizer that was trained on them."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ PUBLIC_TEXTS = [
 
 @pytest.fixture(scope="session")
 def saved_model(tmp_path_factory):
-    """A folder with a GPT-2 of 2 x 32 and its tokenizer, in the usual format."""
+    """A folder with a GPT-2 (2 layers of width 32) and its tokenizer, in the usual format."""
     folder = tmp_path_factory.mktemp("model")
     tokenizer = models.train_tokenizer(PUBLIC_TEXTS, vocabulary=300)
     shape = models.ModelShape(layers=2, width=32, heads=2, context=64)

@@ -1,4 +1,5 @@
-"""`sugarbush.train_dpsgd`: each run is charged once; changed texts or arguments start a new run."""
+"""Tests that `sugarbush.train_dpsgd` charges each run once. Other texts or arguments give a new
+run."""
 
 from __future__ import annotations
 

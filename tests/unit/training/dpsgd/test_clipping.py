@@ -1,4 +1,4 @@
-"""Clipped sums compared with a loop over the records, and models that must be refused."""
+"""Tests that clipped sums equal those of a loop over the records, and which models are refused."""
 
 import numpy as np
 import pytest
@@ -29,18 +29,18 @@ from tests.unit.training.dpsgd.tiny import (
 )
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
-# The sum is a little smaller than the loop's, because the clipper adds a bound on rounding errors
-# to a record's norm.
+# The clipper's sum is slightly smaller than that of the loop, because the clipper adds a bound of
+# the rounding errors to the norm of a record.
 SUM_TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-4}
 EXAMPLES = some_examples(7)
-CLIP_NORM = 3.5  # about the median norm of these records on the tiny GPT-2
+CLIP_NORM = 3.5  # about the median of the norms of EXAMPLES for the tiny GPT-2
 
 
 def assert_equal_to_the_loop(model, *, losses_of=record_losses, micro_batches=1):
     dtype = trainable(model)[0].dtype
     alone = singly(EXAMPLES)
     norms, _ = clip_one_by_one(model, alone, clip_norm=1.0, losses_of=losses_of)
-    clip_norm = float(norms.median())  # then some are clipped and some are not
+    clip_norm = float(norms.median())  # so that only some records are clipped
     expected_norms, expected = clip_one_by_one(
         model, alone, clip_norm=clip_norm, losses_of=losses_of
     )
@@ -89,9 +89,9 @@ def test_lora_factors_are_clipped_as_if_each_record_were_alone(dtype):
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
 @pytest.mark.parametrize("rank", [None, 4], ids=["all weights", "LoRA"])
 def test_a_llama_is_clipped_as_if_each_record_were_alone(rank):
-    """Its padding token occurs in the records: the head learns it, the embedding does not.
+    """The padding token occurs in the records. The head trains its row, and the embedding does not.
 
-    The test uses float32 only, because the model's norms always compute in float32.
+    The test uses only float32, because the norm layers of the model always compute in float32.
     """
     model = tiny_llama(padding_token=3)
     if rank is not None:
@@ -176,7 +176,8 @@ def test_a_record_with_a_gradient_that_is_not_finite_adds_zero():
 
 
 def test_autocast_is_refused():
-    """In bfloat16 the padding of a batch moved its other records by several clip norms."""
+    """In bfloat16, padding a batch changed the sum of its other records' gradients by several clip
+    norms."""
     model = tiny_gpt2(dtype=torch.float32)
 
     def losses_of(model, batch):
@@ -194,9 +195,9 @@ def test_a_frozen_layer_in_half_precision_is_refused():
 
 
 def gpt2_with_a_gradient_that_cancels():
-    """The tied head gets the same input at all positions, and its outputs are nearly uniform over
-    20 tokens. The text has each of them once, so the positions' gradients nearly cancel.
-    """
+    """A GPT-2 and an example. The tied head gets the same input at all positions, and its outputs
+    are nearly uniform over 20 tokens. The example has each of these tokens once, so the gradients
+    of its positions nearly cancel."""
     length = 1000.0
     model = tiny_gpt2(dtype=torch.float32)
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""One record is one example: codes, text, end."""
+"""Tests that one record gives one training example: control codes, text, end token."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two processes add the noise of one, once."""
+"""Two processes together add the same noise as one process, once per step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE, NOISE, CLIP = 40_000, 3.0, 2.0
 
 
 def one_step(rank: int, processes: int, folder: str) -> None:
-    """A step of plain descent on gradients of zero: the weights become minus the noise."""
+    """Make a step of plain SGD with gradients of zero. The weights are then the negative noise."""
     torch.set_num_threads(1)
     if processes > 1:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "USE_LIBUV": "0"}
@@ -39,7 +39,7 @@ def one_step(rank: int, processes: int, folder: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_the_noise_of_a_step_is_that_of_one_process(tmp_path: Path, processes: int) -> None:
-    """The mean square of 40,000 numbers is within six standard errors: a false alarm has
+    """The mean square of 40,000 numbers must be within six standard errors, so a false alarm has
     probability below 1e-8. Half or twice the variance is 70 standard errors away."""
     if processes == 1:
         one_step(0, 1, str(tmp_path))

@@ -1,4 +1,5 @@
-"""Ordinary training on a few sentences, then texts by code."""
+"""Tests of texts that a model generates for control codes, after ordinary training on a few
+sentences."""
 
 import numpy as np
 import pytest
@@ -95,7 +96,8 @@ def test_equal_seeds_give_equal_texts(saved_model):
 
 
 def test_only_a_requested_end_token_precedes_a_text(saved_model, monkeypatch):
-    """A code that contains the name of the end token is plain text, as in training."""
+    """If a control code contains the name of the end token, the name is plain text, as in
+    training."""
     model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))
     untrained, seen, write_on = (Released(model), tokenizer), [], model.generate
 
@@ -112,7 +114,8 @@ def test_only_a_requested_end_token_precedes_a_text(saved_model, monkeypatch):
 
 @pytest.fixture
 def often_empty(saved_model):
-    """After any code the end of the text has about half of the probability."""
+    """A model that ends the text directly after any control code with a probability of about
+    half."""
     model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))
     ends = [
         Example(tokens=np.array([*prompt, *rest], dtype=np.int32), prompt_length=len(prompt))
@@ -124,8 +127,8 @@ def often_empty(saved_model):
 
 
 def test_empty_texts_are_counted_and_written_again(often_empty):
-    """30 texts, half of them empty at first; all are filled after 30 draws except with probability
-    30/2^30."""
+    """About half of the 30 texts are empty at first. After 30 attempts, an empty text remains with
+    probability 30/2^30."""
     prompts = list(PAIRS) * 10
     generation = write(often_empty, prompts, attempts=30).value
     assert len(generation.texts) == 30

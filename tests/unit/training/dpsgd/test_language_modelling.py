@@ -1,4 +1,4 @@
-"""The mask marks padding, and a record's loss depends on that record alone."""
+"""The attention mask marks padding, and a record's loss depends on that record alone."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_the_loss_of_a_record_does_not_depend_on_who_is_beside_it():
 def test_as_many_tokens_are_predicted_as_follow_the_prompt(prompt_length):
     example = Example(tokens=np.arange(3, dtype=np.int32), prompt_length=prompt_length)
     _, counts = token_losses(tiny_gpt2(), pad_together([example]))
-    assert counts.tolist() == [3 - max(prompt_length, 1)]  # the very first token is never predicted
+    assert counts.tolist() == [3 - max(prompt_length, 1)]  # the first token is never predicted
 
 
 def test_a_record_without_a_text_has_loss_zero_and_a_gradient_of_zero():

@@ -1,4 +1,4 @@
-"""The statements about a trained model."""
+"""Tests of the statements in the card of a trained model."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The models are loaded from a folder by the code that loads real ones."""
+"""Tests of small models, which are loaded from a folder by the same code as real models."""
 
 import json
 import logging
@@ -94,7 +94,7 @@ def test_texts_longer_than_the_model_can_read_are_refused_with_the_setting(loade
 
 
 def test_a_tokenizer_with_tokens_that_the_model_does_not_know_is_refused(saved_model, tmp_path):
-    """A text with such a token would end the training, after the charge."""
+    """Otherwise a text with such a token would stop the training after the charge."""
     shutil.copytree(saved_model, tmp_path / "gpt2")
     tokenizer = AutoTokenizer.from_pretrained(saved_model)
     tokenizer.add_tokens(["[PAD]"])
@@ -138,7 +138,7 @@ def test_lora_on_a_model_without_blocks_is_an_error_that_names_the_setting():
 
 
 def test_nothing_is_logged_of_a_long_text(loaded, caplog):
-    """Tokenizers print a warning with the number of tokens if a text is too long for their
+    """By default, tokenizers log a warning with the number of tokens if a text is too long for the
     model."""
     from sugarbush.training.dpsgd.data import token_ids
 
@@ -149,6 +149,6 @@ def test_nothing_is_logged_of_a_long_text(loaded, caplog):
         token_ids(tokenizer, ["a long private text, " * 50], at_most=5)
         assert caplog.text == ""
         token_ids(tokenizer, ["a long private text, " * 50])
-        assert "longer than" in caplog.text  # shows that the test can see the warning
+        assert "longer than" in caplog.text  # this shows that the test would see the warning
     finally:
         logging.getLogger("transformers").propagate = False

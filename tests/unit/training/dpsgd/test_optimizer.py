@@ -1,4 +1,5 @@
-"""Noise once per step, of the right size, divided by the expected batch size."""
+"""Tests that noise is added once per step, with the right scale, and that the sum is divided by the
+expected batch size."""
 
 import math
 
@@ -15,8 +16,8 @@ def optimizer_of(weight, **changes):
 
 
 def test_a_step_moves_by_the_noisy_sum_over_the_expected_batch_size():
-    """n = 40,000; |z| of the variance < 5: false alarm 6e-7; a scale that is wrong by 5% is at |z|
-    > 13."""
+    """n = 40,000, limit |z| < 5 for the variance, false-alarm rate 6e-7. A scale that is wrong by
+    5% gives |z| > 13."""
     weight = torch.nn.Parameter(torch.zeros(200, 200))
     optimizer = optimizer_of(weight)
     weight.grad = torch.full_like(weight, 30.0)

@@ -1,4 +1,5 @@
-"""Charged first, with noise once per step, without output, and resumable after a kill."""
+"""Tests that a training is charged first, adds noise once per step, shows no private value, and can
+be resumed after a kill."""
 
 import logging
 import math
@@ -28,7 +29,7 @@ MECHANISM = Mechanism(
     clip_norm=1.0,
     expected_batch_size=6.0,
 )
-# Every unit is in every step and there is no noise, so each run is the same.
+# Every unit is in every step and there is no noise, so all runs give the same weights.
 EXACT = replace(MECHANISM, rate=1.0, noise_multiplier=0.0, expected_batch_size=12.0)
 
 
@@ -59,7 +60,7 @@ class Killed(Exception):
 
 
 def kill_before_step(monkeypatch, number):
-    """The process dies on its `number`-th step: the draw is counted, but its result is not
+    """Make the process die at its step number `number`: the draw is counted, but its result is not
     stored."""
     take, taken = train_module.NoisyStep.take, []
 
@@ -142,9 +143,9 @@ def test_micro_batches_and_their_order_change_nothing(tmp_path):
 
 
 def test_a_sum_is_divided_by_the_expected_batch_size(tmp_path):
-    """The true number of units is private.
+    """The sum must not be divided by the true number of units, which is private.
 
-    AdamW makes the same step for any divisor, so the test compares the gradients.
+    AdamW makes the same step for any divisor, so the test compares gradients.
     """
     gradients = []
     for expected in (12.0, 24.0):
@@ -186,10 +187,10 @@ def test_noise_is_added_once_per_step_for_any_number_of_micro_batches(
 
 
 def test_a_step_of_many_micro_batches_has_the_noise_that_is_accounted_for(tmp_path, ledger):
-    """n of about 34,000; |z| < 5: false alarm 6e-7.
+    """n is about 34,000, limit |z| < 5, false-alarm rate 6e-7.
 
-    Noise per micro-batch would be at |z| > 100. The clipped sum of 12 records itself adds less than
-    1e-4 to the variance.
+    If noise were added per micro-batch, |z| would be above 100. The clipped sum of 12 records adds
+    less than 1e-4 to the variance.
     """
     model = tiny_gpt2()
     once = replace(MECHANISM, steps=1, rate=1.0)
@@ -245,7 +246,7 @@ def test_repeated_kills_never_take_more_steps_than_were_charged(tmp_path, ledger
 def test_an_old_copy_of_the_private_root_does_not_pay_for_steps_twice(
     tmp_path, ledger, monkeypatch
 ):
-    """The copy is from before the first checkpoint; five steps were drawn after it was made."""
+    """The copy was made before the first checkpoint. Five steps were drawn after it was made."""
     taken = []
     draw = train_module.PoissonSampler.draw
     monkeypatch.setattr(
@@ -270,7 +271,7 @@ def test_an_old_copy_of_the_private_root_does_not_pay_for_steps_twice(
 def test_a_count_beside_the_checkpoints_is_moved_once_to_the_folder_of_counts(
     tmp_path, ledger, monkeypatch
 ):
-    """Confidential training of an earlier version counted beside its checkpoints."""
+    """In an earlier version, confidential training stored its count beside its checkpoints."""
     private, counts = tmp_path / "private" / "run", tmp_path / "state"
     counts.mkdir()
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -340,7 +341,7 @@ def test_progress_follows_from_settings_alone(tmp_path, ledger):
     run(tmp_path, ledger, report=told.append)
     assert [p.step for p in told] == [1, 2, 3, 4, 5, 6]
     assert told[-1].epsilon == pytest.approx(epsilon([MECHANISM.after(6)], delta=1e-5))
-    assert set(vars(told[0])) == {"step", "steps", "epsilon"}  # no time: it depends on the texts
+    assert set(vars(told[0])) == {"step", "steps", "epsilon"}  # no time: it depends on texts
 
 
 def test_progress_is_reported_at_most_twenty_times(tmp_path, ledger):
@@ -380,7 +381,8 @@ def test_a_model_that_cannot_be_clipped_exactly_is_refused_before_the_charge(
 
 
 def test_a_model_that_opacus_alone_clips_wrongly_is_refused_before_the_charge(tmp_path, ledger):
-    """Opacus adds a gradient to the padding row of an embedding, where autograd adds none."""
+    """Opacus computes a gradient for the padding row of an embedding, and autograd computes
+    none."""
     performance = replace(PERFORMANCE, clipping=Clipping.OPACUS)
     with pytest.raises(PrivacyError, match=r"exactly.*Set finetune\.clipping: book_keeping"):
         run(tmp_path, ledger, model=tiny_llama(padding_token=3), performance=performance)

@@ -1,4 +1,4 @@
-"""A GPT-2 and a Llama with a few thousand weights, examples for them, and a slow, obvious
+"""A GPT-2 and a Llama with a few thousand weights, examples for them, and a slow, simple
 clipper."""
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from sugarbush.training.dpsgd.language_modelling import (
     record_losses,
 )
 
-# At this length the gradients of some layers stay in factors, and others are stored in full.
+# With this length, the gradients of some layers are stored as factors, and those of others in full.
 USUAL_LENGTH = 16
 Losses = Callable[[nn.Module, TokenBatch], Tensor]
 
@@ -47,7 +47,7 @@ def tiny_gpt2(
 
 
 def tiny_llama(*, padding_token: int, seed: int = 1) -> LlamaForCausalLM:
-    """It has a tied embedding, two query heads per key, and a padding token."""
+    """A Llama with a tied embedding, two query heads per key head, and a padding token."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         config = LlamaConfig(
@@ -71,7 +71,8 @@ def tiny_llama(*, padding_token: int, seed: int = 1) -> LlamaForCausalLM:
 
 
 def some_examples(count: int, *, tokens: int = 20, longest: int = 20, seed: int = 2):
-    """Few distinct tokens, so that the targets of a record also occur in its inputs."""
+    """Random examples of a few distinct tokens, so that the targets of a record also occur in its
+    inputs."""
     rng = np.random.default_rng(seed)
     return [
         Example(
@@ -93,7 +94,8 @@ def clip_one_by_one(
     clip_norm: float,
     losses_of: Losses = record_losses,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The norms (records,) and the clipped sum of each parameter, by a loop over records."""
+    """The norms (records,) and the clipped sum of each parameter, computed in a loop over
+    records."""
     norms, total = [], [torch.zeros_like(p) for p in trainable(model)]
     for batch in batches:
         loss = losses_of(model, batch).sum()
@@ -116,7 +118,8 @@ def clip_together(
     clip_norm: float,
     losses_of: Losses = record_losses,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The same by the clipper, one micro-batch after the other."""
+    """The same values as `clip_one_by_one`, computed by the clipper, one micro-batch after
+    another."""
     clipper = PerRecordClipper(model, clip_norm=clip_norm, usual_length=USUAL_LENGTH)
     norms = []
     for batch in batches:
@@ -133,7 +136,7 @@ def singly(examples: Sequence[Example]) -> list[TokenBatch]:
 
 
 def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest error over parameters, in the L2 norm."""
+    """The largest relative error in L2 norm, over all parameters."""
     return max(
         float((f - e).detach().double().norm() / (e.detach().double().norm() + 1e-30))
         for f, e in zip(found, expected, strict=True)
