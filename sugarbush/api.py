@@ -376,7 +376,8 @@ def evaluate(
     """How near synthetic texts are to real held-out ones: one row per metric and feature space.
 
     NOT differentially private: every value is computed on real texts and is internal. Compare
-    values only between sets of equal size. The result has columns metric, space, value, low, high.
+    values only between sets of equal size. The TF-IDF space is fitted to `real`; stage `evaluate`
+    fits it to the training texts, so its values differ a little. The result has columns metric, space, value, low, high.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]

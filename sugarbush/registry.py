@@ -1,7 +1,7 @@
 """Plug-ins by name: generators, methods, encoders and metrics.
 
-A package registers a plug-in as an entry point. The built-in ones are registered in the same way,
-in Sugarbush's own pyproject.toml:
+A package registers a plug-in as an entry point of one of the groups below. The built-in generators
+and methods are registered in the same way, in Sugarbush's own pyproject.toml:
 
     [project.entry-points."sugarbush.generators"]
     parrot = "my_package.parrot:Parrot"

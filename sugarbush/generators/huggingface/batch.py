@@ -30,6 +30,8 @@ from sugarbush.generators.prompts import SEPARATOR
 
 # The separator is searched in the text of the last tokens; it has at most five.
 _TAIL_TOKENS = 6
+# Rows whose answers have ended leave the batch after so many tokens.
+_SEGMENT_TOKENS = 32
 # The nucleus is searched among so many tokens before all are sorted.
 _LIKELIEST = 512
 
@@ -45,33 +47,88 @@ class Row:
 def write_batch(local: LocalModel, rows: Sequence[Row], params: HuggingFace) -> list[Completion]:
     """The model's completion of each prompt.
 
-    Raises GeneratorError naming the setting when the device has too little memory for the batch.
+    The rows whose answers have ended leave the batch after every `_SEGMENT_TOKENS` tokens. Raises
+    GeneratorError naming the setting when the device has too little memory for the batch.
     """
     ids, mask = pad_left([row.ids for row in rows], pad_id=local.pad_id)
-    limits = torch.tensor([len(row.uniforms) for row in rows])
+    limits = torch.tensor([len(row.uniforms) for row in rows], device=local.device)
     uniforms = torch.zeros(len(rows), int(limits.max()))
     for place, row in enumerate(rows):
         uniforms[place, : len(row.uniforms)] = torch.from_numpy(row.uniforms)
     width = ids.shape[1]
-    sampler = _Sampler(width, uniforms.to(local.device), params)
-    ends = _Ends(width, limits.to(local.device), None if local.chats else local.tokenizer)
     try:
         with torch.inference_mode():
-            output = local.model.generate(
-                ids.to(local.device),
-                attention_mask=mask.to(local.device),
-                max_new_tokens=int(limits.max()),
-                do_sample=False,  # the sampler below leaves only one token
-                logits_processor=LogitsProcessorList([sampler]),
-                stopping_criteria=StoppingCriteriaList([ends]),
+            added = _added_tokens(
+                local,
+                _Batch(
+                    ids=ids.to(local.device),
+                    mask=mask.to(local.device),
+                    uniforms=uniforms.to(local.device),
+                    limits=limits,
+                    places=torch.arange(len(rows)),
+                ),
+                width=width,
+                params=params,
             )
     except torch.OutOfMemoryError:
         raise GeneratorError(
             f"the model ran out of memory on {local.device} with a batch of {len(rows)} texts; "
             f"lower generator.huggingface.batch_tokens={params.batch_tokens} or max_tokens"
         ) from None
-    added = output[:, width:].tolist()
     return [_completion(local, row, tokens) for row, tokens in zip(rows, added, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """The rows whose answers have not ended: tokens and mask (b, t), and their places (b,)."""
+
+    ids: Tensor
+    mask: Tensor
+    uniforms: Tensor
+    limits: Tensor
+    places: Tensor
+
+    def take(self, rows: Tensor, *, ids: Tensor) -> _Batch:
+        """The given rows, with the tokens `ids` of the whole batch after a segment."""
+        grown = torch.nn.functional.pad(self.mask, (0, ids.shape[1] - self.mask.shape[1]), value=1)
+        return _Batch(
+            ids=ids[rows],
+            mask=grown[rows],
+            uniforms=self.uniforms[rows],
+            limits=self.limits[rows],
+            places=self.places[rows.cpu()],
+        )
+
+
+def _added_tokens(
+    local: LocalModel, batch: _Batch, *, width: int, params: HuggingFace
+) -> list[list[int]]:
+    """The tokens that the model adds to each row; a row ends with an end token or at its limit."""
+    added: list[list[int]] = [[] for _ in batch.places]
+    end_ids = torch.tensor(local.end_ids, device=local.device, dtype=torch.int64)
+    cache: Any = None
+    while len(batch.places):
+        ends = _Ends(width, batch.limits, None if local.chats else local.tokenizer)
+        output = local.model.generate(
+            batch.ids,
+            attention_mask=batch.mask,
+            past_key_values=cache,
+            max_new_tokens=min(
+                _SEGMENT_TOKENS, width + int(batch.limits.max()) - batch.ids.shape[1]
+            ),
+            do_sample=False,  # the sampler below leaves only one token
+            logits_processor=LogitsProcessorList([_Sampler(width, batch.uniforms, params)]),
+            stopping_criteria=StoppingCriteriaList([ends]),
+            return_dict_in_generate=True,
+        )
+        ids, cache = output.sequences, output.past_key_values
+        ended = ends.ended | torch.isin(ids[:, batch.ids.shape[1] :], end_ids).any(dim=1)
+        for place, tokens in zip(batch.places.tolist(), ids[:, width:].tolist(), strict=True):
+            added[place] = tokens
+        going_on = (~ended).nonzero()[:, 0]
+        cache.batch_select_indices(going_on)
+        batch = batch.take(going_on, ids=ids)
+    return added
 
 
 def pack(lengths: Sequence[int], limits: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
@@ -152,19 +209,22 @@ class _Sampler(LogitsProcessor):
 
 
 class _Ends(StoppingCriteria):
-    """A row ends at its own limit and, if a tokenizer is given, at the separator."""
+    """A row ends at its own limit and, if a tokenizer is given, at the separator.
+
+    `ended` (b,) says which rows have ended so far.
+    """
 
     def __init__(self, width: int, limits: Tensor, tokenizer: Any | None) -> None:
         self._width, self._limits, self._tokenizer = width, limits, tokenizer
+        self.ended = torch.zeros_like(limits, dtype=torch.bool)
 
     def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
         added = input_ids.shape[1] - self._width
-        ended = self._limits <= added
-        if self._tokenizer is None:
-            return ended
-        tails = self._tokenizer.batch_decode(input_ids[:, -min(added, _TAIL_TOKENS) :])
-        found = torch.tensor([SEPARATOR in tail for tail in tails], device=ended.device)
-        return ended | found
+        self.ended |= self._limits <= added
+        if self._tokenizer is not None:
+            tails = self._tokenizer.batch_decode(input_ids[:, -min(added, _TAIL_TOKENS) :])
+            self.ended |= torch.tensor([SEPARATOR in tail for tail in tails], device=scores.device)
+        return self.ended
 
 
 def _completion(local: LocalModel, row: Row, tokens: list[int]) -> Completion:
