@@ -377,7 +377,8 @@ def evaluate(
 
     NOT differentially private: every value is computed on real texts and is internal. Compare
     values only between sets of equal size. The TF-IDF space is fitted to `real`; stage `evaluate`
-    fits it to the training texts, so its values differ a little. The result has columns metric, space, value, low, high.
+    fits it to the training texts, so its values differ a little. The result has columns metric,
+    space, value, low, high.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
