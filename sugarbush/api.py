@@ -194,6 +194,7 @@ def synthesize(
     privacy: PrivacySettings | None = None,
     user: str | None = None,
     record_id: str | None = None,
+    texts: int | None = None,
     seed: int = 1,
     new_draw: bool = False,
     settings: Mapping[str, Any] | None = None,
@@ -211,9 +212,10 @@ def synthesize(
     `Corpus`. A prepared corpus already has schema, donated examples, unit and state. The default
     `method` is Maple(). The default `generator` is the simulator, which only writes
     customer-service texts. `donated` are examples that their authors gave away; they are not
-    protected. `settings` are further sections as in params.yaml. `seed` is public. Raises
-    BudgetExceededError before a charge that the cap refuses, InputError, ParamsError and
-    GeneratorError.
+    protected. `texts` is the size of the release, up to 100,000, which costs no privacy; by default
+    it is about the DP record count, at most 5,000. `settings` are further sections as in
+    params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap refuses,
+    InputError, ParamsError and GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -223,9 +225,9 @@ def synthesize(
     ...     release = sb.synthesize(
     ...         frame, text="message", schema=topics, state=Path(state),
     ...         method=sb.Maple(rounds=1, candidates=8, variations=2, prompt="metadata"),
-    ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"))
+    ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), texts=12)
     >>> len(release.texts), release.epsilon <= 1
-    (4, True)
+    (12, True)
     """
     chosen = Maple() if method is None else method
     _require_kind("method", chosen, Method, "sb.Maple()")
@@ -248,7 +250,9 @@ def synthesize(
             settings=settings,
             state=state,
         )
-    project = _project(corpus, chosen, generator, privacy, seed=seed, settings=settings)
+    project = _project(
+        corpus, chosen, generator, privacy, texts=texts, seed=seed, settings=settings
+    )
     configured = project.settings.method(chosen.name)
     return _run(project, configured, new_draw=new_draw, report=report)
 
@@ -677,6 +681,7 @@ def _project(
     generator: GeneratorSettings | None,
     privacy: PrivacySettings | None,
     *,
+    texts: int | None,
     seed: int,
     settings: Mapping[str, Any] | None,
 ) -> InMemoryProject:
@@ -687,6 +692,8 @@ def _project(
         changes["privacy"] = privacy.model_dump(mode="json")
     if generator is not None:
         changes["generator"] = _generator_section(generator)
+    if texts is not None:
+        changes["release"] = {"texts": texts}
     if seed != 1:
         for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
             changes[section] = {**changes.get(section, {}), "seed": seed}
@@ -742,6 +749,8 @@ def _run(
             initial = method.initialise(inputs)
             first = Released(initial.population, initial.ledger_ids)
         final = method.evolve(inputs, first, forced=new_draw)
+        if "enlarge" in method.stages:
+            final = method.enlarge(inputs, final)
     return _release(project, method, final, inputs, drawn.described)
 
 
@@ -795,13 +804,14 @@ def _release(
     inputs: MethodInputs,
     described: Mapping[str, Any],
 ) -> Release:
+    from sugarbush.pipeline.release_facts import text_counts
     from sugarbush.pipeline.released import readable
 
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
     return Release(
         method=method.name,
-        frame=readable(evolution.final, project.schema),
+        frame=readable(evolution, project.schema),
         delta=privacy.delta,
         ledger_ids=ids,
         run=final.run,
@@ -816,6 +826,7 @@ def _release(
             project.schema,
             ledger=ledger,
             ledger_ids=ids,
+            texts={method.name: text_counts(evolution.final, len(evolution.rounds))},
             donated=0 if inputs.donated is None else len(inputs.donated.texts),
             engine=described["engine"],
             metadata=inputs.metadata,
