@@ -225,9 +225,9 @@ class GeneratingMethod(CandidateSettings, Method):
             texts = texts.take(self._by_scores(inputs, evolution, texts, count=count))
         if len(texts) < count:
             inputs.report(
-                f"{stage}: {count:,} texts were asked for, and the generator has only "
-                f"{len(texts):,} different ones for these requests. The release has {len(texts):,}. "
-                "Set release.texts lower, add texts to the pool, or use another generator"
+                f"{stage}: {count:,} texts were asked for, but the generator wrote only "
+                f"{len(texts):,} different ones, which are the release. Set release.texts lower, "
+                "add texts to the pool, or use another generator"
             )
         enlarged = replace(
             evolution,

@@ -261,6 +261,7 @@ def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
 
 def without_settings(card: dict[str, float]) -> dict[str, float]:
     """Without the settings on the card: a setting with a default may be added, and cache keys show
-    that none changed. Without the numbers of texts, which 0.1 did not show. Without its totals too: since then they are bounds for adaptive choices."""
+    that none changed. Without what 0.1 did not show, the numbers of texts. Without its totals too:
+    since then they are bounds for adaptive choices."""
     other = ("made_by.settings", "made_by.texts", "budget.dataset_total_epsilon", "promise.epsilon")
     return {name: value for name, value in card.items() if not name.startswith(other)}
