@@ -95,8 +95,8 @@ class FeatureReader:
 class BenchmarkDataset:
     """The common data of all runs on a set.
 
-    The metrics use `texts` texts of every round and final set, and MAUVE uses `texts` / 10
-    clusters. With `state`, runs store their results and answers there, and a repeated run restores
+    Every release has `texts` texts. The metrics use as many of every round and final set, and MAUVE
+    uses `texts` / 10 clusters. With `state`, runs store their results and answers there, and a repeated run restores
     them. Without it, every run draws new noise.
     """
 
@@ -134,6 +134,7 @@ class BenchmarkDataset:
                 method=method,
                 privacy=privacy,
                 seed=seed,
+                texts=self.texts,
                 settings=variant.settings,
             )
 

@@ -146,8 +146,10 @@ class Artifacts:
         )
 
     def evolution(self, method: str) -> Evolution:
-        """What stage evolve released for a method."""
+        """The rounds of a method and its release; before stage enlarge has run, the survivors."""
+        enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
+        folder = enlarged if (enlarged / "final.parquet").exists() else folder
         usage = json.loads((folder / "usage.json").read_text())
         rounds = []
         for own in sorted(folder.glob("round_*")):
