@@ -96,8 +96,8 @@ class BenchmarkDataset:
     """The common data of all runs on a set.
 
     Every release has `texts` texts. The metrics use as many of every round and final set, and MAUVE
-    uses `texts` / 10 clusters. With `state`, runs store their results and answers there, and a repeated run restores
-    them. Without it, every run draws new noise.
+    uses `texts` / 10 clusters. With `state`, runs store their results and answers there, and a
+    repeated run restores them. Without it, every run draws new noise.
     """
 
     def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
