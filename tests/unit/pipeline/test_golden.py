@@ -32,6 +32,8 @@ from tests.unit.pipeline.small_project import run_stages, seed_everything, write
 
 GOLDEN = json.loads((ROOT / "tests/fixtures/golden_0_1.json").read_text())
 MADE_WITH = GOLDEN.pop("_made_with")
+# What the method left when it was added.
+GOLDEN["mosaic"] = json.loads((ROOT / "tests/fixtures/golden_mosaic.json").read_text())
 # Folders of 0.1, and the present folders of the same results.
 MOVED = {
     "released/finetuned/": "released/finetune/dpft/",
@@ -201,7 +203,8 @@ def values(path: Path) -> list[Any]:
 def found(data: Path, name: str, read: Any) -> dict[str, Any]:
     roots = [data / "released", data / "private" / "arms"]
     files = sorted(path for root in roots for path in root.rglob(name))
-    files = [path for path in files if "enlarge" not in path.parts]  # 0.1 had no such stage
+    # 0.1 had no stage enlarge.
+    files = [path for path in files if "mosaic" in path.parts or "enlarge" not in path.parts]
     return {str(path.relative_to(data)): read(path) for path in files}
 
 
