@@ -157,7 +157,7 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
     evolution = release.evolution
     first = evolution.rounds[0].population if evolution.rounds else evolution.final
     first = first.take(np.flatnonzero(first.rounds == 0))
-    calls = len(first)
+    calls = int(first.ids.max()) + 1  # with the repeats that were dropped
 
     def at(number: int | None, population: Any) -> RoundSnapshot:
         return RoundSnapshot(

@@ -34,7 +34,7 @@ from sugarbush.methods.interface import (
     Method,
     MethodInputs,
 )
-from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
 from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.settings import ProjectSettings
@@ -210,7 +210,7 @@ def synthesize(
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
     `Corpus`. A prepared corpus already has schema, donated examples, unit and state. The default
-    `method` is Maple(). The default `generator` is the simulator, which only writes
+    `method` is Mosaic(). The default `generator` is the simulator, which only writes
     customer-service texts. `donated` are examples that their authors gave away; they are not
     protected. `texts` is the size of the release, up to 100,000, which costs no privacy; by default
     it is about the DP record count, at most 5,000. `settings` are further sections as in
@@ -224,13 +224,13 @@ def synthesize(
     >>> with tempfile.TemporaryDirectory() as state:
     ...     release = sb.synthesize(
     ...         frame, text="message", schema=topics, state=Path(state),
-    ...         method=sb.Maple(rounds=1, candidates=8, variations=2, prompt="metadata"),
+    ...         method=sb.Mosaic(candidates=20, prompt="metadata"),
     ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), texts=12)
     >>> len(release.texts), release.epsilon <= 1
     (12, True)
     """
-    chosen = Maple() if method is None else method
-    _require_kind("method", chosen, Method, "sb.Maple()")
+    chosen = Mosaic() if method is None else method
+    _require_kind("method", chosen, Method, "sb.Mosaic()")
     if generator is not None:
         _require_kind("generator", generator, GeneratorSettings, "sb.Simulator()")
     if privacy is not None:

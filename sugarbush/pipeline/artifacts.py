@@ -2,7 +2,7 @@
 
     artifacts = Artifacts(Path("."))             # the folder that holds params.yaml
     artifacts.metadata().rows                  # the DP table, values instead of codes
-    artifacts.evolution("maple").rounds[0].votes
+    artifacts.evolution("mosaic").rounds[0].votes
 
 Guarantee: reads only DP or public data (data/released, data/public, reports/public). Results
 computed on real texts are in data/private and reports/internal, and cannot be loaded here.

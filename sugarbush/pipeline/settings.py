@@ -85,7 +85,7 @@ class ProjectSettings(Section):
     `ProjectSettings()` are the settings of the example.
     """
 
-    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("maple",)
+    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("mosaic",)
     """Methods to run: mosaic, maple, augpe, public, dpft, crt, nonprivate."""
     release: ReleaseSettings = ReleaseSettings()
     privacy: PrivacySettings = PrivacySettings()

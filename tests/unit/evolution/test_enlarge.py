@@ -128,3 +128,38 @@ def test_many_texts_are_chosen_block_by_block(count: int) -> None:
     if count == 700:
         shares = np.bincount(labels[chosen], minlength=3) / count
         assert shares == pytest.approx([0.6, 0.3, 0.1], abs=0.05)
+
+
+def test_the_released_embedding_is_as_exact_as_proved() -> None:
+    """Propositions 1 to 3 of docs/decisions/mosaic.md, in units of one vote."""
+    records, _ = clouds([600, 300, 100], seed=1)
+    anchors, _ = clouds([60, 60, 60], seed=2)
+    later, _ = clouds([10, 10, 10], seed=3)
+    stddev, size = 4.4, len(anchors)
+    gram, near = (np.exp(a.astype(float) @ anchors.T.astype(float) - 1.0) for a in (anchors, later))
+    # A function of the space, near to the sums and known everywhere.
+    sums = summed_scores(records, anchors, width=WIDTH) / RESOLUTION
+    weights = np.linalg.solve(gram + np.eye(size), sums)
+    exact, elsewhere, norm = gram @ weights, near @ weights, weights @ gram @ weights
+    signal = (exact**2).mean()
+    ridge = stddev**2 / signal
+    smoothing = np.linalg.solve(gram + ridge * np.eye(size), gram)
+    variance = 1 - np.einsum("ij,ji->i", near, np.linalg.solve(gram + ridge * np.eye(size), near.T))
+    errors = []
+    for seed in range(200):
+        noisy = exact + public_rng(seed, "noise").normal(0, stddev, size)
+        found = predicted_scores(
+            np.concatenate([anchors, later]),
+            anchors,
+            np.rint(noisy * RESOLUTION).astype(np.int64),
+            stddev=stddev * RESOLUTION,
+        )
+        own = found / RESOLUTION
+        raw, smooth = noisy - exact, own[:size] - exact
+        errors.append([raw @ raw, smooth @ smooth, *(own[size:] - elsewhere) ** 2])
+    raw, smooth, *others = np.mean(errors, axis=0)
+    assert raw == pytest.approx(size * stddev**2, rel=0.05)
+    assert smooth <= 1.05 * (ridge * norm / 4 + stddev**2 * np.trace(smoothing))
+    assert smooth < raw
+    bound = max(norm, stddev**2 / ridge) * variance
+    assert (np.array(others) <= 1.1 * bound).all()
