@@ -58,6 +58,7 @@ def test_the_settings_of_a_new_project_are_short_and_are_the_examples() -> None:
 def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     old = yaml.safe_load((FIXTURES / "params_0_1.yaml").read_text())
     endpoint = old["extract_metadata"].pop("llm")
+    assert old.pop("methods") == ["maple"]  # the default was another one
     assert parse_params(old) == COMPLETE
     whole = copy.deepcopy(old)
     whole["extract_metadata"]["llm"] = endpoint
@@ -80,6 +81,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
         del old["finetune"][name]
     for section in ("generate", "crt"):
         del old[section]["texts"]
+    assert new.pop("methods") == ["mosaic"]
     assert new.pop("release") == {"texts": None}
     assert new["evolve"].pop("mosaic")["candidates_per_record"] == 2
     for name in EmbeddingSettings.removed_settings:
