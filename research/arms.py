@@ -47,7 +47,8 @@ class Scale:
 
 def arms_of(scale: Scale) -> dict[str, Variant]:
     """Methods with equal rounds, candidates, variations and calls; `augpe-10` has its own number of
-    rounds. `mosaic-4` scores four texts for each released one, in four sevenths of the calls."""
+    rounds. `mosaic` scores as many texts as a vote has candidates, and `mosaic-4` four for each
+    released one."""
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
 
@@ -68,6 +69,7 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
         "maple-weak": Variant(evolution=size, settings=WEAK),
         "sugarbush": Variant(evolution={**size, **herding}),
         "augpe-10": Variant(method="augpe", evolution=ten),
+        "mosaic": Variant(method="mosaic", evolution={"candidates": scale.candidates}),
         "mosaic-2": mosaic(2),
         "mosaic-4": mosaic(4),
         "mosaic-7": mosaic(7),
