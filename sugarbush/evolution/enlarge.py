@@ -98,7 +98,7 @@ def write_further(
         wanted = min(count - len(kept), most - len(answers), BATCH - start)
         batch = batches(number)
         asked += [batch.value] * (number == len(asked))
-        requests = batch.map(lambda own, s=start, n=wanted: own[1][s : s + n])
+        requests = Released(batch.value[1][start : start + wanted], batch.ledger_ids)
         answers += writer.generator.generate(requests, what=what).value
         end = number * BATCH + start + wanted
         writer.require_usable(answers, requested=end, what=what)

@@ -37,7 +37,6 @@ SCHEMA = {
 }
 # So small that a whole pipeline takes little more than the stages' imports.
 SMALL: dict[str, Any] = {
-    "methods": ["maple"],
     "privacy__dataset": "letters",
     "privacy__purpose": "release",
     "privacy__cap": 50.0,

@@ -75,6 +75,7 @@ FIRST = Population(
 # stages.
 KEYS = {
     "metadata": ("synthesize_metadata",),
+    "mosaic": ("evolve@mosaic",),
     "maple": ("evolve@maple",),
     "augpe": ("evolve@augpe",),
     "public": ("evolve@public",),
