@@ -34,7 +34,7 @@ from sugarbush.methods.interface import (
     Method,
     MethodInputs,
 )
-from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
 from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.settings import ProjectSettings
@@ -196,6 +196,7 @@ def synthesize(
     privacy: PrivacySettings | None = None,
     user: str | None = None,
     record_id: str | None = None,
+    texts: int | None = None,
     seed: int = 1,
     new_draw: bool = False,
     settings: Mapping[str, Any] | None = None,
@@ -210,12 +211,13 @@ def synthesize(
     arguments and data restores the finished results and costs nothing, unless `new_draw` is set.
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
-    `Corpus`. A prepared corpus already has a schema, donated examples, a unit and a state folder.
-    The default `method` is Maple(). The default `generator` is the simulator, which only writes
+    `Corpus`. A prepared corpus already has schema, donated examples, unit and state. The default
+    `method` is Mosaic(). The default `generator` is the simulator, which only writes
     customer-service texts. `donated` are examples that their authors gave away; they are not
-    protected. `settings` are further sections as in params.yaml. `seed` is public. Raises
-    BudgetExceededError before a charge that the cap refuses, InputError, ParamsError and
-    GeneratorError.
+    protected. `texts` is the size of the release, up to 100,000, which costs no privacy; by default
+    it is about the DP record count, at most 5,000. `settings` are further sections as in
+    params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap refuses,
+    InputError, ParamsError and GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -224,13 +226,13 @@ def synthesize(
     >>> with tempfile.TemporaryDirectory() as state:
     ...     release = sb.synthesize(
     ...         frame, text="message", schema=topics, state=Path(state),
-    ...         method=sb.Maple(rounds=1, candidates=8, variations=2, prompt="metadata"),
-    ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"))
+    ...         method=sb.Mosaic(candidates=20, prompt="metadata"),
+    ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), texts=12)
     >>> len(release.texts), release.epsilon <= 1
-    (4, True)
+    (12, True)
     """
-    chosen = Maple() if method is None else method
-    _require_kind("method", chosen, Method, "sb.Maple()")
+    chosen = Mosaic() if method is None else method
+    _require_kind("method", chosen, Method, "sb.Mosaic()")
     if generator is not None:
         _require_kind("generator", generator, GeneratorSettings, "sb.Simulator()")
     if privacy is not None:
@@ -250,7 +252,9 @@ def synthesize(
             settings=settings,
             state=state,
         )
-    project = _project(corpus, chosen, generator, privacy, seed=seed, settings=settings)
+    project = _project(
+        corpus, chosen, generator, privacy, texts=texts, seed=seed, settings=settings
+    )
     configured = project.settings.method(chosen.name)
     return _run(project, configured, new_draw=new_draw, report=report)
 
@@ -684,6 +688,7 @@ def _project(
     generator: GeneratorSettings | None,
     privacy: PrivacySettings | None,
     *,
+    texts: int | None,
     seed: int,
     settings: Mapping[str, Any] | None,
 ) -> InMemoryProject:
@@ -694,6 +699,8 @@ def _project(
         changes["privacy"] = privacy.model_dump(mode="json")
     if generator is not None:
         changes["generator"] = _generator_section(generator)
+    if texts is not None:
+        changes["release"] = {"texts": texts}
     if seed != 1:
         for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
             changes[section] = {**changes.get(section, {}), "seed": seed}
@@ -749,6 +756,8 @@ def _run(
             initial = method.initialise(inputs)
             first = Released(initial.population, initial.ledger_ids)
         final = method.evolve(inputs, first, forced=new_draw)
+        if "enlarge" in method.stages:
+            final = method.enlarge(inputs, final)
     return _release(project, method, final, inputs, drawn.described)
 
 
@@ -802,13 +811,14 @@ def _release(
     inputs: MethodInputs,
     described: Mapping[str, Any],
 ) -> Release:
+    from sugarbush.pipeline.release_facts import text_counts
     from sugarbush.pipeline.released import readable
 
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
     return Release(
         method=method.name,
-        frame=readable(evolution.final, project.schema),
+        frame=readable(evolution, project.schema),
         delta=privacy.delta,
         ledger_ids=ids,
         run=final.run,
@@ -823,6 +833,7 @@ def _release(
             project.schema,
             ledger=ledger,
             ledger_ids=ids,
+            texts={method.name: text_counts(evolution.final, len(evolution.rounds))},
             donated=0 if inputs.donated is None else len(inputs.donated.texts),
             engine=described["engine"],
             metadata=inputs.metadata,

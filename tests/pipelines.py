@@ -107,7 +107,7 @@ KINDS = {
             "crt__max_length": 64,
             "crt__batch_size": 32,
             "crt__epochs": 1,
-            "crt__texts": 5,
+            "release__texts": 5,
             "crt__epsilon": 1.0,
             "generate__attempts": 20,
         },

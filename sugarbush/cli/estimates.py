@@ -48,8 +48,8 @@ def show_estimate(project: Project, console: Console) -> None:
         _print_paid(project, console)
     if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
         console.print(
-            "The DP record count is not known yet, so the estimate assumes max_candidates. Set "
-            "evolve.<method>.candidates to fix the number of calls."
+            "The DP record count is not known yet, so the estimate assumes the most calls. Set "
+            "evolve.<method>.candidates and release.texts to fix their number."
         )
 
 

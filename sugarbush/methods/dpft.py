@@ -56,7 +56,7 @@ class DPFT(Method):
     """`training` describes how to train, `sampling` how to generate texts from the model.
 
     >>> from sugarbush.training.dpsgd.settings import GenerateSettings
-    >>> DPFT(sampling=GenerateSettings(texts=500)).stages
+    >>> DPFT(sampling=GenerateSettings(top_k=20)).stages
     ('finetune', 'generate')
     """
 
@@ -219,8 +219,7 @@ class DPFT(Method):
         rows = inputs.metadata.rows
         if rows is None:
             raise InvariantError("dpft takes its codes from a DP table, and none was released")
-        wanted = self.sampling.texts if self.sampling.texts is not None else len(rows)
-        drawn = targets_by_rows(wanted, rows, rng=public_rng(self.sampling.seed, "codes"))
+        drawn = targets_by_rows(inputs.texts, rows, rng=public_rng(self.sampling.seed, "codes"))
         return Released(drawn.codes, inputs.metadata.ledger_ids)
 
     def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:

@@ -2,8 +2,8 @@
 
     make_example ─ fingerprint ─ prepare ─ extract_metadata ─ synthesize_metadata ─┐
        ┌───────────────────────────────────────────────────────────────────────────┘
-       ├─ initialise@m ─ evolve@m ──────────┬─ evaluate ─ report
-       └─ pretrain ─ finetune@m ─ generate@m ┘
+       ├─ initialise@m ─ evolve@m ─ enlarge@m ─┬─ evaluate ─ report
+       └─ pretrain ─ finetune@m ─ generate@m ──┘
 
 A stage that spends budget depends on settings, random names of the private data and its version.
 It does not depend on code, so that an edited comment costs no epsilon.
@@ -119,6 +119,31 @@ STAGES = (
         by_method=True,
     ),
     Stage(
+        name="enlarge",
+        description="the release: more texts of the same kind, chosen by what was released",
+        inputs=("data/released/evolve/{method}", _METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
+        settings=(
+            "by_method.{method}",
+            "release",
+            "initialise",
+            "evolve.seed",
+            "generator",
+            "embedding",
+            "privacy.dataset",
+            "privacy.purpose",
+        ),
+        plan=("by_method.{method}",),
+        code=(
+            "sugarbush.evolution.enlarge",
+            "sugarbush.evolution.herding",
+            "sugarbush.evolution.initialisation",
+            "sugarbush.methods",
+            "sugarbush.pipeline.stages.enlarge",
+        ),
+        outputs=(Output(path="data/released/enlarge/{method}", persist=True),),
+        by_method=True,
+    ),
+    Stage(
         name="pretrain",
         description="the small models that training starts from, made of public text",
         inputs=(_DONATED, _SCHEMA, _POOL),
@@ -152,7 +177,7 @@ STAGES = (
         name="generate",
         description="texts from the trained model",
         inputs=("data/released/finetune/{method}", _METADATA, _SCHEMA),
-        settings=("by_method.{method}",),
+        settings=("by_method.{method}", "release"),
         code=("sugarbush.pipeline.stages.generate", "sugarbush.training.dpsgd.generate"),
         outputs=(Output(path="data/released/generate/{method}", persist=True),),
         by_method=True,
@@ -167,7 +192,7 @@ STAGES = (
             _POOL,
             _DONATED,
             "data/released/initial",
-            "data/released/evolve",
+            "data/released/enlarge",
             "data/released/generate",
         ),
         settings=("evaluate", "methods", "embedding", "extract_metadata", "generator"),
@@ -187,7 +212,7 @@ STAGES = (
             _DONATED,
             _METADATA,
             "data/released/initial",
-            "data/released/evolve",
+            "data/released/enlarge",
             "data/released/finetune",
             "data/released/generate",
             f"{STAMPS}/evaluate.json",

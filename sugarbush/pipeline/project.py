@@ -314,6 +314,7 @@ class Project:
             scratch=self.scratch,
             find=self.find,
             pretrained=self.pretrained,
+            release=settings.release,
             restart=("-m", f"tasks.{stage}", "--method", method.name),
             report=report,
         )

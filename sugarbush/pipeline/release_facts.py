@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
+from sugarbush.evolution.population import Population
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
@@ -27,6 +28,7 @@ def release_facts(
     donated: int,
     engine: str | None,
     plan: BudgetPlan,
+    texts: Mapping[str, Mapping[str, int]],
 ) -> Release:
     """The facts of a release. The guarantee comes from the entries of `ledger` with
     `ledger_ids`."""
@@ -59,8 +61,16 @@ def release_facts(
         if schema.asked_of_llm
         else None,
         other_packages=_packages_with_private_texts(settings),
+        texts=texts,
         settings=_shown_settings(settings),
     )
+
+
+def text_counts(final: Population, rounds: int) -> dict[str, int]:
+    """The size of a release, and how many of its texts took part in its rounds."""
+    afterwards = int((final.rounds > rounds).sum())
+    voted_on = len(final) - afterwards if rounds else 0
+    return {"released": len(final), "voted_on": voted_on, "written_afterwards": afterwards}
 
 
 def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:

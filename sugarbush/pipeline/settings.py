@@ -18,14 +18,15 @@ from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
-from sugarbush.evolution.settings import EvolutionSettings, InitialiseSettings, PromptContent
+from sugarbush.evolution.settings import CandidateSettings, InitialiseSettings, PromptContent
 from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.generators.settings import GeneratorSection, generator_class
 from sugarbush.methods import method_class
 from sugarbush.methods.augpe import AugPE
-from sugarbush.methods.interface import Method
+from sugarbush.methods.interface import Method, ReleaseSettings
 from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
@@ -45,6 +46,7 @@ class EvolveSettings(Section):
 
     model_config = ConfigDict(extra="allow")
 
+    mosaic: Mosaic = Mosaic()
     maple: Maple = Maple()
     augpe: AugPE = AugPE()
     public: Public = Public()
@@ -83,8 +85,9 @@ class ProjectSettings(Section):
     `ProjectSettings()` are the settings of the example.
     """
 
-    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("maple",)
-    """Methods to run: maple, augpe, public, dpft, crt, nonprivate."""
+    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("mosaic",)
+    """Methods to run: mosaic, maple, augpe, public, dpft, crt, nonprivate."""
+    release: ReleaseSettings = ReleaseSettings()
     privacy: PrivacySettings = PrivacySettings()
     make_example: MakeExampleSettings = MakeExampleSettings()
     prepare: PrepareSettings = PrepareSettings()
@@ -322,7 +325,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
     changed = {}
     for method, kind in {**kinds, **added}.items():
         own = evolve.get(method, {})
-        if not (issubclass(kind, EvolutionSettings) and isinstance(own, dict)):
+        if not (issubclass(kind, CandidateSettings) and isinstance(own, dict)):
             continue
         if own.get("prompt", kind.model_fields["prompt"].default) == PromptContent.BOTH:
             changed[method] = {**own, "prompt": PromptContent.METADATA.value}

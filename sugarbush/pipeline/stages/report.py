@@ -29,7 +29,7 @@ from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, 
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.release_facts import release_facts
+from sugarbush.pipeline.release_facts import release_facts, text_counts
 from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_ledger_ids
 from sugarbush.privacy.data_types import Released
 from sugarbush.report.card import card_json, card_markdown, release_card
@@ -73,6 +73,7 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
     return MethodData(
         name=method.name,
         final_texts=len(final),
+        written_afterwards=text_counts(final, len(rounds))["written_afterwards"],
         asked=Released(counts_of(final.codes, schema), ids),
         texts=Released(_texts(final, folder, schema, limit, method.vote_unit), ids),
         rounds=rounds,
@@ -228,12 +229,19 @@ def public_data(project: Project) -> PublicData:
             donated=len(donated_frame(project.roots)),
             engine=engine_of(project.base),
             plan=project.final_plan(),
+            texts={m.name: _text_counts(project, m) for m in project.settings.released},
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
         table=dp_table_of(project.base),
         agreements=agreements_of(project.roots),
     )
+
+
+def _text_counts(project: Project, method: Method) -> dict[str, int]:
+    folder = final_folder(project.roots, method)
+    final = load_population(folder / "final.parquet", project.schema.names)
+    return text_counts(final, len(list(folder.glob("round_*"))))
 
 
 def run(project: Project) -> None:

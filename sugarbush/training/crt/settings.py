@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -15,6 +16,8 @@ LSTM = "lstm"  # the value of crt.model for the LSTM of stage pretrain
 
 class CrtSettings(NoisyStepsSettings):
     """Confidentially Redacted Training: confidentiality, not DP. Its texts stay private."""
+
+    removed_settings: ClassVar[Mapping[str, Any]] = {"texts": 100}
 
     model: str = TINY
     """First weights: tiny (by stage pretrain), lstm (its LSTM), or a GPT-2 or Llama by name."""
@@ -42,8 +45,6 @@ class CrtSettings(NoisyStepsSettings):
     """Tokens computed at once: memory against time."""
     checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 4
     """Steps between checkpoints."""
-    texts: AtLeastOne = 100
-    """Texts to sample from the trained model."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
     """auto, cpu or cuda."""
     seed: int = 1

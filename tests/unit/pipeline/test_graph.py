@@ -24,7 +24,7 @@ from sugarbush.generators.interface import Price
 from sugarbush.generators.pool_files import PoolSource
 from sugarbush.methods import dpft
 from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
@@ -40,8 +40,8 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.settings import Section, _NotInOutput
 from tests.settings import ROOT, params
 
-EVERY_METHOD = ["maple", "augpe", "public", "nonprivate", "dpft", "crt"]
-EVOLVING = ["maple", "augpe", "public", "nonprivate"]
+EVERY_METHOD = ["mosaic", "maple", "augpe", "public", "nonprivate", "dpft", "crt"]
+EVOLVING = ["mosaic", "maple", "augpe", "public", "nonprivate"]
 SCHEMA = Schema.model_validate(
     {
         "subject": "letters",
@@ -76,6 +76,7 @@ FIRST = Population(
 # run one of these stages.
 KEYS = {
     "metadata": ("synthesize_metadata",),
+    "mosaic": ("evolve@mosaic",),
     "maple": ("evolve@maple",),
     "augpe": ("evolve@augpe",),
     "public": ("evolve@public",),
@@ -159,7 +160,7 @@ def _key_of(method: Method, inputs: MethodInputs) -> Mapping[str, Any]:
         catching = _replaced(inputs, open_store=lambda stage, key, **_: key)
         key: Mapping[str, Any] = method.open_store(catching, forced=False)
         return key
-    if isinstance(method, EvolvingMethod):
+    if isinstance(method, GeneratingMethod):
         return method.cache_key(inputs, FIRST)
     assert isinstance(method, DPFT)
     plan = method.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
@@ -402,7 +403,7 @@ def test_another_model_makes_every_method_that_asks_it_stale(
     drawn, again = world.keys(own), world.keys(other)
     for method in EVOLVING:
         assert drawn[method] != again[method]
-        for stage in ("initialise", "evolve"):
+        for stage in ("initialise", "evolve", "enlarge"):
             assert before[f"{stage}@{method}"] != after[f"{stage}@{method}"]
     for stage in ("synthesize_metadata", "finetune@dpft"):
         assert before[stage] == after[stage]
