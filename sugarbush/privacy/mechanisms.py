@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.noise import discrete_gaussian
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _BLOCK_ROWS = 512  # number of records that are scored at one time
 
@@ -86,7 +88,7 @@ def noisy_sum(
     follows the sum, which may take minutes: a crash while summing spends no budget.
 
     `scores` maps a block of `vectors` (n, d) to `(n, size)` int64; row i must depend on row i
-    alone. `stddev` is in the unit of the scores.
+    alone. It is called in several threads. `stddev` is in the unit of the scores.
     Raises BudgetExceededError before anything is summed, and InvariantError when a row is not int64
     or is longer than `record_l2_sensitivity`.
     """
@@ -117,17 +119,25 @@ def exact_sum(
 def _summed(
     vectors: Private[Any], scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
 ) -> NDArray[np.int64]:
-    total = np.zeros(size, dtype=np.int64)
-    for start in range(0, len(vectors._per_unit), _BLOCK_ROWS):
-        block = np.asarray(vectors._per_unit[start : start + _BLOCK_ROWS])
+    total, lock = np.zeros(size, dtype=np.int64), Lock()
+
+    def add(places: slice) -> None:
+        block = np.asarray(vectors._per_unit[places])
         rows = scores(block)
         if rows.dtype != np.int64 or rows.shape != (len(block), size):
             raise InvariantError("scores must be an int64 row of their own for every record")
         # Single numbers are checked first, because squares of larger ones could overflow.
         lowest, highest = rows.min(initial=0), rows.max(initial=0)
-        if lowest < -norm or highest > norm or (rows**2).sum(axis=1).max() > norm**2:
+        if not -norm <= lowest <= highest <= norm or (
+            np.einsum("ij,ij->i", rows, rows).max() > norm**2
+        ):
             raise InvariantError("a record's scores are longer than their bound")
-        total += rows.sum(axis=0)
+        sums = rows.sum(axis=0)
+        with lock:
+            np.add(total, sums, out=total)
+
+    every = blocks(len(vectors._per_unit), _BLOCK_ROWS)
+    run_in_threads(add, every, threads=thread_count())
     return total
 
 
