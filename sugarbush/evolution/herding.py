@@ -77,7 +77,6 @@ class _OwnScores:
 
     def row(self, place: int) -> NDArray[np.integer[Any]]:
         """The scores of one candidate for all, `(m,)`."""
-        if len(self._rows):
-            return self._rows[place]
-        row: NDArray[np.int64] = self._scores(self._embeddings[[place]])[0]
+        rows = self._rows[[place]] if len(self._rows) else self._scores(self._embeddings[[place]])
+        row: NDArray[np.integer[Any]] = rows[0]
         return row

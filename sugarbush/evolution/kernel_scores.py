@@ -14,9 +14,9 @@ A record's scores depend on that record and the candidates alone, bit for bit:
    correctly rounded operation per number each.
 3. The exponential comes from a public table of integers w <= 2^20. At most 2^13 of their squares
    are added in float64, so these sums are at most 2^53 and exact. The rest is added in int64.
-4. floor(4096 w / norm) is exact in float64. The norm is an integer below 2^40, so a quotient that
-   is no integer is at least 2^-40 below the next one. Rounding moves it by at most 2^-42, because
-   it is at most 4096.
+4. q = 4096 w / norm is at most 4096, and the norm an integer below 2^30 (2^20 candidates at most).
+   float64 computes x = w (4096 / norm) (1 + 2^-45) with q <= x < q + 2^-32. A q that is no integer
+   is at least 2^-30 below the next one. So floor(x) = floor(q).
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ RESOLUTION = 4096  # the largest L2 norm of a record's scores, which are multipl
 _COSINE_BITS = 14
 _WEIGHT_BITS = 20
 _BLOCK_ROWS = 512
-_CACHED_NUMBERS = 2**17  # of one step at a time, so that they stay in the processor's cache
+_CACHED_NUMBERS = 2**16  # of one step at a time, so that they stay in the processor's cache
 _EXACT_SQUARES = 2**13
+_MOST_CANDIDATES = 2**20
+_NOT_BELOW = 1 + 2.0**-45
 _LONGEST = 1.04  # the largest squared norm on the grid; 1.04 * 4000^2 is below 2^24
 
 
@@ -65,27 +67,37 @@ class KernelScores:
 
     def __call__(self, records: NDArray[np.float32]) -> NDArray[np.int64]:
         dim, count = self._candidates.shape
-        if not count or records.shape[1] != dim:
+        if not 0 < count <= _MOST_CANDIDATES or records.shape[1] != dim:
             raise InvariantError("records (n, d) need candidates (m, d) of the same d to score")
         products = _on_grid(records, self._grid) @ self._candidates
         scores = np.empty(products.shape, dtype=np.int64)
-        for rows in blocks(len(scores), max(1, _CACHED_NUMBERS // count)):
-            self._score(products[rows], out=scores[rows])
+        size = min(len(scores), max(1, _CACHED_NUMBERS // count))
+        steps = np.empty((size, count), dtype=np.int64)
+        weights = np.empty((size, count))
+        for rows in blocks(len(scores), size):
+            own = slice(rows.stop - rows.start)
+            self._score(products[rows], steps[own], weights[own], out=scores[rows])
         return scores
 
-    def _score(self, products: NDArray[Any], *, out: NDArray[np.int64]) -> None:
-        """The scores of rows of `products`, which are overwritten."""
+    def _score(
+        self,
+        products: NDArray[Any],
+        steps: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        *,
+        out: NDArray[np.int64],
+    ) -> None:
+        """The scores of rows of `products`. All arrays have one shape, and are overwritten."""
         below = np.subtract(products.max(axis=1, keepdims=True), products, out=products)
         below *= self._grid.dtype(2**_COSINE_BITS / self._grid.steps**2)
-        out[:] = below  # rounds down
-        weights = self._table.take(out, mode="clip")
-        squares = np.zeros(len(out), dtype=np.int64)
+        steps[:] = below  # rounds down
+        self._table.take(steps, mode="clip", out=weights)
+        squares = np.zeros(len(weights), dtype=np.int64)
         for columns in blocks(weights.shape[1], _EXACT_SQUARES):
             own = weights[:, columns]
             squares += np.einsum("ij,ij->i", own, own).astype(np.int64)
         norms = np.ceil(np.sqrt(squares.astype(np.float64)))
-        weights *= RESOLUTION
-        weights /= norms[:, None]
+        weights *= (RESOLUTION / norms * _NOT_BELOW)[:, None]
         out[:] = weights  # rounds down
 
 

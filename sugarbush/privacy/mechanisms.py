@@ -17,6 +17,7 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _BLOCK_ROWS = 512  # number of records that are scored at one time
+_CACHED_NUMBERS = 2**16  # checked at one time, so that they stay in the processor's cache
 
 
 def noisy_histogram(
@@ -126,19 +127,25 @@ def _summed(
         rows = scores(block)
         if rows.dtype != np.int64 or rows.shape != (len(block), size):
             raise InvariantError("scores must be an int64 row of their own for every record")
-        # Single numbers are checked first, because squares of larger ones could overflow.
-        lowest, highest = rows.min(initial=0), rows.max(initial=0)
-        if not -norm <= lowest <= highest <= norm or (
-            np.einsum("ij,ij->i", rows, rows).max() > norm**2
-        ):
-            raise InvariantError("a record's scores are longer than their bound")
-        sums = rows.sum(axis=0)
-        with lock:
-            np.add(total, sums, out=total)
+        for own in blocks(len(rows), max(1, _CACHED_NUMBERS // size)):
+            sums = _sum_of_bounded(rows[own], norm)
+            with lock:
+                np.add(total, sums, out=total)
 
     every = blocks(len(vectors._per_unit), _BLOCK_ROWS)
     run_in_threads(add, every, threads=thread_count())
     return total
+
+
+def _sum_of_bounded(rows: NDArray[np.int64], norm: int) -> NDArray[np.int64]:
+    # Single numbers are checked first, because squares of larger ones could overflow.
+    lowest, highest = rows.min(initial=0), rows.max(initial=0)
+    if not -norm <= lowest <= highest <= norm or (
+        np.einsum("ij,ij->i", rows, rows).max() > norm**2
+    ):
+        raise InvariantError("a record's scores are longer than their bound")
+    sums: NDArray[np.int64] = rows.sum(axis=0)
+    return sums
 
 
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:
