@@ -12,14 +12,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sugarbush.paths import atomic_directory, atomic_file, make_private, require
@@ -29,6 +33,8 @@ from sugarbush.randomness import public_rng
 RAW, LABEL = "raw_", "label_"
 USER = "user"  # the column with the keyed hash of the record's owner; only where the unit is a user
 TRAIN, HELDOUT = "train", "heldout"
+_BATCH_ROWS = 2**14
+Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -58,16 +64,35 @@ class PrivateCorpus(ABC):
         """The corpus's keyed fingerprint, by which the ledger recognises it."""
 
     @abstractmethod
-    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
-        """Text, raw columns and perhaps users; `columns` of them."""
+    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+        """Text, raw columns and perhaps users, or `columns` of them: some thousand rows each."""
 
     @abstractmethod
     def _read_codes(self, part: str) -> pd.DataFrame:
         """One column of codes an attribute."""
 
+    def _count(self, part: str) -> int:
+        return len(self._read_codes(part))
+
+    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+        return pd.concat(list(self._batches(part, columns)), ignore_index=True)
+
     def records(self, part: str = TRAIN) -> Private[Records]:
         """Texts and raw columns."""
         return Private(records_of(self._read_prepared(part)))
+
+    def map_records(
+        self, function: Callable[[Records], NDArray[Any]], *, part: str = TRAIN
+    ) -> Private[Any]:
+        """`records(part).map_batch(function)`, for an array with one row a record. Only some
+        thousand records are in memory at a time."""
+        batches = (Private(records_of(frame)) for frame in self._batches(part))
+        mapped = [batch.map_batch(function)._per_unit for batch in batches]
+        return Private(np.concatenate(mapped))
+
+    def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
+        """The texts' vectors `(n, d)` float32."""
+        return self.map_records(lambda records: encode(records.texts), part=part)
 
     def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
         """One row of codes a record, columns in the order of `names`."""
@@ -81,12 +106,17 @@ class PrivateCorpus(ABC):
         self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
     ) -> RealTexts:
         """At most `limit` records of a part, opened. What is computed on them stays internal."""
-        prepared, coded = self._read_prepared(part), self._read_codes(part)
-        places = _places(len(prepared), part=part, limit=limit, seed=seed)
-        return RealTexts(
-            texts=tuple(prepared["text"].iloc[places]),
-            codes=coded[list(names)].to_numpy(dtype=np.int64)[places],
-        )
+        codes = self.real_codes(names, part=part)
+        places, texts, start = _places(len(codes), part=part, limit=limit, seed=seed), [], 0
+        for frame in self._batches(part, ["text"]):
+            first, last = np.searchsorted(places, [start, start + len(frame)])
+            texts += frame["text"].iloc[places[first:last] - start].tolist()
+            start += len(frame)
+        return RealTexts(texts=tuple(texts), codes=codes[places])
+
+    def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[np.int64]:
+        """The codes of a part, opened. What is computed on them stays internal."""
+        return self._read_codes(part)[list(names)].to_numpy(dtype=np.int64)
 
 
 class CorpusInMemory(PrivateCorpus):
@@ -106,9 +136,9 @@ class CorpusInMemory(PrivateCorpus):
     def dataset_fingerprint(self) -> tuple[str, ...]:
         return self._fingerprint
 
-    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
         frame: pd.DataFrame = self._prepared._per_unit[0][part]
-        return frame if columns is None else frame[columns]
+        yield frame if columns is None else frame[columns]
 
     def _read_codes(self, part: str) -> pd.DataFrame:
         frame: pd.DataFrame = self._coded._per_unit[0][part]
@@ -157,20 +187,28 @@ class PrivateStore(PrivateCorpus):
         """The codes of a part."""
         return self._root / "metadata" / f"{part}.parquet"
 
-    def save_prepared(
-        self,
-        parts: Mapping[str, pd.DataFrame],
-        *,
-        fingerprint: tuple[str, ...],
-        tally: Mapping[str, int],
-    ) -> None:
+    @contextmanager
+    def saving_prepared(self) -> Iterator[PreparedFiles]:
         """Write both parts, the fingerprint and the exact counts, all or nothing."""
         make_private(self._root)
-        with atomic_directory(self._root / "prepared", private=True) as folder:
-            for part, frame in parts.items():
-                frame.to_parquet(folder / f"{part}.parquet", index=False)
-            (folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
-            (folder / "tally.json").write_text(json.dumps(dict(tally)))
+        prepared = self._root / "prepared"
+        with atomic_directory(prepared, private=True) as folder, ExitStack() as writers:
+            yield PreparedFiles(folder, writers)
+
+    def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
+        """As the method of a corpus in memory, but in a file that is mapped into memory.
+
+        The file has no name, so it vanishes with the process.
+        """
+        count, start, vectors = self._count(part), 0, None
+        for frame in self._batches(part, ["text"]):
+            own = encode(tuple(frame["text"]))
+            if vectors is None:
+                with tempfile.TemporaryFile(dir=self.folder("embeddings")) as file:
+                    vectors = np.memmap(file, np.float32, "w+", shape=(count, own.shape[1]))
+            vectors[start : start + len(own)] = own
+            start += len(own)
+        return Private(np.empty((0, 0), dtype=np.float32) if vectors is None else vectors)
 
     def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
         """Write the codes of a part."""
@@ -193,12 +231,47 @@ class PrivateStore(PrivateCorpus):
         path = require(self._root / "prepared" / "sketch.json", left_by="prepare")
         return tuple(json.loads(path.read_text())["sketch"])
 
-    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
-        path = require(self.prepared_file(part), left_by="prepare")
-        return pd.read_parquet(path, columns=columns)
+    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+        return _frames(require(self.prepared_file(part), left_by="prepare"), columns)
+
+    def _count(self, part: str) -> int:
+        return int(pq.read_metadata(self.prepared_file(part)).num_rows)
 
     def _read_codes(self, part: str) -> pd.DataFrame:
         return pd.read_parquet(require(self.codes_file(part), left_by="extract_metadata"))
+
+
+class PreparedFiles:
+    """The files of the private parts while they are written."""
+
+    def __init__(self, folder: Path, writers: ExitStack) -> None:
+        self._folder, self._stack = folder, writers
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
+        """Write a batch of records of each part."""
+        for part, frame in frames.items():
+            schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
+            if part not in self._writers:
+                writer = pq.ParquetWriter(self._folder / f"{part}.parquet", schema)
+                self._writers[part] = self._stack.enter_context(writer)
+            self._writers[part].write_table(
+                pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            )
+
+    def finish(self, *, fingerprint: tuple[str, ...], tally: Mapping[str, int]) -> None:
+        """Write the fingerprint and the exact counts."""
+        (self._folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
+        (self._folder / "tally.json").write_text(json.dumps(dict(tally)))
+
+
+def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+    """A parquet file, some thousand rows at a time; at least one frame."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
+            yield batch.to_pandas()
+        if not file.metadata.num_rows:
+            yield file.read(columns=columns).to_pandas()
 
 
 def records_of(frame: pd.DataFrame) -> Records:
@@ -240,9 +313,32 @@ def keyed_digest(
 def keyed_digest_of_files(
     files: Sequence[Path], *, key: bytes, columns: Sequence[str] | None = None
 ) -> str:
-    """The keyed digest of the tables in `files`, in order."""
-    wanted = None if columns is None else list(columns)
-    return keyed_digest([pd.read_parquet(file, columns=wanted) for file in files], key=key)
+    """The `keyed_digest` of the tables in `files`, in order, without reading one as a whole."""
+    digest = hmac.new(key, digestmod="sha256")
+    for file in files:
+        content = hashlib.sha256()
+        for piece in _json_pieces(file, None if columns is None else list(columns)):
+            content.update(piece.encode("utf-8", "surrogatepass"))
+        digest.update(content.digest())
+    return digest.hexdigest()
+
+
+def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
+    """`to_json(orient="split", double_precision=15)` of a table, piece by piece."""
+    count, comma, started = pq.read_metadata(file).num_rows, "", False
+    for frame in _frames(file, columns):
+        if not started:
+            yield frame.iloc[:0].to_json(orient="split").rsplit("],", 1)[0]
+            for start in range(0, count, _BATCH_ROWS):
+                places = range(start, min(start + _BATCH_ROWS, count))
+                yield comma + ",".join(map(str, places))
+                comma = ","
+            yield '],"data":['
+        elif len(frame):
+            yield ","
+        started = True
+        yield frame.to_json(orient="values", double_precision=15)[1:-1]
+    yield "]}"
 
 
 def write_stamp(stamp: Path, name: str) -> None:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sugarbush import versions
-from sugarbush.data.private_store import Records
 from sugarbush.data.schema import Schema
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.evolution.evolve import evolve
@@ -168,17 +167,14 @@ class EvolvingMethod(EvolutionSettings, Method):
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
         """The private records embedded, and labelled if votes are by label."""
-        records: Private[Records] = inputs.corpus.records()
-        encode = inputs.encode_private
+        vectors = inputs.corpus.embeddings(inputs.encode_private)
         if not self.by_label:
-            return records.map_batch(
-                lambda own: PrivateEmbeddings(encode(own.texts), np.zeros(len(own), dtype=np.int64))
+            return vectors.map_batch(
+                lambda own: PrivateEmbeddings(own, np.zeros(len(own), dtype=np.int64))
             )
         place = inputs.schema.names.index(inputs.label)
         codes = inputs.corpus.codes(inputs.schema.names)
-        return records.zip_batch(
-            codes, lambda own, table: PrivateEmbeddings(encode(own.texts), table[:, place])
-        )
+        return vectors.zip_batch(codes, lambda own, table: PrivateEmbeddings(own, table[:, place]))
 
     def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
         """Everything that a round's result depends on: only a change here draws it again."""
