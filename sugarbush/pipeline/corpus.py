@@ -12,6 +12,7 @@ from sugarbush.data.records import Record, donated_records, frame_of, usable, wa
 from sugarbush.data.split import ContributionBounder, Parts, Splitter, private_frame
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.fingerprint import FingerprintBuilder
+from sugarbush.privacy.ledger import has_fingerprint_of_0_2
 from sugarbush.privacy.unit import Unit
 
 
@@ -41,8 +42,10 @@ class SplitCorpus:
     def parts(self, *, fingerprint: bool) -> Iterator[Parts]:
         """The parts of each batch. Then `tally` is known, and `fingerprint` if it is wanted."""
         privacy, params = self._project.settings.privacy, self._project.settings.prepare
-        builder = FingerprintBuilder(key=self._project.key) if fingerprint else None
-        bound, bad = None, Counter[str]()
+        builder, bound, bad = None, None, Counter[str]()
+        if fingerprint:
+            of_0_2 = has_fingerprint_of_0_2(self._project.state)
+            builder = FingerprintBuilder(key=self._project.key, of_0_2=of_0_2)
         if privacy.unit is Unit.USER:
             bound = ContributionBounder(records=privacy.records_per_user, key=self._project.key)
             kept = Splitter(params, public=self._public).kept
