@@ -12,11 +12,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import operator
+import shutil
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,7 @@ from numpy.typing import NDArray
 
 from sugarbush.paths import atomic_directory, atomic_file, make_private, require
 from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.parts import MapParts, Parts
 from sugarbush.randomness import public_rng
 
 RAW, LABEL = "raw_", "label_"
@@ -163,8 +168,8 @@ class PrivateStore(PrivateCorpus):
     A missing file raises MissingInputError, which names the stage that writes the file.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, *, map_parts: MapParts | None = None) -> None:
+        self._root, self._map_parts = root, map_parts
 
     def folder(self, name: str) -> Path:
         """A private folder, created if missing: embeddings, labels, checkpoints."""
@@ -198,8 +203,11 @@ class PrivateStore(PrivateCorpus):
     def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
         """As the method of a corpus in memory, but in a file that is mapped into memory.
 
-        The file has no name, so it vanishes with the process.
+        The file has no name, so it vanishes with the process. On a cluster there is a file for each
+        part, in a folder that is deleted with the result.
         """
+        if self._map_parts is not None:
+            return self._embeddings_in_parts(encode, part, self._map_parts)
         count, start, vectors = self._count(part), 0, None
         for frame in self._batches(part, ["text"]):
             own = encode(tuple(frame["text"]))
@@ -209,6 +217,44 @@ class PrivateStore(PrivateCorpus):
             vectors[start : start + len(own)] = own
             start += len(own)
         return Private(np.empty((0, 0), dtype=np.float32) if vectors is None else vectors)
+
+    def _embeddings_in_parts(self, encode: Encode, part: str, map_parts: MapParts) -> Private[Any]:
+        source = require(self.prepared_file(part), left_by="prepare")
+        folder = _TemporaryFolder(self.folder("embeddings"))
+        places = range(pq.read_metadata(source).num_row_groups)
+        files = [folder.path / f"{place}.npy" for place in places]
+
+        def embed(place: int) -> dict[int, int]:
+            vectors = encode(tuple(_row_group(source, place)["text"]))
+            with atomic_file(files[place]) as temporary, temporary.open("wb") as file:
+                np.save(file, vectors)
+            return {place: len(vectors)}
+
+        sizes = map_parts(embed, places, operator.or_)
+        return Private(
+            Parts(
+                parts=tuple(files),
+                sizes=tuple(sizes[place] for place in places),
+                read=partial(np.load, mmap_mode="r"),
+                map_parts=map_parts,
+                keep=folder,
+            )
+        )
+
+    def map_records(
+        self, function: Callable[[Records], NDArray[Any]], *, part: str = TRAIN
+    ) -> Private[Any]:
+        if self._map_parts is None:
+            return super().map_records(function, part=part)
+        source = require(self.prepared_file(part), left_by="prepare")
+        places = range(pq.read_metadata(source).num_row_groups)
+
+        def apply(place: int) -> dict[int, NDArray[Any]]:
+            own = Private(records_of(_row_group(source, place))).map_batch(function)
+            return {place: own._per_unit}
+
+        found = self._map_parts(apply, places, operator.or_)
+        return Private(np.concatenate([found[place] for place in places]))
 
     def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
         """Write the codes of a part."""
@@ -272,6 +318,19 @@ def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFra
             yield batch.to_pandas()
         if not file.metadata.num_rows:
             yield file.read(columns=columns).to_pandas()
+
+
+class _TemporaryFolder:
+    """A private folder that is deleted with this object."""
+
+    def __init__(self, parent: Path) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="parts-", dir=parent))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def _row_group(path: Path, place: int) -> pd.DataFrame:
+    with pq.ParquetFile(path) as file:
+        return file.read_row_group(place).to_pandas()
 
 
 def records_of(frame: pd.DataFrame) -> Records:

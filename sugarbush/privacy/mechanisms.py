@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -13,6 +14,7 @@ from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.noise import discrete_gaussian
+from sugarbush.privacy.parts import Parts
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
@@ -120,10 +122,18 @@ def exact_sum(
 def _summed(
     vectors: Private[Any], scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
 ) -> NDArray[np.int64]:
+    own = partial(_summed_here, scores=scores, size=size, norm=norm)
+    per_unit = vectors._per_unit
+    return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
+
+
+def _summed_here(
+    vectors: Any, *, scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
+) -> NDArray[np.int64]:
     total, lock = np.zeros(size, dtype=np.int64), Lock()
 
     def add(places: slice) -> None:
-        block = np.asarray(vectors._per_unit[places])
+        block = np.asarray(vectors[places])
         rows = scores(block)
         if rows.dtype != np.int64 or rows.shape != (len(block), size):
             raise InvariantError("scores must be an int64 row of their own for every record")
@@ -132,7 +142,7 @@ def _summed(
             with lock:
                 np.add(total, sums, out=total)
 
-    every = blocks(len(vectors._per_unit), _BLOCK_ROWS)
+    every = blocks(len(vectors), _BLOCK_ROWS)
     run_in_threads(add, every, threads=thread_count())
     return total
 
@@ -149,7 +159,12 @@ def _sum_of_bounded(rows: NDArray[np.int64], norm: int) -> NDArray[np.int64]:
 
 
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:
-    chosen = np.asarray(bins._per_unit, dtype=np.int64)
+    own, per_unit = partial(_counts_here, size=size), bins._per_unit
+    return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
+
+
+def _counts_here(bins: Any, *, size: int) -> NDArray[Any]:
+    chosen = np.asarray(bins, dtype=np.int64)
     if chosen.ndim != 1 or (len(chosen) and not (chosen.min() >= 0 and chosen.max() < size)):
         raise InvariantError("every record must hold one bin between 0 and size-1")
     counts: NDArray[Any] = np.bincount(chosen, minlength=size)
