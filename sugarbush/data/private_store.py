@@ -91,8 +91,10 @@ class PrivateCorpus(ABC):
     ) -> Private[Any]:
         """`records(part).map_batch(function)`, for an array with one row a record. Only some
         thousand records are in memory at a time."""
-        batches = (Private(records_of(frame)) for frame in self._batches(part))
-        mapped = [batch.map_batch(function)._per_unit for batch in batches]
+        mapped = [
+            Private[Records](records_of(frame)).map_batch(function)._per_unit
+            for frame in self._batches(part)
+        ]
         return Private(np.concatenate(mapped))
 
     def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
@@ -250,7 +252,7 @@ class PrivateStore(PrivateCorpus):
         places = range(pq.read_metadata(source).num_row_groups)
 
         def apply(place: int) -> dict[int, NDArray[Any]]:
-            own = Private(records_of(_row_group(source, place))).map_batch(function)
+            own = Private[Records](records_of(_row_group(source, place))).map_batch(function)
             return {place: own._per_unit}
 
         found = self._map_parts(apply, places, operator.or_)

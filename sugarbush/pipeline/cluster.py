@@ -57,10 +57,12 @@ class ProcessPool:
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
         """Raises StorageError when processes were killed several times in a row."""
         pickled, left, found = cloudpickle.dumps(function), list(range(len(parts))), []
+        context = get_context("forkserver")  # a fork of this process would copy its threads' locks
+        context.set_forkserver_preload(["sugarbush.evolution.voting"])
         for _ in range(_TRIES):
             with ProcessPoolExecutor(
                 self.processes,
-                mp_context=get_context("spawn"),
+                mp_context=context,
                 initializer=_receive,
                 initargs=(pickled,),
             ) as pool:
