@@ -80,7 +80,8 @@ class PrivateCorpus(ABC):
         return len(self._read_codes(part))
 
     def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
-        return pd.concat(list(self._batches(part, columns)), ignore_index=True)
+        frames = list(self._batches(part, columns))
+        return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
     def records(self, part: str = TRAIN) -> Private[Records]:
         """Texts and raw columns."""
