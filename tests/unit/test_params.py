@@ -64,6 +64,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     # Since then, only projects that need an endpoint for labels name one, and it must have a model.
     assert new["extract_metadata"].pop("llm") is None
     assert new["generator"].pop("simulator") == {}
+    assert new.pop("run") == {"cluster": "local"}
     assert new["privacy"].pop("different_from") == []
     assert new["privacy"].pop("allow_large_delta") is False
     for name in ("openai", "huggingface"):
