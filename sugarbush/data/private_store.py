@@ -333,7 +333,8 @@ class _TemporaryFolder:
 
 def _row_group(path: Path, place: int) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
-        return file.read_row_group(place).to_pandas()
+        frame: pd.DataFrame = file.read_row_group(place).to_pandas()
+    return frame
 
 
 def records_of(frame: pd.DataFrame) -> Records:
