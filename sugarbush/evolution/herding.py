@@ -18,7 +18,7 @@ from sugarbush.threads import blocks, run_in_threads, thread_count
 
 # With more candidates than this, the scores of a chosen one are computed again: 2 GiB at most.
 _ROWS_IN_MEMORY = 2**15
-_BLOCK_ROWS = 256
+_BLOCK_ROWS = 512
 
 
 def herd(
