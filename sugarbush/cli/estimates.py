@@ -28,8 +28,8 @@ def show_estimate(project: Project, console: Console) -> None:
     donated = tuple(read_donated(project)["text"])
     count = read_record_count(project.roots)
     if schema.asked_of_llm:
-        labels, records = settings.extract_metadata.label_endpoint, read_corpus(project)
-        texts = (record.text for record in (*records.train, *records.heldout))
+        labels = settings.extract_metadata.label_endpoint
+        texts = (record.text for record in read_corpus(project).records())
         found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
         _print(found, labels, console)
     for method in settings.chosen:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, time
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -22,8 +21,7 @@ from sugarbush.errors import InputError
 _SHOWN_ROWS = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One usable row: its id, its text and the raw values of the schema's columns.
 
     `user` is the owner of the record, where the unit is a user.
@@ -63,7 +61,7 @@ def usable(
                 id=_id_of(row, params, text),
                 user=None if params.user_column is None else str(as_text(user_column)).strip(),
                 text=text,
-                raw=tuple(as_text(row.fields.get(column)) for column in raw_columns),
+                raw=tuple([as_text(row.fields.get(column)) for column in raw_columns]),
             )
         )
     if bad and params.bad_rows is BadRows.REFUSE:
@@ -95,6 +93,8 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
         return "the text holds a NUL byte"
     if len(text) > params.max_characters:
         return f"the text is longer than prepare.max_characters={params.max_characters}"
+    if text.isascii():
+        return None
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -124,6 +124,8 @@ def as_text(value: Any) -> str | None:
 
     A time of midnight is read as a date.
     """
+    if type(value) is str:
+        return value
     if is_missing(value):
         return None
     if isinstance(value, datetime) and value.time() == time.min:

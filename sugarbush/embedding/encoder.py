@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ _BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
 # first guess of how many characters fill the limit; English has about five
 _CHARACTERS_PER_TOKEN = 16
 _TEXTS_PER_WRITE = 512
+_WRITE_EVERY_S = 1.0  # a write waits for the disk
 _PROBE = "A short text."
 _SAME_COSINE = 0.999
 
@@ -107,12 +109,13 @@ class Encoder:
             return
         done: list[int] = []
         vectors: list[NDArray[np.float32]] = []
+        start = time.monotonic()
         for batch, rows in self._model.embed([texts[i] for i in places], self._params.max_tokens):
             done += [places[i] for i in batch]
             vectors.append(rows)
-            if len(done) >= _TEXTS_PER_WRITE:
+            if len(done) >= _TEXTS_PER_WRITE and time.monotonic() - start > _WRITE_EVERY_S:
                 yield done, np.concatenate(vectors)
-                done, vectors = [], []
+                done, vectors, start = [], [], time.monotonic()
         if done:
             yield done, np.concatenate(vectors)
 

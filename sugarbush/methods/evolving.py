@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sugarbush.data.private_store import Records
 from sugarbush.data.schema import Schema
 from sugarbush.evolution.kernel_scores import RESOLUTION
 from sugarbush.evolution.population import Population
@@ -71,13 +70,10 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         """The private records embedded, and labelled if votes are by label."""
         if not self.by_label:
             return super().private_embeddings(inputs)
-        records: Private[Records] = inputs.corpus.records()
-        encode = inputs.encode_private
+        vectors = inputs.corpus.embeddings(inputs.encode_private)
         place = inputs.schema.names.index(inputs.label)
         codes = inputs.corpus.codes(inputs.schema.names)
-        return records.zip_batch(
-            codes, lambda own, table: PrivateEmbeddings(encode(own.texts), table[:, place])
-        )
+        return vectors.zip_batch(codes, lambda own, table: PrivateEmbeddings(own, table[:, place]))
 
     def settings_in_use(self) -> dict[str, Any]:
         """The settings without those that were added later, because finished rounds were keyed

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush import versions
-from sugarbush.data.private_store import Records
 from sugarbush.data.schema import Schema
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.evolution.enlarge import (
@@ -158,10 +157,8 @@ class GeneratingMethod(CandidateSettings, Method):
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
         """The private records embedded, without labels."""
-        records: Private[Records] = inputs.corpus.records()
-        encode = inputs.encode_private
-        return records.map_batch(
-            lambda own: PrivateEmbeddings(encode(own.texts), np.zeros(len(own), dtype=np.int64))
+        return inputs.corpus.embeddings(inputs.encode_private).map_batch(
+            lambda own: PrivateEmbeddings(own, np.zeros(len(own), dtype=np.int64))
         )
 
     def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:

@@ -75,7 +75,9 @@ class Project:
     @property
     def private(self) -> PrivateStore:
         """The private files of this project."""
-        return PrivateStore(self.roots.private)
+        from sugarbush.pipeline.cluster import engine
+
+        return PrivateStore(self.roots.private, map_parts=engine(self.settings.run.cluster))
 
     @property
     def corpus(self) -> PrivateCorpus:

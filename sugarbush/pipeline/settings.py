@@ -33,7 +33,7 @@ from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
 from sugarbush.report.settings import ReportSettings
-from sugarbush.settings import Section, parse_sections
+from sugarbush.settings import NOT_IN_OUTPUT, Section, parse_sections
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.settings import CrtSettings
 from sugarbush.training.dpsgd.settings import FinetuneSettings, GenerateSettings, PretrainSettings
@@ -79,6 +79,13 @@ class EvolveSettings(Section):
         return method_class(name)() if own is None else own
 
 
+class RunSettings(Section):
+    """Where stages work."""
+
+    cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
+    """local, processes (several of this machine), or the address of a Dask scheduler."""
+
+
 class ProjectSettings(Section):
     """All settings of a project, checked together.
 
@@ -103,6 +110,7 @@ class ProjectSettings(Section):
     crt: CrtSettings = CrtSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     report: ReportSettings = ReportSettings()
+    run: RunSettings = RunSettings()
 
     def method(self, name: str) -> Method:
         """One method, configured. Raises ParamsError when no method of that name is installed."""

@@ -50,6 +50,7 @@ from sugarbush.privacy.unit import Unit
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
+_FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -435,6 +436,12 @@ def _read(path: Path, state: Path) -> _Chain:
     if seals if head is None else head not in (unsealed.hexdigest(), *seals):
         raise _edited(path, "its last lines are missing, or its .head file")
     return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
+
+
+def has_fingerprint_of_0_2(state: Path) -> bool:
+    """Whether a ledger of the state folder recognises a corpus as versions 0.1 and 0.2 did."""
+    ledgers = (state / "ledgers").glob("*/*.jsonl")
+    return any(_FINGERPRINT_OF_0_2.search(ledger.read_bytes()) for ledger in ledgers)
 
 
 def _edited(path: Path, what: str) -> LedgerError:

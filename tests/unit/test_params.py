@@ -68,6 +68,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     # model.
     assert new["extract_metadata"].pop("llm") is None
     assert new["generator"].pop("simulator") == {}
+    assert new.pop("run") == {"cluster": "local"}
     assert new["privacy"].pop("different_from") == []
     assert new["privacy"].pop("allow_large_delta") is False
     for name in ("openai", "huggingface"):

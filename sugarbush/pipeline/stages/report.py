@@ -181,9 +181,7 @@ def internal_of(project: Project) -> InternalData:
     """Values computed on real texts, for the internal page only."""
     roots, schema, settings = project.roots, project.schema, project.settings.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
-    codes = {
-        part: project.private.real_texts(schema.names, part=part).codes for part in (TRAIN, HELDOUT)
-    }
+    codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
     read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
     real = project.private.real_texts(
         schema.names, part=HELDOUT, limit=settings.max_texts, seed=settings.seed

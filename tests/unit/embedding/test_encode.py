@@ -203,6 +203,7 @@ def test_what_was_embedded_before_a_failure_is_kept(
 
     with (
         mock.patch.object(encode, "_TEXTS_PER_WRITE", 10),
+        mock.patch.object(encode, "_WRITE_EVERY_S", -1.0),
         mock.patch.object(cache, "add", fill_up),
         pytest.raises(StorageError),
     ):
