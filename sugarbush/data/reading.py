@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
 import pyarrow as pa
@@ -26,6 +26,7 @@ from sugarbush.paths import find_input
 
 _FORMATS = ".csv, .jsonl or .parquet"
 _FIELD_LIMIT = 2**30
+_PARQUET_ROWS = 8_192  # rows that are read at once
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/-]{0,63}")
 
 
@@ -47,25 +48,36 @@ def read_rows(
 
     Raises InputError naming the file, the row or byte, and `setting`.
     """
-    parquet = partial(_parquet, all_columns=all_columns)
+    return tuple(stream_rows(path, setting=setting, wanted=wanted, all_columns=all_columns))
+
+
+def stream_rows(
+    path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
+) -> Iterator[Row]:
+    """The rows of `path` one at a time, as `read_rows` returns them; a few are in memory.
+
+    A bad row raises its error when it is reached.
+    """
     readers: dict[str, Callable[..., Iterator[Row]]] = {
         ".csv": _csv,
         ".jsonl": _jsonl,
         ".ndjson": _jsonl,
-        ".parquet": parquet,
+        ".parquet": partial(_parquet, all_columns=all_columns),
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
+    empty = True
     try:
-        rows = tuple(reader(path, setting, wanted))
+        for row in reader(path, setting, wanted):
+            empty = False
+            yield row
     except FileNotFoundError:
         raise InputError(f"{path}: not found (setting {setting})") from None
     except (PermissionError, IsADirectoryError) as error:
         raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
-    if not rows:
+    if empty:
         raise InputError(f"{path}: has no row (setting {setting})")
-    return rows
 
 
 def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
@@ -164,21 +176,33 @@ def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> N
             raise InputError(f"{path}: has no column '{column}' (asked for by {asked_by})")
 
 
-def _decoded(path: Path, setting: str) -> str:
-    data = path.read_bytes()
+@contextmanager
+def _decoded(path: Path, setting: str, newline: str) -> Iterator[TextIO]:
+    """The file as text. Raises InputError with row and byte where it is not UTF-8."""
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}, row {line}: is not UTF-8 at byte {error.start}. Save the file as UTF-8 "
-            f"(setting {setting})"
-        ) from None
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            yield file
+    except UnicodeDecodeError:
+        data = path.read_bytes()  # the error counts from its own block of the file
+        try:
+            data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise InputError(
+                f"{path}, row {line}: is not UTF-8 at byte {error.start}. Save the file as UTF-8 "
+                f"(setting {setting})"
+            ) from None
+        raise
 
 
 def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     csv.field_size_limit(_FIELD_LIMIT)
-    lines = csv.reader(io.StringIO(_decoded(path, setting), newline=""), strict=True)
+    with _decoded(path, setting, newline="") as file:
+        lines = csv.reader(file, strict=True)
+        yield from _csv_rows(path, setting, wanted, lines)
+
+
+def _csv_rows(path: Path, setting: str, wanted: Mapping[str, str], lines: Any) -> Iterator[Row]:
     try:
         header = next(lines, None)
         if header is None:
@@ -208,18 +232,18 @@ def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
 
 def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     seen: set[str] = set()
-    number = 0
-    for number, line in enumerate(_decoded(path, setting).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InputError(f"{path}, row {number}: is not JSON (setting {setting})") from None
-        if not isinstance(fields, dict):
-            raise InputError(f"{path}, row {number}: is not a JSON object (setting {setting})")
-        seen.update(fields)
-        yield Row(number=number, fields=fields)
+    with _decoded(path, setting, newline="\n") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                fields = json.loads(line)
+            except (ValueError, RecursionError):
+                raise InputError(f"{path}, row {number}: is not JSON (setting {setting})") from None
+            if not isinstance(fields, dict):
+                raise InputError(f"{path}, row {number}: is not a JSON object (setting {setting})")
+            seen.update(fields)
+            yield Row(number=number, fields=fields)
     if seen:
         _require(path, wanted, seen)
 
@@ -233,12 +257,17 @@ def _parquet(
             _require(path, wanted, names)
             if any(names.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.read_table(file, columns=None if all_columns else list(wanted))
+            columns = None if all_columns else list(wanted)
+            batches = pq.ParquetFile(file).iter_batches(_PARQUET_ROWS, columns=columns)
+            yield from _parquet_rows(path, setting, batches)
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
+
+
+def _parquet_rows(path: Path, setting: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
     number = 0
     try:
-        for batch in table.to_batches():
+        for batch in batches:
             for fields in batch.to_pylist():
                 number += 1
                 yield Row(number=number, fields=fields)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from sugarbush.training.crt.findings import Detector, PublicPolicy
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
 
-REGEX, PRESIDIO = "regex", "presidio"
+REGEX, LEARNED, PRESIDIO, SPACY = "regex", "learned", "presidio", "spacy"
+INSTALLED = "installed"
 PLAIN_WORDS = "plain_words"
 
 
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
-    """`regex`, `presidio`, or a token classification model by name or path; one or several.
+    """`regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, or a token classification
+    model by name or path; one or several.
 
-    Raises ParamsError without a name, and for a name that is neither a detector nor a model.
+    `learned` is the redactor of the default recipe, which is trained when it is first needed.
+    `installed` is every one of Presidio and spaCy's pipelines that is installed. Raises ParamsError
+    without a name, and for a name that is neither a detector nor a model.
     """
-    return Policy([_detector(name) for name in names], threshold=threshold)
+    return Policy([own for name in names for own in _detectors(name)], threshold=threshold)
 
 
 def make_public_policy(name: str | None) -> PublicPolicy | None:
@@ -34,13 +39,25 @@ def make_public_policy(name: str | None) -> PublicPolicy | None:
     return TokenClassifier(name)
 
 
-def _detector(name: str) -> Detector:
+def _detectors(name: str) -> list[Detector]:
     if name == REGEX:
-        return RegexDetector()
-    if name == PRESIDIO:
-        from sugarbush.training.crt.presidio import PresidioDetector
+        return [RegexDetector()]
+    if name == LEARNED:
+        from sugarbush.training.redactor.cache import default_redactor
 
-        return PresidioDetector()
+        return [default_redactor()]
+    if name == PRESIDIO or name.startswith(f"{SPACY}:") or name == INSTALLED:
+        from sugarbush.training.crt import presidio, spacy_entities
+
+        if name == INSTALLED:
+            return [*presidio.if_installed(), *spacy_entities.if_installed()]
+        if name == PRESIDIO:
+            return [presidio.PresidioDetector()]
+        return [spacy_entities.SpacyDetector(name.removeprefix(f"{SPACY}:"))]
+    from sugarbush.training.redactor.detector import DESCRIPTION, LearnedDetector
+
+    if (Path(name) / DESCRIPTION).exists():
+        return [LearnedDetector(Path(name))]
     from sugarbush.training.crt.token_classifier import TokenClassifier
 
-    return TokenClassifier(name)
+    return [TokenClassifier(name)]

@@ -41,6 +41,11 @@ class TokenClassifier:
                 f"{name_or_path!r} cannot be loaded ({type(error).__name__}): it is not a folder "
                 "with a token classification model, and no model of that name could be downloaded"
             ) from None
+        if model.num_labels < 2 or "TokenClassification" not in str(model.config.architectures):
+            raise ParamsError(
+                f"{name_or_path!r} has no head for token classification: its labels would be "
+                "random. Name a trained token classifier."
+            )
         self._model = model.to(device).eval()
         self._labels: dict[int, str] = model.config.id2label
         if _OUTSIDE not in self._labels.values():
