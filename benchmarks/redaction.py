@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +29,7 @@ from sugarbush.privacy.events import PoissonGaussian
 from sugarbush.randomness import hash_share
 from sugarbush.training.crt.confidentiality import bayesian
 from sugarbush.training.crt.dedup import mask_duplicates
-from sugarbush.training.crt.patterns import RegexDetector
+from sugarbush.training.crt.patterns import PATTERNS, WEAK, RegexDetector
 from sugarbush.training.crt.recall import LabelledText, distinct_secret, measure
 from sugarbush.training.crt.redact import Policy, TextSpan
 from sugarbush.training.crt.sentences import Sentence
@@ -65,7 +66,8 @@ SETS = {
 }  # fmt: skip
 _TRAINING = PoissonGaussian(noise_multiplier=2.17, rate=0.25, count=12)  # that of docs/log/crt.md
 _DELTA = 1e-5
-_OF_OTHERS = 1_500  # texts of each other set
+_OF_OTHERS = 60_000  # characters of each other set
+_MOST_TEXTS = 2_000
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:
@@ -118,6 +120,17 @@ def labelled(data: Path, name: str, texts: int) -> list[LabelledText]:
         )
         for text, spans in zip(frame["text"], frame["spans"], strict=True)
     ]
+
+
+def some_of(sample: Sequence[LabelledText]) -> Iterator[LabelledText]:
+    """The first texts, up to a number of characters."""
+    characters = accumulate(len(one.text) for one in sample)
+    return (one for one, so_far in zip(sample, characters, strict=True) if so_far <= _OF_OTHERS)
+
+
+def default_policy(redactor: LearnedDetector) -> Policy:
+    """The default policy with this redactor, as `make_policy` combines them."""
+    return Policy([RegexDetector([label for label in PATTERNS if label not in WEAK]), redactor])
 
 
 def missed_by_kind(
@@ -181,7 +194,7 @@ def left_out(data: Path, names: Sequence[str], texts: int, traced: int, *, other
         sample = labelled(data, name, texts)
         base = default_redactor()
         judge(name, Policy([RegexDetector()]), sample, what="patterns", traced=traced)
-        judge(name, Policy([RegexDetector(), base]), sample, what="recipe", traced=traced)
+        judge(name, default_policy(base), sample, what="recipe", traced=traced)
         if not others:
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -191,8 +204,7 @@ def left_out(data: Path, names: Sequence[str], texts: int, traced: int, *, other
             tuned = train_redactor(
                 OWN_LABELS, Path(folder) / "tuned", start=base.folder, labelled=own
             )
-            policy = Policy([RegexDetector(), tuned])
-            judge(name, policy, sample, what="recipe + others", traced=traced)
+            judge(name, default_policy(tuned), sample, what="recipe + others", traced=traced)
 
 
 def own_labels(data: Path, name: str, texts: int) -> None:
@@ -212,7 +224,7 @@ def own_labels(data: Path, name: str, texts: int) -> None:
                     labelled=own[:count], copies=Recipe.copies_of(own[:count]),
                 )  # fmt: skip
             seconds = time.perf_counter() - start
-            masked = Policy([RegexDetector(), redactor]).spans([one.text for one in judged])
+            masked = default_policy(redactor).spans([one.text for one in judged])
         hidden, _ = over_masking(judged, masked)
         for kind, found in missed_by_kind(judged, masked).items():
             print(

@@ -205,6 +205,11 @@ PATTERNS: Mapping[str, Pattern] = {
 }
 
 
+# Two capitalised words and words in capitals are often a title or a place. A trained detector finds
+# names better, so a policy with one leaves these out.
+WEAK = frozenset({"NAME", "CAPITALS"})
+
+
 class RegexDetector:
     """Finds the patterns in `labels`, or all of them; `extra` adds your own."""
 

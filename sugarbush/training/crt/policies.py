@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sugarbush.training.crt.findings import Detector, PublicPolicy
-from sugarbush.training.crt.patterns import PlainWords, RegexDetector
+from sugarbush.training.crt.patterns import PATTERNS, WEAK, PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
 
 REGEX, LEARNED, PRESIDIO, SPACY = "regex", "learned", "presidio", "spacy"
@@ -18,11 +18,16 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
     """`regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, or a token classification
     model by name or path; one or several.
 
+    With `learned` (or a folder of a tuned redactor), `regex` leaves out its weak patterns.
     `learned` is the redactor of the default recipe, which is trained when it is first needed.
     `installed` is every one of Presidio and spaCy's pipelines that is installed. Raises ParamsError
     without a name, and for a name that is neither a detector nor a model.
     """
-    return Policy([own for name in names for own in _detectors(name)], threshold=threshold)
+    detectors = [own for name in names for own in _detectors(name)]
+    if any(hasattr(detector, "trained_on") for detector in detectors):
+        strong = [label for label in PATTERNS if label not in WEAK]
+        detectors = [RegexDetector(strong) if type(d) is RegexDetector else d for d in detectors]
+    return Policy(detectors, threshold=threshold)
 
 
 def make_public_policy(name: str | None) -> PublicPolicy | None:

@@ -26,7 +26,7 @@ from sugarbush.training.crt.redact import PAPER_THRESHOLD
 from sugarbush.training.crt.sentences import split
 from sugarbush.training.crt.token_classifier import TokenClassifier
 from sugarbush.training.redactor.shapes import token_types
-from sugarbush.training.redactor.values import KINDS, SECRET_KINDS
+from sugarbush.training.redactor.values import ADDRESS, KINDS, SECRET_KINDS
 
 DESCRIPTION = "redactor.json"
 SENTENCES = 4  # sentences that are read together
@@ -35,7 +35,6 @@ _WORD = re.compile(r"\S+")
 _EDGES = ".,;:!?\"'()[]{}<>|=“”‘’«»"
 _BATCH_TOKENS = 4096
 _CHUNK = 512  # texts whose pieces are sorted by length together
-_BRIDGE = re.compile(r"[\s,.;/|#-]{1,4}")
 
 
 @dataclass(frozen=True)
@@ -168,13 +167,16 @@ def findings_of(
     """The findings in a text: runs of neighbouring words above the weak threshold, with at least
     one above the strong threshold."""
     runs: list[list[Word]] = []
+    skipped: list[Word] = []  # words since the last run
     for word in words:
         if secret_score(word) < weak:
+            skipped.append(word)
             continue
-        if runs and _same_run(text, runs[-1][-1], word):
-            runs[-1].append(word)
+        if runs and _continues(text, runs[-1][-1], skipped, word):
+            runs[-1] += [*skipped, word]
         else:
             runs.append([word])
+        skipped = []
     findings = []
     for run in runs:
         best = max(run, key=secret_score)
@@ -207,9 +209,14 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return (left, right) if right > left else (start, end)
 
 
-def _same_run(text: str, one: Word, other: Word) -> bool:
-    between = text[one.end : other.start]
-    return not between.strip(" \t\n") and between.count("\n") <= 1
+def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bool:
+    """Whether two words are of one finding: only signs are between them, or within an address one
+    short word, such as a state; and at most one line break."""
+    plain = [word for word in skipped if any(c.isalnum() for c in text[word.start : word.end])]
+    short = len(plain) == 1 and plain[0].end - plain[0].start <= 3
+    if plain and not (short and kind_of(one) == kind_of(other) == ADDRESS):
+        return False
+    return len(skipped) <= 3 and "\n\n" not in text[one.end : other.start]
 
 
 def _words(text: str, tokens: Sequence[tuple[int, int, tuple[float, ...]]]) -> list[Word]:

@@ -45,7 +45,7 @@ Report = Callable[[int, int], None]  # steps done, steps in all
 class Recipe:
     """How the redactor is trained. Equal recipes share one redactor."""
 
-    texts: int = 12_000
+    texts: int = 6_500
     """Generated texts."""
     epochs: float = 1.0
     learning_rate: float = 2e-4
