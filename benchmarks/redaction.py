@@ -165,7 +165,7 @@ def judge(
     name: str, policy: Policy, sample: Sequence[LabelledText], *, what: str, traced: int
 ) -> None:
     """Print one row for each kind of a set."""
-    made = "patterns" if SETS[name].patterns_written_with else "no"
+    made = "patterns" if SETS[name].patterns_written_with else "misses were read"
     start = time.perf_counter()
     masked = policy.spans([one.text for one in sample])
     rate = len(sample) / (time.perf_counter() - start)

@@ -7,4 +7,4 @@ version are then drawn and charged again.
 METADATA = 3
 EVOLUTION = 1
 TRAINING = 1
-CRT = 4
+CRT = 3

@@ -82,8 +82,9 @@ def train(
             device=open_device("auto"), report=report,
         )  # fmt: skip
     console.print(
-        f"{output}: tuned on {len(own)} of {len(every)} texts in {tuned.description['seconds']:.0f} "
-        f"s. Set crt.detectors: [regex, {output}]; the other texts measure gamma (crt.labelled).",
+        f"{output}: tuned on {len(own)} of {len(every)} texts in "
+        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}]; the other "
+        "texts measure gamma (crt.labelled).",
         markup=False,
     )
 

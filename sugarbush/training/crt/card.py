@@ -76,7 +76,7 @@ def confidentiality_card(
             "Whatever is no secret by the policy's definition, authorship among it.",
             "A secret that stands in a sentence of the texts that are given as known to all.",
             "Secrets drawn otherwise than the labelled ones: gamma was measured on those.",
-            "Kinds of secrets without a label. The gamma of each kind holds alone, not all at once.",
+            "Kinds of secrets without a label. The gamma of a kind holds alone, not all at once.",
         ],
     }
 

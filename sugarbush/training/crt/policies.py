@@ -51,14 +51,8 @@ def _detectors(name: str) -> list[Detector]:
         from sugarbush.training.redactor.cache import default_redactor
 
         return [default_redactor()]
-    if name == PRESIDIO or name.startswith(f"{SPACY}:") or name == INSTALLED:
-        from sugarbush.training.crt import presidio, spacy_entities
-
-        if name == INSTALLED:
-            return [*presidio.if_installed(), *spacy_entities.if_installed()]
-        if name == PRESIDIO:
-            return [presidio.PresidioDetector()]
-        return [spacy_entities.SpacyDetector(name.removeprefix(f"{SPACY}:"))]
+    if name in {PRESIDIO, INSTALLED} or name.startswith(f"{SPACY}:"):
+        return _of_other_packages(name)
     from sugarbush.training.redactor.detector import DESCRIPTION, LearnedDetector
 
     if (Path(name) / DESCRIPTION).exists():
@@ -66,3 +60,13 @@ def _detectors(name: str) -> list[Detector]:
     from sugarbush.training.crt.token_classifier import TokenClassifier
 
     return [TokenClassifier(name)]
+
+
+def _of_other_packages(name: str) -> list[Detector]:
+    from sugarbush.training.crt import presidio, spacy_entities
+
+    if name == INSTALLED:
+        return [*presidio.if_installed(), *spacy_entities.if_installed()]
+    if name == PRESIDIO:
+        return [presidio.PresidioDetector()]
+    return [spacy_entities.SpacyDetector(name.removeprefix(f"{SPACY}:"))]

@@ -27,20 +27,20 @@ class SpacyDetector:
                 f"the detector 'spacy:{name}' needs a package: pip install spacy"
             ) from None
         try:
-            self._pipeline: Any = spacy.load(name)
+            self.pipeline: Any = spacy.load(name)
         except (OSError, ValueError, ImportError) as error:
             raise ParamsError(
-                f"'spacy:{name}' cannot be loaded ({type(error).__name__}): no pipeline of that name "
-                "is installed, and it is no folder with one"
+                f"'spacy:{name}' cannot be loaded ({type(error).__name__}): no pipeline of that "
+                "name is installed, and it is no folder with one"
             ) from None
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
-        longest: int = self._pipeline.max_length
+        longest: int = self.pipeline.max_length
         return [
             [
                 Finding(start + e.start_char, start + e.end_char, e.label_, 1.0)
                 for start in range(0, len(text), longest)
-                for e in self._pipeline(text[start : start + longest]).ents
+                for e in self.pipeline(text[start : start + longest]).ents
                 if e.label_ not in _PLAIN
             ]
             for text in texts
@@ -54,4 +54,4 @@ def if_installed() -> list[SpacyDetector]:
     from spacy.util import get_installed_models
 
     found = (SpacyDetector(name) for name in get_installed_models())
-    return [detector for detector in found if detector._pipeline.has_pipe("ner")]
+    return [detector for detector in found if detector.pipeline.has_pipe("ner")]

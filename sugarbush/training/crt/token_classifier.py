@@ -28,7 +28,9 @@ class TokenClassifier:
 
     def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:
         from transformers import AutoModelForTokenClassification, AutoTokenizer
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(
                 name_or_path, use_fast=True, trust_remote_code=False

@@ -52,7 +52,13 @@ def _open(folder: Path) -> LearnedDetector:
             with lock:  # a second process waits for the first, and reads what it wrote
                 if not (folder / DESCRIPTION).exists():
                     with progress("The redactor is trained once on this machine") as report:
-                        train_redactor(Recipe(), folder, device=open_device("auto"), report=report)
+                        made = train_redactor(
+                            Recipe(), folder, device=open_device("auto"), report=report
+                        )
+                    print(
+                        f"The redactor was trained in {made.description['seconds']:.0f} s",
+                        flush=True,
+                    )
         except OSError as error:
             raise StorageError(f"{folder.parent}: {error.strerror}") from None
     return LearnedDetector(folder)

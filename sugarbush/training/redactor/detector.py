@@ -1,8 +1,8 @@
 """The learned detector: scores of words by the trained token classifier, for high recall.
 
-A word with at least the strong threshold starts a finding, and neighbours with at least the weak
-one continue it. Both were chosen on generated texts when the classifier was trained. The score of a
-finding is scaled so that the default threshold of a policy (0.3) is the strong one.
+Neighbouring words with at least the weak threshold are one finding, if one of them has at least
+the strong threshold. Both were chosen on generated texts when the classifier was trained. The score
+of a finding is scaled so that the default threshold of a policy (0.3) is the strong one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LearnedDetector(TokenClassifier):
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
         power = math.log(PAPER_THRESHOLD) / math.log(self.strong)
         return [
-            findings_of(text, words, strong=self.strong, weak=self.weak, power=power)
+            findings_of(text, words, weak=self.weak, power=power)
             for text, words in zip(texts, self.words(texts), strict=True)
         ]
 
@@ -157,15 +157,17 @@ def encode(tokenizer: Any, pieces: list[str]) -> Any:
 def fast_matrices(device: torch.device | str) -> torch.autocast:
     """bfloat16 where the device multiplies such matrices several times as fast as float32."""
     kind = torch.device(device).type
-    fast = kind == "cuda" or bool(torch.cpu._is_amx_tile_supported())
+    fast = kind == "cuda" or bool(torch.cpu._is_amx_tile_supported())  # noqa: SLF001 (no public name)
     return torch.autocast(kind, torch.bfloat16, enabled=fast)
 
 
 def findings_of(
-    text: str, words: Sequence[Word], *, strong: float, weak: float, power: float = 1.0
+    text: str, words: Sequence[Word], *, weak: float, power: float = 1.0
 ) -> list[Finding]:
-    """The findings in a text: runs of neighbouring words above the weak threshold, with at least
-    one above the strong threshold."""
+    """The findings in a text: runs of neighbouring words above the weak threshold.
+
+    The score of a finding is that of its best word, to the given power.
+    """
     runs: list[list[Word]] = []
     skipped: list[Word] = []  # words since the last run
     for word in words:
@@ -180,11 +182,9 @@ def findings_of(
     findings = []
     for run in runs:
         best = max(run, key=secret_score)
-        score = secret_score(best)
-        if score < strong and score**power < PAPER_THRESHOLD:
-            continue
+        score = min(1.0, secret_score(best)) ** power
         start, end = trimmed(text, run[0].start, run[-1].end)
-        findings.append(Finding(start, end, kind_of(best), min(1.0, score**power)))
+        findings.append(Finding(start, end, kind_of(best), score))
     return findings
 
 

@@ -1,4 +1,7 @@
-"""The shape of the word around each token, as its token type: the bundled model reads no capitals."""
+"""The shape of the word around each token, as its token type.
+
+The bundled model reads no capitals, and they tell names.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ COUNT = (
 _PLAIN = 0
 
 
-def shape_of(word: str) -> int:
+def shape_of(word: str) -> int:  # noqa: PLR0911 (one line a shape)
     """The shape of a word, 1 to 8."""
     if word.isdigit():
         return 5

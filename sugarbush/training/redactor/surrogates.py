@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.training.crt.recall import distinct_secret
@@ -40,7 +41,7 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
     for attempt in range(100):
         rng = _rng(key, record, label, distinct_secret(secret, "").text, attempt)
         if label in _NAMES:
-            made = _WORD.sub(lambda word: _name_like(word.group(), key, record, attempt), secret)
+            made = _WORD.sub(partial(_name_like, key=key, record=record, attempt=attempt), secret)
         elif label in _ADDRESSES:
             made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), "address")).replace("\n", ", ")
         else:
@@ -50,7 +51,8 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
     return "X" * len(secret)  # a secret without a letter or digit
 
 
-def _name_like(word: str, key: bytes, record: str, attempt: int) -> str:
+def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -> str:
+    word = found.group()
     rng = _rng(key, record, "name", word.casefold(), attempt)
     made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), rng.choice(("first_name", "last_name"))))
     made = _WORD.findall(made)[0]

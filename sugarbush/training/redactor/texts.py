@@ -2,8 +2,8 @@
 
     carriers.txt + values -> sentences -> dialogues, mails, forms, notes -> case, typos, spacing
 
-One part in five consists of texts of the embedded example's simulator, with other values in their labelled spans. Text i
-depends on the seed and on i alone.
+One part in seven consists of texts of the embedded example's simulator, with other values in their
+labelled spans. Text i depends on the seed and on i alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sugarbush.examples import corpus
 from sugarbush.examples.corpus import Record, example_records
-from sugarbush.examples.data_files import load_yaml, words
+from sugarbush.examples.data_files import items, load_yaml, words
 from sugarbush.examples.grammar import Grammar, unmark
 from sugarbush.examples.seeded_random import SeededRandom
 from sugarbush.training.crt.recall import LabelledText
@@ -41,22 +41,15 @@ _OF_SIMULATOR = {
 }  # fmt: skip
 _STAFF = words(load_yaml(Path(corpus.__file__).parent / "shop" / "vocabulary.yaml")["clerks"])
 _DESK_STAFF = re.compile(rf"\b(?:{'|'.join(_STAFF)})\b", re.IGNORECASE)
+_DATA = load_yaml(Path(__file__).with_name("values.yaml"))
 _SPEAKERS = (
-    ("USR", "SYS"), ("Customer", "Agent"), ("A", "B"), ("Caller", "Operator"), ("Doctor", "Patient"),
-    ("user", "bot"), ("CLIENT", "SUPPORT"), ("Q", "A"), ("", ""), ("-", "-"), (">", "<"),
+    ("USR", "SYS"), ("Customer", "Agent"), ("A", "B"), ("Caller", "Operator"),
+    ("Doctor", "Patient"), ("user", "bot"), ("CLIENT", "SUPPORT"), ("Q", "A"),
+    ("", ""), ("-", "-"), (">", "<"),
 )  # fmt: skip
 _FORM_KEYS = {
-    NAME: "Name|Full name|Customer|Customer name|Contact|Contact person|Recipient|Patient|Nurse|Doctor|Attending|"
-    "Physician|Applicant|Employee|Manager|Agent|Driver|Signed|Sender|Account holder|Next of kin|Guest|"
-    "Passenger|name|client|owner|assignee|Surname|First name|Last name|Cardholder|Prepared by|Author|Witness",
-    ADDRESS: "Address|Street|Home address|Delivery address|Billing address|address|Location|Ship to|Postcode|ZIP|"
-    "Residence|Mailing address|addr|City|Site",
-    PHONE: "Phone|Tel|Tel.|Mobile|Cell|Telephone|Fax|phone_number|Contact no.|Callback|Work phone|ph",
-    EMAIL: "Email|E-mail|Mail|email|e-mail address|Contact email",
-    NUMBER: "Order|Order no.|Ref|Reference|Account|Account no.|IBAN|Card|Card number|SSN|Passport|MRN|Member ID|"
-    "Policy|Tracking|Customer ID|Case|NHS number|Tax ID|Licence|id|Booking|PIN|Invoice",
-    "": "Date|Subject|Amount|Status|Product|Priority|Category|Quantity|Notes|Total|Department|Version|Weight|"
-    "Time|Colour|Reason|Diagnosis|Medication|Comment|Type",
+    kind: items(_DATA[f"keys_{kind.lower() or 'plain'}"])
+    for kind in (NAME, ADDRESS, PHONE, EMAIL, NUMBER, "")
 }
 _FORM_VALUES = {
     NAME: ["{name}", "{full}", "{first}", "{last}", "{titled}"],
@@ -141,7 +134,7 @@ def _form(fill: Callable[[str], str], rng: SeededRandom) -> str:
     lines = []
     for _ in range(rng.between(1, 7)):
         kind = rng.choice((NAME, NAME, ADDRESS, PHONE, EMAIL, NUMBER, "", ""))
-        key = rng.choice(_FORM_KEYS[kind].split("|"))
+        key = rng.choice(_FORM_KEYS[kind])
         lines.append(f"{key}{joint}{fill(rng.choice(_FORM_VALUES[kind]))}")
     return rng.choice(("\n", "\n", "; ", ", ", " | ", '", "')).join(lines)
 
@@ -181,7 +174,7 @@ def _simulated(values: Values, rng: SeededRandom) -> str:
 
 
 def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
-    """The text in another case, with typos, without punctuation, with other spaces; and its spans."""
+    """The text in another case, with typos, without punctuation or with other spaces."""
     text, spans = unmark(marked)
     pieces: list[tuple[str, str]] = []
     place = 0
@@ -253,7 +246,7 @@ def _grammar(checked: bool) -> Grammar:
 
 @lru_cache(maxsize=1)
 def _simulator_texts() -> tuple[tuple[str, tuple[tuple[int, int, str], ...]], ...]:
-    """Texts and spans; the first names of the desk's staff, which the example does not label, too."""
+    """Texts and spans, with the first names of the staff, which the example does not label."""
     records = islice(example_records(_SIMULATOR_SEED), _SIMULATED)
     return tuple((record["text"], _with_staff(record)) for record in records)
 

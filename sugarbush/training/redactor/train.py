@@ -68,7 +68,7 @@ class Recipe:
             **asdict(self),
             "version": _VERSION,
             "faker": version("faker"),
-            "carriers": _carriers(),
+            "data": _data_files(),
         }
         return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:20]
 
@@ -82,8 +82,9 @@ OWN_LABELS = Recipe(texts=800, learning_rate=1e-4, checked=200)
 _VERSION = 1  # increase it when a change of the code gives another redactor for an equal recipe
 
 
-def _carriers() -> str:
-    return hashlib.sha256((Path(__file__).parent / "carriers.txt").read_bytes()).hexdigest()
+def _data_files() -> str:
+    files = (Path(__file__).with_name(name) for name in ("carriers.txt", "values.yaml"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def train_redactor(
@@ -132,7 +133,8 @@ def _start(source: Path, *, seed: int, new: bool) -> tuple[Any, Any]:
     from transformers.utils import logging
 
     labels = (OUTSIDE, *KINDS)
-    logging.set_verbosity_error()
+    logging.set_verbosity_error()  # the head is new, and the library would warn about it
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(seed, "redactor") % 2**63)
         model: Any = BertForTokenClassification.from_pretrained(

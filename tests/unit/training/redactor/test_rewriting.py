@@ -99,7 +99,9 @@ def test_offsets_are_those_of_python_strings(before):
 
 def test_one_person_keeps_one_surrogate_within_a_text_and_not_between_texts():
     text = "Anna Berg called. ANNA, then Berg and anna."
-    spans = [TextSpan(m.start(), m.end(), "NAME") for m in re.finditer(r"(?i)anna berg|anna|berg", text)]
+    spans = [
+        TextSpan(m.start(), m.end(), "NAME") for m in re.finditer(r"(?i)anna berg|anna|berg", text)
+    ]
     made = with_surrogates(text, spans, key=KEY, record="1")
     first, last = re.match(r"(\w+) (\w+) called", made).groups()
     assert made == f"{first} {last} called. {first.upper()}, then {last} and {first.lower()}."
@@ -111,9 +113,7 @@ def test_one_person_keeps_one_surrogate_within_a_text_and_not_between_texts():
 
 def test_a_surrogate_has_the_format_of_its_secret_and_never_equals_it():
     for number in range(50):
-        made = with_surrogates(
-            "AB-12", [TextSpan(0, 5, "NUMBER")], key=KEY, record=str(number)
-        )
+        made = with_surrogates("AB-12", [TextSpan(0, 5, "NUMBER")], key=KEY, record=str(number))
         assert re.fullmatch(r"[A-Z]{2}-\d{2}", made)
         assert made != "AB-12"
 
