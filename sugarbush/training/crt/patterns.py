@@ -106,7 +106,12 @@ PATTERNS: Mapping[str, Pattern] = {
     "SSN": Pattern(re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"), 0.9),
     "CARD": Pattern(re.compile(r"(?<![\w-])\d(?:[ -]?\d){11,18}(?![\w-])"), 0.9, luhn),
     "IBAN": Pattern(
-        re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{1,4}){3,8}(?!\w)", re.IGNORECASE), 0.9, _iban
+        re.compile(
+            r"(?<!\w)(?:(?i:[A-Z]{2}\d{2}[A-Z0-9]{11,30})"
+            r"|[A-Z]{2}\d{2}(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?)(?!\w)"
+        ),
+        0.9,
+        _iban,
     ),
     "ORDER_NUMBER": Pattern(re.compile(r"(?<![\w-])\d{3}-\d{5}-\d{4}(?![\w-])"), 0.9),
     "TRACKING_NUMBER": Pattern(
@@ -193,10 +198,8 @@ PATTERNS: Mapping[str, Pattern] = {
     ),
     "POSTCODE": Pattern(
         re.compile(
-            r"(?<!\w)(?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d"
-            r"|[A-Z]{1,2}-\d{4,5})(?!\w)"
-            r"|(?<!\w)\d{4} ?[A-Z]{2}(?!\w)",
-            re.IGNORECASE,
+            r"(?<!\w)(?i:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d"
+            r"|[A-Z]{1,2}-\d{4,5})(?!\w)|(?<![\w-])[1-9]\d{3} ?[A-Z]{2}(?!\w)"
         ),
         0.6,
     ),

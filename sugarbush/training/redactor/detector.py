@@ -33,7 +33,7 @@ SENTENCES = 4  # sentences that are read together
 MOST_TOKENS = 160  # of one piece
 _WORD = re.compile(r"\S+")
 _EDGES = ".,;:!?\"'()[]{}<>|=“”‘’«»"
-_BATCH_TOKENS = 4096
+_BATCH_TOKENS = 2048
 _CHUNK = 512  # texts whose pieces are sorted by length together
 
 
