@@ -104,6 +104,7 @@ class LabelFile:
         return [
             {"start": s.start, "end": s.end, "label": kind_of_label(s.label) or NUMBER}
             for s in found
+            if s.label != "DATE"
         ]
 
     def _write(self) -> None:
