@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
@@ -48,6 +49,7 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import LARGE_DELTA, PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
+from sugarbush.training.crt.settings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"
@@ -427,33 +429,53 @@ def evaluate(
 
 @dataclass(frozen=True, kw_only=True)
 class Redaction:
-    """Texts with masks, and the spans (start, end) of the original texts that were masked."""
+    """Texts without the secrets that were found, and where and what these were.
+
+    `spans` are (start, end) in the original texts, as Python counts characters, end exclusive.
+    `labels` has the kind of each span.
+    """
 
     texts: tuple[str, ...] = field(repr=False)
     spans: tuple[tuple[tuple[int, int], ...], ...] = field(repr=False)
+    labels: tuple[tuple[str, ...], ...] = field(repr=False)
+
+    @property
+    def found(self) -> dict[str, int]:
+        """The number of spans of each kind, the most frequent kind first."""
+        return dict(Counter(label for own in self.labels for label in own).most_common())
 
 
 def redact(
-    texts: Sequence[str], *, detectors: Sequence[str] = ("regex",), threshold: float = 0.3
+    texts: Sequence[str],
+    *,
+    detectors: Sequence[str] = DEFAULT_DETECTORS,
+    threshold: float = 0.3,
+    surrogates: bool = False,
+    state: Path | str | None = None,
 ) -> Redaction:
-    """The texts with one mask in place of each detected secret, and where the secrets were.
+    """The texts with a mask, or a surrogate, in place of each detected secret.
 
-    No guarantee: a detector misses some secrets. `detectors` are regex, presidio, or token
-    classification models by name or path. Raises ParamsError for an unknown detector.
+    No guarantee: detectors miss some secrets. `detectors` are regex, learned, presidio,
+    spacy:<pipeline>, installed (the last two kinds where installed), or token classification models
+    by name or path. The first use of `learned` on a machine trains it: some minutes. A surrogate is
+    an invented value of the same kind, chosen by the key of the state folder; one person keeps one
+    name within a text. Raises ParamsError for an unknown detector.
 
     >>> import sugarbush as sb
-    >>> sb.redact(["Call 555-010-1234 today"]).texts
+    >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts
     ('Call <MASK> today',)
     """
-    from sugarbush.training.crt.policies import make_policy
-    from sugarbush.training.crt.redact import mask_spans
+    from sugarbush.training.redactor.rewriting import Rewriter
 
     _require_texts("texts", texts)
-    policy = make_policy(tuple(detectors), threshold=threshold)
-    found = policy.spans(texts)
+    rewriter = Rewriter(
+        tuple(detectors), threshold=threshold, state=_state(state) if surrogates else None
+    )
+    made = rewriter.rewritten(texts)
     return Redaction(
-        texts=tuple(mask_spans(text, own) for text, own in zip(texts, found, strict=True)),
-        spans=tuple(tuple((span.start, span.end) for span in own) for own in found),
+        texts=tuple(text for text, _ in made),
+        spans=tuple(tuple((span.start, span.end) for span in own) for _, own in made),
+        labels=tuple(tuple(span.label for span in own) for _, own in made),
     )
 
 

@@ -102,6 +102,7 @@ KINDS = {
     "crt": Kind(
         {
             "methods": ["crt"],
+            "crt__detectors": ["regex"],  # the default also trains the redactor
             "crt__labelled": "labelled.jsonl",
             "crt__known": "labelled.jsonl",
             "crt__max_length": 64,

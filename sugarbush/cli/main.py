@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from sugarbush.errors import ParamsError, SugarbushError
+from sugarbush.training.crt.settings import DEFAULT_DETECTORS
 
 if TYPE_CHECKING:
     from sugarbush.pipeline.project import Project
@@ -288,6 +289,89 @@ def audit(
     from sugarbush.cli import audits
 
     audits.show_audit(mechanisms or (), epsilon=epsilon, runs=runs, seed=seed, console=Console())
+
+
+Detectors = Annotated[
+    list[str],
+    typer.Option(help="regex, learned, presidio, spacy:PIPELINE, installed, or a model's folder."),
+]
+
+
+@app.command()
+def redact(
+    file: Annotated[Path, typer.Argument(help="csv, jsonl or parquet.")],
+    output: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file to write.")],
+    *,
+    text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Another column to copy, unchanged. May be repeated.")
+    ] = None,
+    detectors: Detectors = list(DEFAULT_DETECTORS),  # noqa: B006 (Typer copies it)
+    threshold: Annotated[float, typer.Option(help="Smallest score of a secret.")] = 0.3,
+    surrogates: Annotated[
+        bool, typer.Option("--surrogates", help="Invented values instead of masks.")
+    ] = False,
+) -> None:
+    """Write a copy of a file in which secrets are masked, and print what was found.
+
+    No guarantee: detectors miss some secrets. The output has the text, the spans that were replaced
+    and the columns of `--keep`.
+    """
+    from sugarbush.cli import redaction
+
+    redaction.redact(
+        file, output, text=text, keep=keep or (), detectors=detectors, threshold=threshold,
+        surrogates=surrogates, console=Console(),
+    )  # fmt: skip
+
+
+@app.command("train-redactor")
+def train_redactor(
+    labelled: Annotated[
+        list[Path] | None,
+        typer.Option(help="A file with columns text and spans. May be repeated."),
+    ] = None,
+    *,
+    output: Annotated[Path | None, typer.Option(help="Folder of the tuned redactor.")] = None,
+    text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
+    share: Annotated[
+        float, typer.Option(help="Share of labelled texts to train on; the others measure gamma.")
+    ] = 0.5,
+) -> None:
+    """Train the detector `learned`, or tune it on your own labels.
+
+    Without `--labelled`: the default redactor, on generated text alone, once on a machine. Reads no
+    private file. With it: that redactor is tuned on a share of the labelled texts; the folder is as
+    private as these.
+    """
+    from sugarbush.cli import redaction
+
+    redaction.train(labelled or (), output, text=text, share=share, console=Console())
+
+
+@app.command()
+def label(
+    file: Annotated[Path, typer.Argument(help="csv, jsonl or parquet.")],
+    *,
+    text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
+    output: Annotated[Path, typer.Option(help="The labels; more are added.")] = Path(
+        "data/private/labels/labels.jsonl"
+    ),
+    count: Annotated[int, typer.Option(help="How many texts to label.", min=1)] = 200,
+    suggest: Detectors = list(DEFAULT_DETECTORS),  # noqa: B006
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Label secrets on a page of this machine, to tune and to measure the detectors.
+
+    Half of the texts are for training and have suggestions. The other half measures what the
+    detectors miss.
+    """
+    from sugarbush.cli import redaction
+
+    redaction.label(
+        file, output, text=text, count=count, suggestions=suggest, open_page=open_page,
+        console=Console(),
+    )  # fmt: skip
 
 
 @schema_app.command("draft")

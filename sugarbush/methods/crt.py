@@ -114,6 +114,7 @@ class CRT(Method):
         key: dict[str, Any] = {
             "version": versions.CRT,
             "patterns": described(),
+            "weights": policy.identities,
             "start": digest_of_start(inputs.pretrained, settings),
             "corpus": inputs.digests["texts"],
             "settings": {**settings.model_dump(mode="json"), **settings.removed_settings},
@@ -173,7 +174,13 @@ class CRT(Method):
         if name is None:
             return None
         sample = load_labelled(inputs.find(name), text_column=inputs.text_column)
-        return measure(sample, policy, name=Path(name).name, conservative=conservative)
+        return measure(
+            sample,
+            policy,
+            name=Path(name).name,
+            conservative=conservative,
+            must_find=self.training.must_find,
+        )
 
     def known_sentences(self, inputs: MethodInputs) -> frozenset[str]:
         """The sentences of `crt.known`, which are public word for word.
