@@ -194,7 +194,7 @@ def load_params(path: Path = Path(FILE)) -> ProjectSettings:
         raise ParamsError(f"{path}: not found; run in the project's folder") from None
     except (OSError, UnicodeDecodeError):
         raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
-    except yaml.YAMLError as error:
+    except Exception as error:  # values that are no number or date raise what Python raises
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise ParamsError(f"{path}{where}: is not YAML") from None
@@ -353,7 +353,9 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
     if problem["type"] == "missing":
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
-    got = "" if isinstance(arrived, dict | list) else f" (got {arrived!r})"
+    # An address may contain a password.
+    hidden = isinstance(arrived, dict | list) or problem["loc"][-1:] == ("base_url",)
+    got = "" if hidden else f" (got {arrived!r})"
     where = f"{source}: {place}" if place else source
     return f"{where}: {message.removesuffix('.')}{got}."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar
 
 from sugarbush.errors import InvariantError
@@ -82,6 +83,10 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_from_dict(fields: dict[str, Any]) -> Event:
-    """The inverse of `Event.as_dict`. Raises KeyError or TypeError on unknown fields."""
-    rest = {name: value for name, value in fields.items() if name != "kind"}
-    return _KINDS[fields["kind"]](**rest)
+    """The inverse of `Event.as_dict`. Raises KeyError, TypeError or InvariantError."""
+    kind, rest = _KINDS[fields["kind"]], {n: v for n, v in fields.items() if n != "kind"}
+    whole = {field.name for field in dataclass_fields(kind) if field.type == "int"}
+    for name, value in rest.items():
+        if isinstance(value, bool) or (name in whole and value != int(value)):
+            raise TypeError(f"{name} is not a number of the kind that it must be")
+    return kind(**rest)

@@ -50,6 +50,10 @@ from sugarbush.privacy.unit import Unit
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
+# What other values than those of an entry raise where they are read.
+NOT_AN_ENTRY = (
+    ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvariantError
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +88,8 @@ class Entry:
 
     @classmethod
     def from_public_fields(cls, fields: Mapping[str, Any]) -> Entry:
-        """The inverse of `public_fields`. Raises KeyError, TypeError or ValueError."""
-        return cls(
+        """The inverse of `public_fields`. Raises an error of `NOT_AN_ENTRY`."""
+        entry = cls(
             id=str(fields["id"]),
             time=str(fields["time"]),
             unit=Unit(fields["unit"]),
@@ -96,6 +100,9 @@ class Entry:
             delta=float(fields["delta"]),
             dataset_fingerprint=tuple(map(str, fields.get("sketch", ()))),
         )
+        if not 0 < entry.delta < 1 or not all(entry.dataset_fingerprint):
+            raise ValueError("delta is not a probability, or the fingerprint has an empty value")
+        return entry
 
     def as_line(self) -> bytes:
         """The entry as JSON, without its seal."""
@@ -397,11 +404,11 @@ def _read(path: Path, state: Path) -> _Chain:
     """The entries of a file, each with a seal that fits. An incomplete last line comes from a crash
     before its mechanism ran. Any other line that does not fit means that somebody edited the file.
     """
-    head = _head(path).read_text() if _head(path).exists() else None  # before the file: it grows
     try:
-        *lines, _unfinished = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        lines = []
+        head = _stored_seal(path)  # before the file: it grows
+        *lines, _unfinished = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be read: {error.strerror}") from None
     entries: list[Entry] = []
     unsealed = hashlib.sha256()
     seals: list[str] = []
@@ -421,7 +428,7 @@ def _read(path: Path, state: Path) -> _Chain:
             unsealed.update(line + b"\n")
         try:
             entries.append(Entry.from_public_fields(json.loads(line)))
-        except (ValueError, KeyError, TypeError, AssertionError, InvariantError):
+        except NOT_AN_ENTRY:
             raise LedgerError(
                 f"{path}, line {number}: not an entry. Restore the file from a backup; "
                 "no mechanism runs while the ledger cannot be read."
@@ -448,6 +455,12 @@ def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
     return hmac.digest(key, said, "sha256").hex()
 
 
+def _stored_seal(path: Path) -> str | None:
+    """The seal that was stored last; None before the first."""
+    head = _head(path)
+    return head.read_text("ascii", "replace") if head.exists() else None
+
+
 def _head(path: Path) -> Path:
     return path.with_suffix(".head")
 
@@ -461,7 +474,7 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
     for path in (folder / dataset).glob("*/generation-*/[!.]*/ledger_ids.json"):
         try:
             found |= {str(i): path for i in json.loads(path.read_text())}
-        except (ValueError, TypeError):
+        except (OSError, *NOT_AN_ENTRY):
             raise LedgerError(
                 f"{path}: is damaged, so what it cost is unknown. Restore it from a backup, or "
                 "delete its folder: the ledger keeps its charges"

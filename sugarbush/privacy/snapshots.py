@@ -92,7 +92,7 @@ class Snapshots:
             raise StorageError(
                 f"{self._path}.lock: another run held the lock for {_LOCK_TIMEOUT_S} s"
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise StorageError(
                 f"{self._path}: is damaged. Restore it from a backup, or delete it: every input "
                 "then has a new name, and what is drawn again is charged again"

@@ -11,6 +11,7 @@ Files are made and removed in the account's turn only (`cost.Meter.alone`).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,10 +57,13 @@ def load_job(path: Path) -> Job | None:
     """The batch of a file; None if another run has just collected it."""
     try:
         fields = json.loads(path.read_text())
-        return Job(**{**fields, "keys": tuple(fields["keys"])})
+        job = Job(**{**fields, "keys": tuple(map(str, fields["keys"]))})
+        if not 0 <= job.worst_cost < math.inf:
+            raise ValueError("a cost that no batch has")
+        return job
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise StorageError(
             f"{path}: is not a record of a submitted batch. Its answers can still be fetched from "
             "the endpoint by hand; remove the file to continue without them."
