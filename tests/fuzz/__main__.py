@@ -77,7 +77,9 @@ def check(target: Target, case: Any, folder: Path) -> bool:
     return accepted
 
 
-def fuzz(name: str, *, cases: int, first_seed: int = 0) -> tuple[int, int]:
+def fuzz(
+    name: str, *, cases: int, first_seed: int = 0, say: Callable[[str], None] = lambda line: None
+) -> tuple[int, int]:
     """Run at least `cases` cases of a target: how many, and how many of them were accepted."""
     done = accepted = 0
     with tempfile.TemporaryDirectory(prefix=f"fuzz-{name}-") as scratch:
@@ -99,7 +101,12 @@ def fuzz(name: str, *, cases: int, first_seed: int = 0) -> tuple[int, int]:
             )
             seed(first_seed)(options(given(TARGETS[name].cases)(one)))()
             first_seed += 1
+            say(f"{name}: {done:,} cases, {accepted:,} accepted")
     return done, accepted
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def main() -> int:
@@ -112,9 +119,9 @@ def main() -> int:
     warnings.simplefilter("error")
     for name in asked.targets or TARGETS:
         began = time.monotonic()
-        done, accepted = fuzz(name, cases=asked.cases, first_seed=asked.seed)
+        done, accepted = fuzz(name, cases=asked.cases, first_seed=asked.seed, say=_say)
         seconds = time.monotonic() - began
-        print(f"{name:9} {done:>8,} cases, {accepted:>7,} accepted, {seconds:6.0f} s", flush=True)
+        _say(f"{name}: {done:,} cases, {accepted:,} accepted, {seconds:.0f} s in all")
     return 0
 
 

@@ -196,14 +196,16 @@ def call_endpoint(case: Any, folder: Path) -> None:
 
 
 _LINE = {"custom_id": "k", "response": {"status_code": 200, "body": _BODY}, "error": None}
-batch_files = st.lists(
-    st.one_of(
-        fields_like(_LINE),
-        fields_like({"status_code": 200, "body": _BODY}).map(lambda own: _LINE | {"response": own}),
-        fields_like(_BODY).map(lambda own: _LINE | {"response": {"status_code": 200, "body": own}}),
-    ).map(json.dumps),
-    max_size=3,
-).flatmap(lambda lines: bytes_like("\n".join(lines).encode(), most=1))
+_lines = st.one_of(
+    fields_like(_LINE),
+    fields_like({"status_code": 200, "body": _BODY}).map(lambda own: _LINE | {"response": own}),
+    fields_like(_BODY).map(lambda own: _LINE | {"response": {"status_code": 200, "body": own}}),
+).map(json.dumps)
+batch_files = st.builds(
+    lambda lines, edits: damaged("\n".join(lines).encode(), edits),
+    st.lists(_lines, min_size=1, max_size=3),
+    st.lists(edit, max_size=1),
+)
 
 
 def receive_batch(case: bytes, folder: Path) -> None:

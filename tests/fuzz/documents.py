@@ -71,7 +71,7 @@ def read_params(case: bytes | dict[str, Any], folder: Path) -> None:
         load_params(path)
 
 
-_attributes = st.lists(st.sampled_from(_ATTRIBUTES).flatmap(fields_like), min_size=1, max_size=3)
+_attributes = st.lists(st.one_of(*map(fields_like, _ATTRIBUTES)), min_size=1, max_size=3)
 _mappings = st.one_of(
     st.fixed_dictionaries({"subject": st.just("letters"), "attributes": _attributes}),
     fields_like({"subject": "letters", "attributes": list(_ATTRIBUTES[:2])}),
@@ -81,12 +81,15 @@ schemas = st.one_of(
     _mappings, _mappings, bytes_like(_SCHEMA, yaml.safe_dump(_plain).encode(), most=2)
 )
 
-_sections = st.sampled_from(sorted(_PARAMS)[1:]).flatmap(
-    lambda name: st.builds(
-        lambda own: _PARAMS | {name: own},
-        fields_like(_PARAMS[name]) if isinstance(_PARAMS[name], dict) else values,
-    )
-)
+
+def _with(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    """The settings with another section `name`."""
+    base = _PARAMS[name]
+    sections = fields_like(base) if isinstance(base, dict) else values
+    return sections.map(lambda own: _PARAMS | {name: own})
+
+
+_sections = st.one_of(*map(_with, _PARAMS))
 _addresses = st.builds(
     lambda section, name, base: _PARAMS | {section: {name: {"model": "m", "base_url": base}}},
     st.sampled_from(["generator", "extract_metadata"]),
