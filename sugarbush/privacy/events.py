@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 
 from sugarbush.errors import InvariantError
 
+# What no mechanism has, and no accountant can compute.
+_SMALLEST, _LARGEST = 1e-9, 1e12
+
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
@@ -18,8 +21,11 @@ class Event:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not (math.isfinite(value) and value > 0):
-                raise InvariantError(f"{self.kind}: {name}={value!r} is not positive and finite")
+            most = 1 if name == "rate" else _LARGEST
+            if not (math.isfinite(value) and _SMALLEST <= value <= most):
+                raise InvariantError(
+                    f"{self.kind}: {name}={value!r} is not between {_SMALLEST:g} and {most:g}"
+                )
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}

@@ -1,0 +1,458 @@
+"""Audits of a whole method: its plan, its mechanisms and its accounting, on records of a corpus.
+
+The records of a benchmark or of the example are split: some are known to the attacker, and a coin
+decides for each of the others, the canaries, whether the method sees it. The attacker knows the
+known records, every candidate, every model and every setting. From all noisy results of the method
+together it computes the likeliest coins. The claim is the ledger's total of everything that the
+method charged.
+
+    maple, augpe    the table or the label counts, and every round of votes or kernel scores. A
+                    candidate equals each canary, as a generator in league with the attacker would
+                    write it.
+    dpft            the table, and every noisy gradient sum of training on Poisson samples
+    crt             the same for two secrets: the coin decides which of two numbers a record has
+
+The model that is trained is a tiny one. Nothing is written, and no ledger of a project is charged.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.errors import ParamsError
+from sugarbush.evolution.kernel_scores import scores_of
+from sugarbush.evolution.nearest import nearest, nearest_within_label
+from sugarbush.evolution.population import Population
+from sugarbush.evolution.settings import Selection
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
+from sugarbush.methods.crt import CRT
+from sugarbush.methods.dpft import TRAINING
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.interface import LABELS, METADATA, Method
+from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.canary_runs import (
+    CanaryRun,
+    Coins,
+    Observation,
+    epsilon_of_events,
+    temporary_session,
+)
+from sugarbush.pipeline.in_memory import Corpus
+from sugarbush.privacy.accounting import Relation, gaussian_mu
+from sugarbush.privacy.budget import BudgetAllocation, Subsampling, with_subsampling
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.events import ConfidentialTraining, GaussianDp
+from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.settings import Purpose
+from sugarbush.randomness import public_rng
+from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.training.crt.confidentiality import noise_for, uniform
+from sugarbush.training.dpsgd import models
+from sugarbush.training.dpsgd.checkpoints import Checkpoints
+from sugarbush.training.dpsgd.data import examples_of, plain_examples, probe_examples
+from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses
+from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
+
+_RATE, _STEPS = 0.5, 8
+_CLIP_NORM, _MAX_LENGTH = 0.1, 48
+_SHAPE = models.ModelShape(layers=1, width=16, heads=2, context=_MAX_LENGTH)
+# The weights stay as they are, so gradients are computed once. The guarantee depends on no weights.
+_LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
+_ALMOST_NONE = 1e-3  # the attacker's stddev of no noise, in units of the sensitivity
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRecords:
+    """The canaries and the records that the attacker knows: texts (n,), codes (n, d), unit
+    vectors (n, dim)."""
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    canaries: int
+
+    def seen(self, coins: Coins) -> NDArray[np.int64]:
+        """The indices of what the method sees."""
+        known = np.arange(self.canaries, len(self.texts))
+        return np.concatenate([np.flatnonzero(coins), known])
+
+
+def audit_records(corpus: Corpus, *, canaries: int, known: int, seed: int = 0) -> AuditRecords:
+    """Records of both parts, by a public seed. Raises ParamsError unless the corpus is public."""
+    if corpus.settings.privacy.purpose is Purpose.RELEASE:
+        raise ParamsError(
+            "an audit of methods reads records that the attacker knows: set privacy.purpose to "
+            "benchmark, if the data is public, or audit the example"
+        )
+    parts = [corpus.real_texts(part) for part in (TRAIN, HELDOUT)]
+    texts, codes = parts[0].texts + parts[1].texts, np.concatenate([p.codes for p in parts])
+    chosen = public_rng(seed, "audited").permutation(len(texts))[: canaries + known]
+    own = tuple(texts[place] for place in chosen)
+    return AuditRecords(
+        texts=own,
+        codes=codes[chosen],
+        vectors=corpus.encode(own, private=True),
+        canaries=min(canaries, len(own) // 2),
+    )
+
+
+@dataclass(frozen=True)
+class View:
+    """How the attacker reads one kind of noisy sum, by the normal approximation of what it does not
+    know. The likeliest coins solve sum(precision) x = sum(weights @ deviation from the mean)."""
+
+    weights: NDArray[np.float64]
+    precision: NDArray[np.float64]
+
+
+def view_of(
+    rows: NDArray[np.float64],
+    *,
+    canaries: int,
+    stddev: float,
+    rate: float = 1.0,
+    spread: NDArray[np.float64] | float = 0.0,
+) -> View:
+    """The view of sums with noise `stddev`, to which canary i adds `rows[i]`.
+
+    Further rows are other unknowns. With Poisson samples of `rate`, row i varies by `spread[i]`
+    times the variance of a sample.
+    """
+    products = rows @ rows.T
+    mixed = rate * (1 - rate) * products * spread + stddev**2 * np.eye(len(rows))
+    inverse = rate * np.linalg.inv(mixed)[:canaries]
+    return View(weights=inverse @ rows, precision=rate * (inverse @ products)[:, :canaries])
+
+
+class Attacker:
+    """Guesses coins from everything that a run shows."""
+
+    def __init__(self, canaries: int) -> None:
+        self._precision = 4.0 * np.eye(canaries)  # a coin has variance 1/4
+        self._shift = np.zeros(canaries)
+
+    def add(self, view: View, deviation: NDArray[np.float64]) -> None:
+        """Use one noisy sum: its `deviation` (k,) from its mean over coins and samples."""
+        self._precision += view.precision
+        self._shift += view.weights @ deviation
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The higher, the more likely the canary was included."""
+        return np.asarray(np.linalg.solve(self._precision, self._shift))
+
+
+def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
+    """One run of a method's mechanisms on what the coins include, as `canary_runs` has them."""
+
+    views: dict[Any, Any] = {}  # equal for all runs at one epsilon
+
+    def run(coins: Coins, *, epsilon: float, delta: float) -> Observation:
+        one = _Run(method, corpus, records, coins, epsilon, delta, views)
+        return one.of_crt() if isinstance(method, CRT) else one.of_plan()
+
+    return run
+
+
+@dataclass(frozen=True)
+class _Run:
+    method: Method
+    corpus: Corpus
+    records: AuditRecords
+    coins: Coins
+    epsilon: float
+    delta: float
+    views: dict[Any, Any]
+
+    def of_plan(self) -> Observation:
+        """Every mechanism of the method's plan. Without noise the table is left out: AIM has no
+        such run."""
+        attacker = Attacker(self.records.canaries)
+        finite = math.isfinite(self.epsilon)
+        with temporary_session(self.delta) as session:
+            for name, allocation in self._allocations().items():
+                if name == METADATA:
+                    if finite:
+                        self._table(attacker, allocation.mu, session)
+                elif name == LABELS:
+                    if finite:
+                        self._labels(attacker, allocation.stddev, session)
+                elif name == TRAINING:
+                    noise = allocation.subsampled.noise_multiplier if allocation.subsampled else 0.0
+                    self._training(attacker, noise, session)
+                else:
+                    stddev = allocation.stddev if finite else None
+                    self._votes(attacker, stddev, allocation.count, session)
+            events = tuple(entry.event for entry in session.ledger.entries())
+        return Observation(
+            scores=attacker.scores,
+            epsilon=epsilon_of_events(events, self.delta),
+            mu=gaussian_mu(events),
+        )
+
+    def of_crt(self) -> Observation:
+        """Training on records with one of two numbers each, with the noise of `crt.epsilon`."""
+        noise, relation = 0.0, Relation.REPLACE_ONE
+        if math.isfinite(self.epsilon):
+            noise = noise_for(self.epsilon, gamma=1.0, delta=self.delta, rate=_RATE, steps=_STEPS)
+        attacker = Attacker(self.records.canaries)
+        with temporary_session(self.delta) as session:
+            event = self._training(attacker, noise, session, relation=relation)
+        claimed = math.inf
+        if isinstance(event, ConfidentialTraining):
+            claimed = _uniform(event, self.delta)
+        return Observation(scores=attacker.scores, epsilon=claimed, mu=math.inf)
+
+    def _allocations(self) -> dict[str, BudgetAllocation]:
+        privacy = self.corpus.settings.privacy
+        target = self.epsilon if math.isfinite(self.epsilon) else 1.0
+        plan = plan_for(
+            privacy.model_copy(update={"epsilon": target, "delta": self.delta}), [self.method]
+        )
+        if plan.holds(TRAINING) and math.isfinite(self.epsilon):
+            parts = {TRAINING: Subsampling(rate=_RATE, steps=_STEPS)}
+            plan = with_subsampling(plan, parts, epsilon=self.epsilon)
+        return {allocation.name: allocation for allocation in plan.allocations}
+
+    def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` returned for `key` the first time."""
+        if key not in self.views:
+            self.views[key] = make()
+        return self.views[key]
+
+    def _observe(
+        self,
+        attacker: Attacker,
+        kind: Any,
+        rows: Callable[[], NDArray[np.float64]],
+        sums: NDArray[Any],
+        stddev: float,
+    ) -> None:
+        """Use noisy `sums` of `rows`, one for each record."""
+
+        def make() -> tuple[View, NDArray[np.float64]]:
+            all_rows, m = rows(), self.records.canaries
+            mean = all_rows[m:].sum(axis=0) + all_rows[:m].sum(axis=0) / 2
+            return view_of(all_rows[:m], canaries=m, stddev=stddev), mean
+
+        view, mean = self._kept((kind, stddev), make)
+        attacker.add(view, sums - mean)
+
+    def _table(self, attacker: Attacker, mu: float, session: PrivacySession) -> None:
+        schema, codes = self.corpus.schema, self.records.codes
+        session.charge(GaussianDp(mu=mu))
+        seen = Private(codes[self.records.seen(self.coins)])
+        measurer = MarginalMeasurer(seen, schema.domain, mu=mu)
+        pairs = list(combinations(range(len(schema.names)), 2)) or [(0,)]
+        for number, places in enumerate(pairs):
+            answer = measurer.measure(
+                tuple(schema.names[place] for place in places),
+                mu=mu / math.sqrt(len(pairs)) * (1 - 1e-9),
+                round=number,
+            )
+            shape = answer.counts.shape
+
+            def rows(places: Sequence[int] = places, shape: Any = shape) -> NDArray[np.float64]:
+                cells = np.ravel_multi_index(tuple(codes[:, list(places)].T), shape)
+                return np.eye(math.prod(shape))[cells]
+
+            self._observe(attacker, places, rows, answer.counts.ravel(), answer.stddev)
+
+    def _labels(self, attacker: Attacker, stddev: float, session: PrivacySession) -> None:
+        labels, size = self._label_codes()
+        seen: Private[int] = Private(labels[self.records.seen(self.coins)])
+        counts = noisy_histogram(seen, size=size, stddev=stddev, session=session)
+        self._observe(attacker, LABELS, lambda: np.eye(size)[labels], counts.value, stddev)
+
+    def _label_codes(self) -> tuple[NDArray[np.int64], int]:
+        schema = self.corpus.schema
+        name = self.corpus.settings.synthesize_metadata.label or schema.names[0]
+        return self.records.codes[:, schema.names.index(name)], schema.domain[name]
+
+    def _votes(
+        self, attacker: Attacker, stddev: float | None, rounds: int, session: PrivacySession
+    ) -> None:
+        method, records = self.method, self.records
+        assert isinstance(method, EvolvingMethod)
+        labels = self._label_codes()[0] if method.by_label else np.zeros(len(records.texts), int)
+        own, seen = slice(records.canaries), records.seen(self.coins)
+        population = Population.first(
+            records.texts[own], codes=records.codes[own], labels=labels[own]
+        )
+        voting = VotingSession(
+            embeddings=Private(PrivateEmbeddings(records.vectors[seen], labels[seen])),
+            stddev=stddev,
+            session=session,
+        )
+        unit = float(method.vote_unit)
+        noise = _ALMOST_NONE if stddev is None else stddev / unit
+        for _ in range(rounds):
+            answer = voting.ask(population, records.vectors[own], method)
+            self._observe(
+                attacker,
+                "votes",
+                lambda: _rows_of_votes(records, labels, method),
+                answer.value / unit,
+                noise,
+            )
+
+    def _training(
+        self,
+        attacker: Attacker,
+        noise_multiplier: float,
+        session: PrivacySession,
+        relation: Relation = Relation.ADD_OR_REMOVE_ONE,
+    ) -> Any:
+        examples = self._kept(relation, lambda: self._examples(relation))
+        canaries, known = examples.included, examples.known
+        included = [(example,) for example, coin in zip(canaries, self.coins, strict=True) if coin]
+        if examples.replaced:
+            others = zip(examples.replaced, self.coins, strict=True)
+            included += [(example,) for example, coin in others if not coin]
+        model = examples.new_model()
+        mechanism = Mechanism(
+            rate=_RATE,
+            steps=_STEPS,
+            repeatable_steps=0,
+            noise_multiplier=noise_multiplier,
+            clip_norm=_CLIP_NORM,
+            expected_batch_size=_RATE * len(examples.known),
+            relation=relation,
+        )
+        view, expected = self._kept(
+            (relation, noise_multiplier), lambda: examples.view(model, mechanism)
+        )
+
+        def read_noisy_sum(done: int) -> None:
+            """Use the last step. The optimizer leaves its noisy mean in `grad`."""
+            if done:
+                means = [p.grad.double().flatten() for p in model.parameters()]
+                sums = torch.cat(means).numpy() * mechanism.expected_batch_size
+                attacker.add(view, sums - expected)
+
+        with tempfile.TemporaryDirectory() as folder:
+            train(
+                model,
+                Private([*included, *((example,) for example in known)]),
+                mechanism=mechanism,
+                learning=_LEARNING,
+                performance=Performance(micro_batch_tokens=2**14, checkpoint_every=_STEPS),
+                probe=probe_examples(examples.vocabulary, max_length=_MAX_LENGTH),
+                checkpoints=Checkpoints(Path(folder)),
+                session=session,
+                before_step=read_noisy_sum,
+            )
+        read_noisy_sum(_STEPS)
+        return mechanism.event
+
+    def _examples(self, relation: Relation) -> _Examples:
+        records, schema = self.records, self.corpus.schema
+        tokenizer = _tokenizer(records.texts[records.canaries :])
+        own = slice(records.canaries)
+        if relation is Relation.ADD_OR_REMOVE_ONE:
+            units = examples_of(
+                records.texts, records.codes, schema=schema, tokenizer=tokenizer,
+                max_length=_MAX_LENGTH,
+            )  # fmt: skip
+            examples = [unit[0] for unit in units]
+            return _Examples(tokenizer, examples[own], [], examples[records.canaries :])
+        numbers = public_rng(1, "two secrets").integers(10**6, size=(records.canaries, 2))
+        secrets = [
+            [
+                f"My ID is: {number:06d}. {text}"
+                for text, number in zip(records.texts, column, strict=False)
+            ]
+            for column in numbers.T
+        ]
+        first, second, known = (
+            [unit[0] for unit in plain_examples(t, tokenizer=tokenizer, max_length=_MAX_LENGTH)]
+            for t in (*secrets, records.texts[records.canaries :])
+        )
+        return _Examples(tokenizer, first, second, known)
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """Canaries as they are included, what replaces them where they are not, and known records."""
+
+    tokenizer: Any
+    included: Sequence[Example]
+    replaced: Sequence[Example]
+    known: Sequence[Example]
+
+    @property
+    def vocabulary(self) -> int:
+        return len(self.tokenizer)
+
+    def new_model(self) -> Any:
+        return models.new_model(self.tokenizer, _SHAPE, seed=1)
+
+    def view(self, model: Any, mechanism: Mechanism) -> tuple[View, NDArray[np.float64]]:
+        """The view of a step's noisy gradient sum, and the mean of this sum."""
+        own, known = (_clipped_gradients(model, e) for e in (self.included, self.known))
+        if self.replaced:  # the mean of the two is always there; the coin moves half of the rest
+            others = _clipped_gradients(model, self.replaced)
+            rows = np.concatenate([own - others, (own + others) / 2, known])
+            spread = np.repeat([0.25, 1.0, 1.0], [len(own), len(own), len(known)])
+            expected = rows[len(own) :].sum(axis=0)
+        else:
+            rows = np.concatenate([own, known])
+            spread = np.repeat([0.5, 1.0], [len(own), len(known)])
+            expected = own.sum(axis=0) / 2 + known.sum(axis=0)
+        noise = max(mechanism.noise_multiplier, _ALMOST_NONE) * mechanism.clip_norm
+        view = view_of(rows, canaries=len(own), stddev=noise, rate=mechanism.rate, spread=spread)
+        return view, mechanism.rate * expected
+
+
+def _clipped_gradients(model: Any, examples: Sequence[Example]) -> NDArray[np.float64]:
+    """The clipped gradient of each example, one row each."""
+    losses = record_losses(model, pad_together(examples))
+    found = torch.autograd.grad(
+        losses,
+        list(model.parameters()),
+        grad_outputs=torch.eye(len(losses)),
+        is_grads_batched=True,
+    )
+    rows = torch.cat([g.flatten(1) for g in found], dim=1).double().numpy()
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows * np.minimum(1.0, _CLIP_NORM / np.maximum(norms, 1e-12)))
+
+
+def _rows_of_votes(
+    records: AuditRecords, labels: NDArray[np.int64], method: EvolvingMethod
+) -> NDArray[np.float64]:
+    """What each record adds to a round, in votes."""
+    own = slice(records.canaries)
+    if method.selection is Selection.KERNEL_HERDING:
+        scores = scores_of(records.vectors, records.vectors[own], width=method.score_width)
+        return np.asarray(scores / float(method.vote_unit))
+    if method.by_label:
+        votes = nearest_within_label(
+            records.vectors, records.vectors[own], query_labels=labels, candidate_labels=labels[own]
+        )
+    else:
+        votes = nearest(records.vectors, records.vectors[own])
+    return np.asarray(np.eye(records.canaries)[votes])
+
+
+@cache
+def _tokenizer(texts: tuple[str, ...]) -> Any:
+    return models.train_tokenizer(texts, vocabulary=300)
+
+
+@cache
+def _uniform(event: ConfidentialTraining, delta: float) -> float:
+    return uniform(event, delta=delta).epsilon
