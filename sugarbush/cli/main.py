@@ -269,7 +269,7 @@ def cache(
 def audit(
     mechanisms: Annotated[
         list[str] | None,
-        typer.Argument(help="table, votes, 'kernel scores', dp-sgd; all if not given."),
+        typer.Argument(help="table, votes, 'kernel scores', dp-sgd; or methods."),
     ] = None,
     epsilon: Annotated[
         float, typer.Option(help="The epsilon to claim; inf for the code without noise.")
@@ -281,9 +281,10 @@ def audit(
 ) -> None:
     """Attack the noisy mechanisms with invented records, and print lower bounds on epsilon.
 
-    The same attack runs on copies with broken noise, to show which faults it notices. Reads no
-    data, charges no ledger of yours and writes nothing. Takes one to two minutes. Exit code 1: a
-    lower bound is above its claim.
+    The same attack runs on copies with broken noise, to show which faults it notices. A method
+    (maple, augpe, dpft, crt) is attacked as a whole, on records of the prepared project in this
+    folder, which must be public. Charges no ledger of yours and writes nothing. Takes one to two
+    minutes. Exit code 1: a lower bound is above its claim.
     """
     from sugarbush.cli import audits
 

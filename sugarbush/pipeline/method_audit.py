@@ -38,9 +38,10 @@ from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import Selection
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.methods.crt import CRT
-from sugarbush.methods.dpft import TRAINING
+from sugarbush.methods.dpft import DPFT, TRAINING
 from sugarbush.methods.evolving import EvolvingMethod
 from sugarbush.methods.interface import LABELS, METADATA, Method
+from sugarbush.pipeline.audit import Size
 from sugarbush.pipeline.budget import plan_for
 from sugarbush.pipeline.canary_runs import (
     CanaryRun,
@@ -50,6 +51,8 @@ from sugarbush.pipeline.canary_runs import (
     temporary_session,
 )
 from sugarbush.pipeline.in_memory import Corpus
+from sugarbush.pipeline.noise_faults import Fault
+from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import Relation, gaussian_mu
 from sugarbush.privacy.budget import BudgetAllocation, Subsampling, with_subsampling
 from sugarbush.privacy.data_types import Private
@@ -107,6 +110,26 @@ def audit_records(corpus: Corpus, *, canaries: int, known: int, seed: int = 0) -
         vectors=corpus.encode(own, private=True),
         canaries=min(canaries, len(own) // 2),
     )
+
+
+def is_auditable(method: Method) -> bool:
+    """Whether the attacker knows how to read what the method releases."""
+    noisy = isinstance(method, EvolvingMethod) and method.votes_with_noise and method.rounds > 0
+    return noisy or isinstance(method, DPFT | CRT)
+
+
+def target_epsilon(method: Method, settings: ProjectSettings) -> float:
+    """The epsilon that the settings give the method."""
+    return settings.crt.epsilon if isinstance(method, CRT) else settings.privacy.epsilon
+
+
+def method_size(method: Method, records: AuditRecords, *, fault: Fault | None, runs: int) -> Size:
+    """How many runs and guesses. Coarse faults need few runs; those of training see less each."""
+    if fault not in {None, Fault.ROOT_TWO}:
+        runs = min(runs, 20)
+    share = 10 if isinstance(method, EvolvingMethod) and fault in {None, Fault.ROOT_TWO} else 3
+    guesses = max(2, runs * records.canaries // share)
+    return Size(canaries=records.canaries, guesses=guesses, runs=runs)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
@@ -59,6 +60,7 @@ def release_facts(
         else None,
         other_packages=_packages_with_private_texts(settings),
         settings=_shown_settings(settings),
+        shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
     )
 
 

@@ -13,6 +13,7 @@ import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
+from sugarbush.audits.settings import AuditSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
@@ -99,6 +100,7 @@ class ProjectSettings(Section):
     generate: GenerateSettings = GenerateSettings()
     crt: CrtSettings = CrtSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    audit: AuditSettings = AuditSettings()
     report: ReportSettings = ReportSettings()
 
     def method(self, name: str) -> Method:
@@ -169,6 +171,15 @@ class ProjectSettings(Section):
             raise ValueError(
                 "synthesize_metadata.engine: smartnoise calibrates the noise for one record per "
                 "user: set engine: sugarbush, or privacy.records_per_user: 1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _audits_public_data(self) -> ProjectSettings:
+        if self.audit.enabled and self.privacy.purpose is Purpose.RELEASE:
+            raise ValueError(
+                "audit.enabled: an audit needs records that the attacker knows. Set it to false, "
+                "or privacy.purpose: benchmark if the data is public"
             )
         return self
 

@@ -151,7 +151,7 @@ class Ledger:
         self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
         self.user_column = user_column
         self.different_from = frozenset(different_from)
-        self._state, self._purpose, self.paid_for = state, purpose, paid_for
+        self.state, self._purpose, self.paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
@@ -235,13 +235,13 @@ class Ledger:
         return self._missing(self.entries())
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
-        named = _ids_of_results(self._state / "draws", f"{self._purpose}-{self.dataset}")
+        named = _ids_of_results(self.state / "draws", f"{self._purpose}-{self.dataset}")
         named |= self.paid_for()
         known = {entry.id for entry in entries}
         if named.keys() <= known:
             return {}
         for path in self.folder.parent.glob(f"*/{self.dataset}.jsonl"):
-            known |= {entry.id for entry in _read(path, self._state).entries}
+            known |= {entry.id for entry in _read(path, self.state).entries}
         return {i: place for i, place in named.items() if i not in known}
 
     def of(self, ids: Iterable[str]) -> tuple[Entry, ...]:
@@ -304,7 +304,7 @@ class Ledger:
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         different = self.different_from - {self.dataset}
         for path in sorted(path for path in paths if path.stem not in different):
-            for known in {e.dataset_fingerprint for e in _read(path, self._state).entries}:
+            for known in {e.dataset_fingerprint for e in _read(path, self.state).entries}:
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (
                         f" If nobody is in both, confirm it: privacy.different_from: [{path.stem}]"
@@ -333,7 +333,7 @@ class Ledger:
             raise LedgerError(f"{self.path}: cannot be used: {error.strerror}") from None
 
     def _chain(self) -> _Chain:
-        return _read(self.path, self._state)
+        return _read(self.path, self.state)
 
     def _refuse_missing_charges(self, entries: tuple[Entry, ...]) -> None:
         missing = self._missing(entries)
@@ -354,7 +354,7 @@ class Ledger:
         is stored: a file with sealed lines and without a stored seal was edited.
         """
         body = entry.as_line()
-        seal = _seal(state_key(self._state), self.path, chain.last, body)
+        seal = _seal(state_key(self.state), self.path, chain.last, body)
         line = body[:-1] + _SEAL_FIELD + seal.encode() + b'"}\n'
         if not _head(self.path).exists():
             self._store_seal(chain.last)

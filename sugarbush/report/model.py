@@ -38,7 +38,8 @@ class Release:
     None if there was none. `generator` is None if no method used one. `starts_from` is the model
     that was fine-tuned. `other_packages` are names and versions of packages whose method or encoder
     had the private texts. `different_from` are datasets that the settings declare to share nobody
-    with this one. `settings` are settings, never results; `created` is a date.
+    with this one. `settings` are settings, never results; `created` is a date. `shown_runs` counts
+    the runs on the dataset of which somebody saw figures on held-out texts.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Release:
     other_packages: tuple[str, ...] = ()
     different_from: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    shown_runs: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

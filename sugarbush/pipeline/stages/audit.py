@@ -21,7 +21,13 @@ from sugarbush.evolution.population import load_population
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.audit import audit
 from sugarbush.pipeline.in_memory import corpus_of_project
-from sugarbush.pipeline.method_audit import audit_records, is_auditable, method_run, method_size
+from sugarbush.pipeline.method_audit import (
+    audit_records,
+    is_auditable,
+    method_run,
+    method_size,
+    target_epsilon,
+)
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder
 from sugarbush.training.crt.patterns import RegexDetector
@@ -53,17 +59,14 @@ def run(project: Project) -> None:
         print(f"{NAME}: {method.name}", flush=True)
         found[method.name] = {
             name: asdict(
-                disclosure(
-                    final.texts, training=train.texts, heldout=heldout.texts, marks=marks
-                )
+                disclosure(final.texts, training=train.texts, heldout=heldout.texts, marks=marks)
             )
             for name, marks in MARKS.items()
         }
         if is_auditable(method):
-            epsilon = method.target_epsilon(project.settings)
             finding = audit(
                 method.name,
-                epsilon=epsilon,
+                epsilon=target_epsilon(method, project.settings),
                 size=method_size(method, records, fault=None, runs=10),
                 run=method_run(method, corpus, records),
             )
