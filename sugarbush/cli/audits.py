@@ -41,7 +41,6 @@ from sugarbush.pipeline.project import Project
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.registry import METHODS, plugin_names
 
-_CANARIES, _KNOWN = 200, 100  # of an audit of a method
 _MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES  # the theorem allows no more canaries
 
 
@@ -81,15 +80,11 @@ class _Methods:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._found: dict[str, tuple[Method, CanaryRun]] = {}
+        self._found: dict[str, tuple[Method, AuditRecords, CanaryRun]] = {}
 
     @cached_property
     def _corpus(self) -> Corpus:
         return corpus_of_project(Project(Path()))
-
-    @cached_property
-    def _records(self) -> AuditRecords:
-        return audit_records(self._corpus, canaries=_CANARIES, known=_KNOWN, seed=self._seed)
 
     def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
         """The size of an audit of a method, and its run."""
@@ -97,9 +92,10 @@ class _Methods:
             method = self._corpus.settings.method(name)
             if not is_auditable(method):
                 raise ParamsError(f"no audit of method '{name}' with these settings")
-            self._found[name] = method, method_run(method, self._corpus, self._records)
-        method, run = self._found[name]
-        return method_size(method, self._records, fault=fault, runs=runs), run
+            records = audit_records(self._corpus, method, seed=self._seed)
+            self._found[name] = method, records, method_run(method, self._corpus, records)
+        method, records, run = self._found[name]
+        return method_size(method, records, fault=fault, runs=runs), run
 
 
 def _require(names: Sequence[str], epsilon: float, runs: int) -> None:

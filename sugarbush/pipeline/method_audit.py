@@ -10,9 +10,10 @@ method charged.
                     candidate equals each canary, as a generator in league with the attacker would
                     write it.
     dpft            the table, and every noisy gradient sum of training on Poisson samples
-    crt             the same for two secrets: the coin decides which of two numbers a record has
+    crt             the same for two secrets: the coin decides which of two a record has
 
-The model that is trained is a tiny one. Nothing is written, and no ledger of a project is charged.
+The model that is trained is a tiny one, and a canary of training repeats one rare token. Nothing is
+written, and no ledger of a project is charged.
 """
 
 from __future__ import annotations
@@ -65,12 +66,13 @@ from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.training.crt.confidentiality import noise_for, uniform
 from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.data import examples_of, plain_examples, probe_examples
+from sugarbush.training.dpsgd.data import examples_of, probe_examples
 from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses
 from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
 
+_KNOWN = 100
 _RATE, _STEPS = 0.5, 8
-_CLIP_NORM, _MAX_LENGTH = 0.1, 48
+_CLIP_NORM, _MAX_LENGTH, _VOCABULARY = 0.1, 48, 640
 _SHAPE = models.ModelShape(layers=1, width=16, heads=2, context=_MAX_LENGTH)
 # The weights stay as they are, so gradients are computed once. The guarantee depends on no weights.
 _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
@@ -93,8 +95,13 @@ class AuditRecords:
         return np.concatenate([np.flatnonzero(coins), known])
 
 
-def audit_records(corpus: Corpus, *, canaries: int, known: int, seed: int = 0) -> AuditRecords:
-    """Records of both parts, by a public seed. Raises ParamsError unless the corpus is public."""
+def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditRecords:
+    """At most 200 canaries and 100 known records of both parts, by a public seed.
+
+    A canary of training needs tokens of its own, so there are at most 100. Raises ParamsError
+    unless the corpus is public.
+    """
+    canaries = 200 if isinstance(method, EvolvingMethod) else 100
     if corpus.settings.privacy.purpose is Purpose.RELEASE:
         raise ParamsError(
             "an audit of methods reads records that the attacker knows: set privacy.purpose to "
@@ -102,7 +109,7 @@ def audit_records(corpus: Corpus, *, canaries: int, known: int, seed: int = 0) -
         )
     parts = [corpus.real_texts(part) for part in (TRAIN, HELDOUT)]
     texts, codes = parts[0].texts + parts[1].texts, np.concatenate([p.codes for p in parts])
-    chosen = public_rng(seed, "audited").permutation(len(texts))[: canaries + known]
+    chosen = public_rng(seed, "audited").permutation(len(texts))[: canaries + _KNOWN]
     own = tuple(texts[place] for place in chosen)
     return AuditRecords(
         texts=own,
@@ -382,29 +389,23 @@ class _Run:
         return mechanism.event
 
     def _examples(self, relation: Relation) -> _Examples:
-        records, schema = self.records, self.corpus.schema
-        tokenizer = _tokenizer(records.texts[records.canaries :])
-        own = slice(records.canaries)
-        if relation is Relation.ADD_OR_REMOVE_ONE:
-            units = examples_of(
-                records.texts, records.codes, schema=schema, tokenizer=tokenizer,
-                max_length=_MAX_LENGTH,
-            )  # fmt: skip
-            examples = [unit[0] for unit in units]
-            return _Examples(tokenizer, examples[own], [], examples[records.canaries :])
-        numbers = public_rng(1, "two secrets").integers(10**6, size=(records.canaries, 2))
-        secrets = [
-            [
-                f"My ID is: {number:06d}. {text}"
-                for text, number in zip(records.texts, column, strict=False)
-            ]
-            for column in numbers.T
-        ]
-        first, second, known = (
-            [unit[0] for unit in plain_examples(t, tokenizer=tokenizer, max_length=_MAX_LENGTH)]
-            for t in (*secrets, records.texts[records.canaries :])
+        """Canaries that repeat one rare token each, and texts of the corpus as known records."""
+        records = self.records
+        texts, codes = records.texts[records.canaries :], records.codes[records.canaries :]
+        tokenizer = _tokenizer(texts)
+        units = examples_of(
+            texts, codes, schema=self.corpus.schema, tokenizer=tokenizer, max_length=_MAX_LENGTH
         )
-        return _Examples(tokenizer, first, second, known)
+        rare = [_repeated(token) for token in reversed(range(len(tokenizer)))]
+        replaced = relation is Relation.REPLACE_ONE
+        m = records.canaries
+        return _Examples(
+            tokenizer, rare[:m], rare[m : 2 * m] if replaced else [], [unit[0] for unit in units]
+        )
+
+
+def _repeated(token: int) -> Example:
+    return Example(tokens=np.full(_MAX_LENGTH // 3, token, dtype=np.int32), prompt_length=0)
 
 
 @dataclass(frozen=True)
@@ -473,7 +474,7 @@ def _rows_of_votes(
 
 @cache
 def _tokenizer(texts: tuple[str, ...]) -> Any:
-    return models.train_tokenizer(texts, vocabulary=300)
+    return models.train_tokenizer(texts, vocabulary=_VOCABULARY)
 
 
 @cache

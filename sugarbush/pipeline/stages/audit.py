@@ -52,7 +52,6 @@ def run(project: Project) -> None:
     names = project.schema.names
     train, heldout = (project.private.real_texts(names, part=part) for part in (TRAIN, HELDOUT))
     corpus = corpus_of_project(project)
-    records = audit_records(corpus, canaries=200, known=200)
     found: dict[str, Any] = {}
     for method in project.settings.chosen:
         final = load_population(final_folder(project.roots, method) / "final.parquet", names)
@@ -64,6 +63,7 @@ def run(project: Project) -> None:
             for name, marks in MARKS.items()
         }
         if is_auditable(method):
+            records = audit_records(corpus, method)
             finding = audit(
                 method.name,
                 epsilon=target_epsilon(method, project.settings),
