@@ -43,7 +43,9 @@ from sugarbush.methods.dpft import DPFT, TRAINING
 from sugarbush.methods.evolving import EvolvingMethod
 from sugarbush.methods.interface import LABELS, METADATA, Method
 from sugarbush.pipeline.audit import Size
+from sugarbush.pipeline.audit_views import Attacker, Seen, view_of
 from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.canary_examples import ALMOST_NONE, CLIP_NORM, MAX_LENGTH, canary_examples
 from sugarbush.pipeline.canary_runs import (
     CanaryRun,
     Coins,
@@ -64,19 +66,14 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.randomness import public_rng
 from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.training.crt.confidentiality import noise_for, uniform
-from sugarbush.training.dpsgd import models
 from sugarbush.training.dpsgd.checkpoints import Checkpoints
-from sugarbush.training.dpsgd.data import examples_of, probe_examples
-from sugarbush.training.dpsgd.language_modelling import Example, pad_together, record_losses
+from sugarbush.training.dpsgd.data import probe_examples
 from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
 
 _KNOWN = 100
 _RATE, _STEPS = 0.5, 8
-_CLIP_NORM, _MAX_LENGTH, _VOCABULARY = 0.1, 48, 640
-_SHAPE = models.ModelShape(layers=1, width=16, heads=2, context=_MAX_LENGTH)
 # The weights stay as they are, so gradients are computed once. The guarantee depends on no weights.
 _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
-_ALMOST_NONE = 1e-3  # the attacker's stddev of no noise, in units of the sensitivity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,52 +134,6 @@ def method_size(method: Method, records: AuditRecords, *, fault: Fault | None, r
     share = 10 if isinstance(method, EvolvingMethod) and fault in {None, Fault.ROOT_TWO} else 3
     guesses = max(2, runs * records.canaries // share)
     return Size(canaries=records.canaries, guesses=guesses, runs=runs)
-
-
-@dataclass(frozen=True)
-class View:
-    """How the attacker reads one kind of noisy sum, by the normal approximation of what it does not
-    know. The likeliest coins solve sum(precision) x = sum(weights @ deviation from the mean)."""
-
-    weights: NDArray[np.float64]
-    precision: NDArray[np.float64]
-
-
-def view_of(
-    rows: NDArray[np.float64],
-    *,
-    canaries: int,
-    stddev: float,
-    rate: float = 1.0,
-    spread: NDArray[np.float64] | float = 0.0,
-) -> View:
-    """The view of sums with noise `stddev`, to which canary i adds `rows[i]`.
-
-    Further rows are other unknowns. With Poisson samples of `rate`, row i varies by `spread[i]`
-    times the variance of a sample.
-    """
-    products = rows @ rows.T
-    mixed = rate * (1 - rate) * products * spread + stddev**2 * np.eye(len(rows))
-    inverse = rate * np.linalg.inv(mixed)[:canaries]
-    return View(weights=inverse @ rows, precision=rate * (inverse @ products)[:, :canaries])
-
-
-class Attacker:
-    """Guesses coins from everything that a run shows."""
-
-    def __init__(self, canaries: int) -> None:
-        self._precision = 4.0 * np.eye(canaries)  # a coin has variance 1/4
-        self._shift = np.zeros(canaries)
-
-    def add(self, view: View, deviation: NDArray[np.float64]) -> None:
-        """Use one noisy sum: its `deviation` (k,) from its mean over coins and samples."""
-        self._precision += view.precision
-        self._shift += view.weights @ deviation
-
-    @property
-    def scores(self) -> NDArray[np.float64]:
-        """The higher, the more likely the canary was included."""
-        return np.asarray(np.linalg.solve(self._precision, self._shift))
 
 
 def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
@@ -273,13 +224,17 @@ class _Run:
     ) -> None:
         """Use noisy `sums` of `rows`, one for each record."""
 
-        def make() -> tuple[View, NDArray[np.float64]]:
-            all_rows, m = rows(), self.records.canaries
-            mean = all_rows[m:].sum(axis=0) + all_rows[:m].sum(axis=0) / 2
-            return view_of(all_rows[:m], canaries=m, stddev=stddev), mean
+        def make() -> Seen:
+            both, m = rows(), self.records.canaries
+            view = view_of(both[:m], canaries=m, stddev=stddev)
+            return Seen(view, without=both[m:].sum(axis=0), half=both[:m].sum(axis=0) / 2)
 
-        view, mean = self._kept((kind, stddev), make)
-        attacker.add(view, sums - mean)
+        self._add(attacker, self._kept((kind, stddev), make), sums)
+
+    def _add(self, attacker: Attacker, seen: Seen, sums: NDArray[Any]) -> None:
+        """Use noisy sums. A run without canaries is one of an attacker who knows the seed and wants
+        the noise alone."""
+        attacker.add(seen.view, sums - seen.without - (seen.half if self.coins.any() else 0))
 
     def _table(self, attacker: Attacker, mu: float, session: PrivacySession) -> None:
         schema, codes = self.corpus.schema, self.records.codes
@@ -328,7 +283,7 @@ class _Run:
             session=session,
         )
         unit = float(method.vote_unit)
-        noise = _ALMOST_NONE if stddev is None else stddev / unit
+        noise = ALMOST_NONE if stddev is None else stddev / unit
         for _ in range(rounds):
             answer = voting.ask(population, records.vectors[own], method)
             self._observe(
@@ -346,7 +301,11 @@ class _Run:
         session: PrivacySession,
         relation: Relation = Relation.ADD_OR_REMOVE_ONE,
     ) -> Any:
-        examples = self._kept(relation, lambda: self._examples(relation))
+        m, replaced = self.records.canaries, relation is Relation.REPLACE_ONE
+        examples = self._kept(
+            relation,
+            lambda: canary_examples(self.records.texts[m:], canaries=m, replaced=replaced),
+        )
         canaries, known = examples.included, examples.known
         included = [(example,) for example, coin in zip(canaries, self.coins, strict=True) if coin]
         if examples.replaced:
@@ -358,20 +317,18 @@ class _Run:
             steps=_STEPS,
             repeatable_steps=0,
             noise_multiplier=noise_multiplier,
-            clip_norm=_CLIP_NORM,
+            clip_norm=CLIP_NORM,
             expected_batch_size=_RATE * len(examples.known),
             relation=relation,
         )
-        view, expected = self._kept(
-            (relation, noise_multiplier), lambda: examples.view(model, mechanism)
-        )
+        seen = self._kept((relation, noise_multiplier), lambda: examples.seen(model, mechanism))
 
         def read_noisy_sum(done: int) -> None:
             """Use the last step. The optimizer leaves its noisy mean in `grad`."""
             if done:
                 means = [p.grad.double().flatten() for p in model.parameters()]
                 sums = torch.cat(means).numpy() * mechanism.expected_batch_size
-                attacker.add(view, sums - expected)
+                self._add(attacker, seen, sums)
 
         with tempfile.TemporaryDirectory() as folder:
             train(
@@ -380,79 +337,13 @@ class _Run:
                 mechanism=mechanism,
                 learning=_LEARNING,
                 performance=Performance(micro_batch_tokens=2**14, checkpoint_every=_STEPS),
-                probe=probe_examples(examples.vocabulary, max_length=_MAX_LENGTH),
+                probe=probe_examples(examples.vocabulary, max_length=MAX_LENGTH),
                 checkpoints=Checkpoints(Path(folder)),
                 session=session,
                 before_step=read_noisy_sum,
             )
         read_noisy_sum(_STEPS)
         return mechanism.event
-
-    def _examples(self, relation: Relation) -> _Examples:
-        """Canaries that repeat one rare token each, and texts of the corpus as known records."""
-        records = self.records
-        texts, codes = records.texts[records.canaries :], records.codes[records.canaries :]
-        tokenizer = _tokenizer(texts)
-        units = examples_of(
-            texts, codes, schema=self.corpus.schema, tokenizer=tokenizer, max_length=_MAX_LENGTH
-        )
-        rare = [_repeated(token) for token in reversed(range(len(tokenizer)))]
-        replaced = relation is Relation.REPLACE_ONE
-        m = records.canaries
-        return _Examples(
-            tokenizer, rare[:m], rare[m : 2 * m] if replaced else [], [unit[0] for unit in units]
-        )
-
-
-def _repeated(token: int) -> Example:
-    return Example(tokens=np.full(_MAX_LENGTH // 3, token, dtype=np.int32), prompt_length=0)
-
-
-@dataclass(frozen=True)
-class _Examples:
-    """Canaries as they are included, what replaces them where they are not, and known records."""
-
-    tokenizer: Any
-    included: Sequence[Example]
-    replaced: Sequence[Example]
-    known: Sequence[Example]
-
-    @property
-    def vocabulary(self) -> int:
-        return len(self.tokenizer)
-
-    def new_model(self) -> Any:
-        return models.new_model(self.tokenizer, _SHAPE, seed=1)
-
-    def view(self, model: Any, mechanism: Mechanism) -> tuple[View, NDArray[np.float64]]:
-        """The view of a step's noisy gradient sum, and the mean of this sum."""
-        own, known = (_clipped_gradients(model, e) for e in (self.included, self.known))
-        if self.replaced:  # the mean of the two is always there; the coin moves half of the rest
-            others = _clipped_gradients(model, self.replaced)
-            rows = np.concatenate([own - others, (own + others) / 2, known])
-            spread = np.repeat([0.25, 1.0, 1.0], [len(own), len(own), len(known)])
-            expected = rows[len(own) :].sum(axis=0)
-        else:
-            rows = np.concatenate([own, known])
-            spread = np.repeat([0.5, 1.0], [len(own), len(known)])
-            expected = own.sum(axis=0) / 2 + known.sum(axis=0)
-        noise = max(mechanism.noise_multiplier, _ALMOST_NONE) * mechanism.clip_norm
-        view = view_of(rows, canaries=len(own), stddev=noise, rate=mechanism.rate, spread=spread)
-        return view, mechanism.rate * expected
-
-
-def _clipped_gradients(model: Any, examples: Sequence[Example]) -> NDArray[np.float64]:
-    """The clipped gradient of each example, one row each."""
-    losses = record_losses(model, pad_together(examples))
-    found = torch.autograd.grad(
-        losses,
-        list(model.parameters()),
-        grad_outputs=torch.eye(len(losses)),
-        is_grads_batched=True,
-    )
-    rows = torch.cat([g.flatten(1) for g in found], dim=1).double().numpy()
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows * np.minimum(1.0, _CLIP_NORM / np.maximum(norms, 1e-12)))
 
 
 def _rows_of_votes(
@@ -470,11 +361,6 @@ def _rows_of_votes(
     else:
         votes = nearest(records.vectors, records.vectors[own])
     return np.asarray(np.eye(records.canaries)[votes])
-
-
-@cache
-def _tokenizer(texts: tuple[str, ...]) -> Any:
-    return models.train_tokenizer(texts, vocabulary=_VOCABULARY)
 
 
 @cache
