@@ -95,7 +95,8 @@ class _Methods:
             records = audit_records(self._corpus, method, seed=self._seed)
             self._found[name] = method, records, method_run(method, self._corpus, records)
         method, records, run = self._found[name]
-        return method_size(method, records, fault=fault, runs=runs), run
+        coarse = fault not in {None, Fault.ROOT_TWO}
+        return method_size(method, records, runs=runs, coarse=coarse), run
 
 
 def _require(names: Sequence[str], epsilon: float, runs: int) -> None:

@@ -54,7 +54,6 @@ from sugarbush.pipeline.canary_runs import (
     temporary_session,
 )
 from sugarbush.pipeline.in_memory import Corpus
-from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.accounting import Relation, gaussian_mu
 from sugarbush.privacy.budget import BudgetAllocation, Subsampling, with_subsampling
@@ -127,11 +126,10 @@ def target_epsilon(method: Method, settings: ProjectSettings) -> float:
     return settings.crt.epsilon if isinstance(method, CRT) else settings.privacy.epsilon
 
 
-def method_size(method: Method, records: AuditRecords, *, fault: Fault | None, runs: int) -> Size:
-    """How many runs and guesses. Coarse faults need few runs; those of training see less each."""
-    if fault not in {None, Fault.ROOT_TWO}:
-        runs = min(runs, 20)
-    share = 10 if isinstance(method, EvolvingMethod) and fault in {None, Fault.ROOT_TWO} else 3
+def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
+    """How many runs and guesses. A coarse fault needs few runs."""
+    share = 10 if isinstance(method, EvolvingMethod) and not coarse else 3
+    runs = min(runs, 20) if coarse else runs
     guesses = max(2, runs * records.canaries // share)
     return Size(canaries=records.canaries, guesses=guesses, runs=runs)
 

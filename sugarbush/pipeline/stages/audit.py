@@ -67,7 +67,7 @@ def run(project: Project) -> None:
             finding = audit(
                 method.name,
                 epsilon=target_epsilon(method, project.settings),
-                size=method_size(method, records, fault=None, runs=10),
+                size=method_size(method, records, runs=10),
                 run=method_run(method, corpus, records),
             )
             found[method.name] |= {

@@ -57,7 +57,7 @@ def audited(name: str, *, epsilon: float, fault: Fault | None = None, runs: int 
     return audit(
         name,
         epsilon=epsilon,
-        size=method_size(method, own, fault=fault, runs=runs),
+        size=method_size(method, own, runs=runs, coarse=fault is not None),
         fault=fault,
         run=method_run(method, corpus, own),
     )
