@@ -39,9 +39,9 @@ from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import Selection
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.methods.crt import CRT
-from sugarbush.methods.dpft import DPFT, TRAINING
+from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.evolving import EvolvingMethod
-from sugarbush.methods.interface import LABELS, METADATA, Method
+from sugarbush.methods.interface import LABELS, METADATA, TRAINING, Method
 from sugarbush.pipeline.audit import Size
 from sugarbush.pipeline.audit_views import Attacker, Seen, view_of
 from sugarbush.pipeline.budget import plan_for
@@ -237,9 +237,9 @@ class _Run:
     def _table(self, attacker: Attacker, mu: float, session: PrivacySession) -> None:
         schema, codes = self.corpus.schema, self.records.codes
         session.charge(GaussianDp(mu=mu))
-        seen = Private(codes[self.records.seen(self.coins)])
+        seen: Private[tuple[int, ...]] = Private(codes[self.records.seen(self.coins)])
         measurer = MarginalMeasurer(seen, schema.domain, mu=mu)
-        pairs = list(combinations(range(len(schema.names)), 2)) or [(0,)]
+        pairs: list[tuple[int, ...]] = [*combinations(range(len(schema.names)), 2)] or [(0,)]
         for number, places in enumerate(pairs):
             answer = measurer.measure(
                 tuple(schema.names[place] for place in places),
@@ -250,7 +250,7 @@ class _Run:
 
             def rows(places: Sequence[int] = places, shape: Any = shape) -> NDArray[np.float64]:
                 cells = np.ravel_multi_index(tuple(codes[:, list(places)].T), shape)
-                return np.eye(math.prod(shape))[cells]
+                return np.asarray(np.eye(math.prod(shape))[cells])
 
             self._observe(attacker, places, rows, answer.counts.ravel(), answer.stddev)
 
