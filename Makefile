@@ -15,11 +15,11 @@ export HF_HUB_OFFLINE ?= 1
 export OMP_WAIT_POLICY ?= passive
 
 # Clones on one machine share no state: it is inside each checkout.
-demo test test-fast mutants: export SUGARBUSH_STATE := $(CURDIR)/.state
-demo test test-fast mutants: export PREFECT_HOME := $(CURDIR)/.state/prefect
-demo test test-fast mutants: export PATH := $(CURDIR)/$(BIN):$(PATH)
+demo test test-fast mutants fuzz: export SUGARBUSH_STATE := $(CURDIR)/.state
+demo test test-fast mutants fuzz: export PREFECT_HOME := $(CURDIR)/.state/prefect
+demo test test-fast mutants fuzz: export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: env demo test test-fast mutants docs clean
+.PHONY: env demo test test-fast mutants fuzz docs clean
 
 env: $(STAMP)
 
@@ -36,6 +36,10 @@ test-fast: $(STAMP)
 # Changes that break the promise, one at a time: each must fail a test.
 mutants: $(STAMP)
 	@$(BIN)/python -m tests.mutants
+
+# Damaged inputs of every kind: only clean errors. CASES=500 and TARGETS="csv ledger" shorten it.
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.fuzz --cases $(or $(CASES),100000) $(TARGETS)
 
 docs: $(STAMP)
 	@$(INSTALL) -e '.[docs]'

@@ -119,6 +119,16 @@ def make_private(folder: Path) -> Path:
 
 
 @contextmanager
+def reading(path: Path, *, advice: str) -> Iterator[None]:
+    """A block that reads a file of an earlier run. Raises StorageError with `advice` for whatever a
+    damaged file raises."""
+    try:
+        yield
+    except Exception:
+        raise StorageError(f"{path}: is damaged. {advice}") from None
+
+
+@contextmanager
 def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary folder beside `target` that replaces it when the block succeeds.
 

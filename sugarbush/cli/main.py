@@ -270,7 +270,7 @@ def cache(
 def audit(
     mechanisms: Annotated[
         list[str] | None,
-        typer.Argument(help="table, votes, 'kernel scores', dp-sgd; all if not given."),
+        typer.Argument(help="table, votes, 'kernel scores', dp-sgd; or methods."),
     ] = None,
     epsilon: Annotated[
         float, typer.Option(help="The claimed epsilon; inf audits the code without noise.")
@@ -282,9 +282,10 @@ def audit(
 ) -> None:
     """Attack the noisy mechanisms with invented records, and print lower bounds on epsilon.
 
-    The same attack runs on copies with broken noise, to show which faults it detects. Reads no
-    data, charges no ledger of yours and writes nothing. Takes one to two minutes. Exit code 1: a
-    lower bound is above its claim.
+    The same attack runs on copies with broken noise, to show which faults it detects. A method
+    (maple, augpe, dpft, crt) is attacked as a whole, on records of the prepared project in this
+    folder, which must be public. Charges no ledger of yours and writes nothing. Takes one to two
+    minutes. Exit code 1: a lower bound is above its claim.
     """
     from sugarbush.cli import audits
 

@@ -185,8 +185,10 @@ def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Ro
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell is empty."""
-    return value is None or (isinstance(value, float) and pd.isna(value))
+    """Whether a cell is empty: None, or a missing number or date of pandas."""
+    if value is None or isinstance(value, str):
+        return value is None
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> None:
@@ -316,4 +318,9 @@ def _parquet_rows(
     except UnicodeDecodeError:
         raise InputError(
             f"{path}, after row {number}: a text is not UTF-8 (setting {setting})"
+        ) from None
+    except (ValueError, OverflowError):  # a date before year 1, for example
+        raise InputError(
+            f"{path}, after row {number}: a value cannot be read. Save the column as text "
+            f"(setting {setting})"
         ) from None

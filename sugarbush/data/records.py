@@ -50,8 +50,9 @@ def usable(
     records: list[Record] = []
     bad: dict[str, list[int]] = {}
     raw_columns = tuple(columns_of(schema).values())
+    columns = [c for c in (params.id_column, params.user_column, *raw_columns) if c is not None]
     for row in rows:
-        if (problem := _problem(row, params)) is not None:
+        if (problem := _problem(row, params, columns)) is not None:
             bad.setdefault(problem, []).append(row.number)
             continue
         text, user_column = row.fields[params.text_column], row.fields.get(params.user_column or "")
@@ -73,7 +74,7 @@ def usable(
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _problem(row: Row, params: PrepareSettings) -> str | None:
+def _problem(row: Row, params: PrepareSettings, columns: Sequence[str]) -> str | None:
     cell = row.fields.get(params.text_column)
     if is_missing(cell):
         return f"has no text in column '{params.text_column}'"
@@ -83,6 +84,9 @@ def _problem(row: Row, params: PrepareSettings) -> str | None:
         return f"has no id in column '{params.id_column}' of prepare.id_column"
     if _says_nothing(row, params.user_column):
         return f"column '{params.user_column}' of prepare.user_column has no value"
+    for column in columns:
+        if _is_half(as_text(row.fields.get(column)) or ""):
+            return f"column '{column}' holds half a character (a lone surrogate)"
     return _problem_of_text(cell, params)
 
 
@@ -93,13 +97,18 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
         return "the text holds a NUL byte"
     if len(text) > params.max_characters:
         return f"the text is longer than prepare.max_characters={params.max_characters}"
+    return "the text holds half a character (a lone surrogate)" if _is_half(text) else None
+
+
+def _is_half(text: str) -> bool:
+    """Whether a text has a half of a surrogate pair, which no file can store."""
     if text.isascii():
-        return None
+        return False
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return "the text holds half a character (a lone surrogate)"
-    return None
+        return True
+    return False
 
 
 def _rows(numbers: Sequence[int]) -> str:

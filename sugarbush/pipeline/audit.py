@@ -107,8 +107,9 @@ def audit(
     delta: float = DELTA,
     confidence: float = CONFIDENCE,
     seed: int = 0,
+    run: CanaryRun | None = None,
 ) -> Finding:
-    """Audit one of MECHANISMS at `epsilon`, or its copy with `fault`.
+    """Audit one of MECHANISMS at `epsilon`, or `run`, or its copy with `fault`.
 
     Guarantee: without a fault, a mechanism that keeps its claim is called a violation with
     probability at most 1 - `confidence`. `seed` determines the coin flips that include or exclude
@@ -116,7 +117,7 @@ def audit(
     """
     rng = public_rng(seed, "coins", mechanism)
     coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]
-    observed = [_observe(MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
+    observed = [_observe(run or MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
     scores = np.concatenate([one.scores for one in observed])
     outcome = outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
     # Two tests: each may be wrong with half of the probability.

@@ -3,7 +3,7 @@
     make_example ─ fingerprint ─ prepare ─ extract_metadata ─ synthesize_metadata ─┐
        ┌───────────────────────────────────────────────────────────────────────────┘
        ├─ initialise@m ─ evolve@m ─ enlarge@m ─┬─ evaluate ─ report
-       └─ pretrain ─ finetune@m ─ generate@m ──┘
+       └─ pretrain ─ finetune@m ─ generate@m ──┴─ audit
 
 A stage that spends budget depends on settings, random names of the private data and its version.
 It does not depend on code, so that an edited comment costs no epsilon.
@@ -206,6 +206,20 @@ STAGES = (
         outputs=(_stamp("evaluate", persist=True),),
     ),
     Stage(
+        name="audit",
+        description="attacks on the texts and on the methods, on public data (internal)",
+        inputs=(
+            f"{STAMPS}/prepare.json",
+            f"{STAMPS}/extract_metadata.json",
+            _SCHEMA,
+            "data/released/evolve",
+            "data/released/generate",
+        ),
+        settings=("audit", "methods", "by_method", "privacy", "embedding", "synthesize_metadata"),
+        code=("sugarbush.audits", "sugarbush.pipeline.method_audit"),
+        outputs=(_stamp("audit", persist=True),),
+    ),
+    Stage(
         name="report",
         description="the release card, and the public and internal pages",
         inputs=(
@@ -220,6 +234,7 @@ STAGES = (
         ),
         settings=(
             "report",
+            "evaluate.show",
             "methods",
             "by_method",
             "privacy",

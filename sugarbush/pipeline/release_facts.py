@@ -10,6 +10,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
 from sugarbush.evolution.population import Population
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
@@ -63,6 +64,7 @@ def release_facts(
         other_packages=_packages_with_private_texts(settings),
         texts=texts,
         settings=_shown_settings(settings),
+        shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
     )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sugarbush.data.private_store import PrivateStore, write_stamp
 from sugarbush.data.schema import Schema
-from sugarbush.errors import InvariantError, LedgerError
+from sugarbush.errors import LedgerError
 from sugarbush.evolution.evolve import Evolution, Round
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.evolution.population import NO_CODE, Population, load_population, save_population
@@ -27,7 +27,7 @@ from sugarbush.methods.interface import FinalSet, MetadataRelease, Method
 from sugarbush.paths import Roots, atomic_directory, require
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.ledger import Entry, Ledger
+from sugarbush.privacy.ledger import NOT_AN_ENTRY, Entry, Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, 
     for path, fields in _releases(roots, privacy):
         try:
             found += [Entry.from_public_fields(charge) for charge in fields.get("charges", ())]
-        except (ValueError, KeyError, TypeError, AttributeError, InvariantError):
+        except NOT_AN_ENTRY:
             raise _damaged(path) from None
     return tuple(found)
 
@@ -117,7 +117,7 @@ def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, di
             named = fields["dataset"], fields["purpose"], list(fields["ledger_ids"])
         except FileNotFoundError:
             continue  # another process has replaced the folder since
-        except (ValueError, KeyError, TypeError):
+        except (OSError, *NOT_AN_ENTRY):
             raise _damaged(path) from None
         if named[:2] == (privacy.dataset, privacy.purpose.value):
             yield path, fields

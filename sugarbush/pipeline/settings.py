@@ -13,6 +13,7 @@ import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
+from sugarbush.audits.settings import AuditSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
@@ -109,6 +110,7 @@ class ProjectSettings(Section):
     generate: GenerateSettings = GenerateSettings()
     crt: CrtSettings = CrtSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    audit: AuditSettings = AuditSettings()
     report: ReportSettings = ReportSettings()
     run: RunSettings = RunSettings()
 
@@ -184,6 +186,15 @@ class ProjectSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _audits_public_data(self) -> ProjectSettings:
+        if self.audit.enabled and self.privacy.purpose is Purpose.RELEASE:
+            raise ValueError(
+                "audit.enabled: an audit needs records that the attacker knows. Set it to false, "
+                "or privacy.purpose: benchmark if the data is public"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _example_is_the_example(self) -> ProjectSettings:
         """The ledger of the example is in the checkout and is deleted with it, so no other corpus
         may use it."""
@@ -205,7 +216,7 @@ def load_params(path: Path = Path(FILE)) -> ProjectSettings:
         raise ParamsError(f"{path}: not found; run in the project's folder") from None
     except (OSError, UnicodeDecodeError):
         raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
-    except yaml.YAMLError as error:
+    except Exception as error:  # values that are no number or date raise what Python raises
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise ParamsError(f"{path}{where}: is not YAML") from None
@@ -366,7 +377,9 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
     if problem["type"] == "missing":
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
-    got = "" if isinstance(arrived, dict | list) else f" (got {arrived!r})"
+    # An address may contain a password.
+    hidden = isinstance(arrived, dict | list) or problem["loc"][-1:] == ("base_url",)
+    got = "" if hidden else f" (got {arrived!r})"
     where = f"{source}: {place}" if place else source
     return f"{where}: {message.removesuffix('.')}{got}."
 

@@ -40,7 +40,8 @@ class Release:
     had the private texts. `different_from` are datasets that the settings declare to share nobody
     with this one. `texts` are the texts of each method: their number, how many the records voted
     on, and how many were written afterwards. `settings` are settings, never results; `created` is a
-    date.
+    date. `shown_runs` counts the runs on the dataset of which somebody saw figures on held-out
+    texts.
     """
 
     title: str
@@ -67,6 +68,7 @@ class Release:
     different_from: tuple[str, ...] = ()
     texts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    shown_runs: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

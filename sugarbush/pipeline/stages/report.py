@@ -259,6 +259,9 @@ def run(project: Project) -> None:
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)
         survivors_table(data).to_csv(plots / "survivors.csv", index=False)
-    make_private(roots.internal)
-    with atomic_file(roots.internal / "index.html") as path:
+    page = make_private(roots.internal) / "index.html"
+    if not project.settings.evaluate.show:
+        page.unlink(missing_ok=True)
+        return
+    with atomic_file(page) as path:
         path.write_text(render_internal_page(data, internal_of(project)), encoding="utf-8")
