@@ -185,7 +185,7 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
     return upper
 
 
-def _divergence(distribution: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float64]:
     """The distribution's `get_delta_for_epsilon` at every x >= 0, by its formula: the library's
     loop over many x takes seconds."""
     import numpy as np
