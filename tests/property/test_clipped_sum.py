@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,6 +101,7 @@ def test_a_record_adds_at_most_the_clip_norm_where_its_terms_cancel(
     assert record_l2_sensitivity([layer.weight.grad]) <= clip_norm * (1 + OWN_ROUNDING)
 
 
+@pytest.mark.slow
 def test_a_longer_record_moves_many_similar_ones_by_their_last_bits_only():
     """The padding of all 1,024 others changes, and they are so similar that errors add up."""
     rng = np.random.default_rng(1)

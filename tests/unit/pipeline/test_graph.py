@@ -321,6 +321,7 @@ def provider_of(place: tuple[str, ...]) -> str:
     return place[1] if place[0] == "generator" and place[1] in PROVIDERS else "simulator"
 
 
+@pytest.mark.slow
 def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: World) -> None:
     """Otherwise a run would restore old results and report no change, or charge without a
     request."""
@@ -361,6 +362,7 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
     }
 
 
+@pytest.mark.slow
 def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: World) -> None:
     """If nothing depends on a setting, it is missing from the graph, or should be marked."""
     free = {

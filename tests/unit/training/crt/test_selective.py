@@ -128,6 +128,7 @@ def test_an_empty_sample_has_zeros(model):
     assert record_l2_sensitivity(sums.public) == record_l2_sensitivity(sums.private) == 0
 
 
+@pytest.mark.slow
 def test_its_cost_without_misses_counts_both_releases_and_no_amplification():
     # 400 steps at 0.01: 4 expected; 15 is exceeded with a probability below 5e-6.
     mechanism = replace(MECHANISM, rate=0.01, steps=400, gradient_noise=16.0, state_noise=12.0)
