@@ -279,11 +279,26 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
 
 
 def _gaussian(mu: float, count: int, interval: float) -> Any:
-    """`count` mu-GDP mechanisms: one Gaussian of sqrt(count)*mu, discretised once."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
+    """`count` mu-GDP mechanisms: one Gaussian of sqrt(count)*mu, discretised once.
 
-    return pld.from_gaussian_mechanism(
-        1.0 / (mu * math.sqrt(count)), value_discretization_interval=interval
+    The steps of the library's `from_gaussian_mechanism`, which has a loop over the grid.
+    """
+    import numpy as np
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+
+    stddev = 1.0 / (mu * math.sqrt(count))
+    loss = GaussianPrivacyLoss(stddev)
+    ends = loss.connect_dots_bounds()
+    lowest = math.floor(ends.epsilon_lower / interval)
+    highest = math.ceil(ends.epsilon_upper / interval)
+    x = np.arange(lowest, highest + 1) * interval
+    cut = -0.5 - x * stddev**2  # where the privacy loss is x
+    deltas = loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut))
+    return privacy_loss_distribution.PrivacyLossDistribution(
+        pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+            interval, lowest, highest, np.clip(deltas, 0, 1)
+        )
     )
 
 

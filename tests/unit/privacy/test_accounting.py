@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from dp_accounting import get_epsilon_gaussian
 from dp_accounting.pld import privacy_loss_distribution as pld
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import _gaussian, epsilon
 from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import (
     DiscreteGaussian,
@@ -172,3 +173,20 @@ def test_shares_that_do_not_add_up_are_refused() -> None:
 
 def test_a_run_without_private_methods_spends_nothing() -> None:
     assert make_plan([], epsilon=1.0, delta=1e-6).epsilon == 0
+
+
+@pytest.mark.parametrize(("mu", "count"), [(0.05, 12), (0.3, 1), (1.0, 3), (6.0, 1)])
+def test_the_distribution_of_gaussian_dp_is_that_of_the_library_to_the_bit(
+    mu: float, count: int
+) -> None:
+    own, theirs = (
+        vars(vars(made)["_pmf_remove"])
+        for made in (
+            _gaussian(mu, count, 1e-4),
+            pld.from_gaussian_mechanism(
+                1 / (mu * math.sqrt(count)), value_discretization_interval=1e-4
+            ),
+        )
+    )
+    assert own.keys() == theirs.keys()
+    assert all(np.array_equal(own[name], theirs[name]) for name in own)
