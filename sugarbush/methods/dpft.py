@@ -168,15 +168,17 @@ class DPFT(Method):
         If `training.processes` is above 1, the first process does this, and the others only take
         part in the training.
         """
-        from sugarbush.training.processes import broadcast_from_first, processes
+        from sugarbush.training.processes import broadcast_from_first, is_first, processes
 
-        with processes(self.training.processes, restart=inputs.restart) as rank:
-            if rank:
+        plan = None  # computed before the start of other processes, so that an error has one report
+        if is_first():
+            plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
+        with processes(self.training.processes, restart=inputs.restart):
+            if plan is None:
                 told: tuple[str, Mechanism] | None = broadcast_from_first(None)
                 if told is not None:
                     self._train(inputs, told[1], run=told[0], store=None)
                 return None
-            plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
             mechanism = self._mechanism(inputs, plan)
             key = self._cache_key(inputs, mechanism)
             with inputs.open_store(STAGE, key, forced=forced) as store:
