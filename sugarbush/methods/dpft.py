@@ -168,21 +168,23 @@ class DPFT(Method):
         If `training.processes` is above 1, the first process does this, and the others only take
         part in the training.
         """
-        from sugarbush.training.processes import broadcast_from_first, processes
+        from sugarbush.training.processes import broadcast_from_first, is_first, processes
 
-        plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
-        mechanism = self._mechanism(inputs, plan)
-        with processes(self.training.processes, restart=inputs.restart) as rank:
-            if rank:
-                run_id: str | None = broadcast_from_first(None)
-                if run_id is not None:
-                    self._train(inputs, mechanism, run=run_id, store=None)
+        plan = None  # computed before the start of other processes, so that an error has one report
+        if is_first():
+            plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
+        with processes(self.training.processes, restart=inputs.restart):
+            if plan is None:
+                told: tuple[str, Mechanism] | None = broadcast_from_first(None)
+                if told is not None:
+                    self._train(inputs, told[1], run=told[0], store=None)
                 return None
+            mechanism = self._mechanism(inputs, plan)
             key = self._cache_key(inputs, mechanism)
             with inputs.open_store(STAGE, key, forced=forced) as store:
                 missing = store.finished(_MODEL) is None
                 internal: dict[str, Any] = {}
-                if broadcast_from_first(store.run if missing else None):
+                if broadcast_from_first((store.run, mechanism) if missing else None):
                     internal = self._train(inputs, mechanism, run=store.run, store=store)
                 finished = store.finished(_MODEL)
                 assert finished is not None

@@ -173,16 +173,17 @@ class MethodInputs:
     """Everything that a method may use.
 
     `writer(stage)` opens the generator; `encode` embeds public text and `encode_private` private
-    text. `open_store(stage, key, dataset)` opens the finished results of a stage, and
-    `scratch(name)` is a private folder. `pretrained` is a folder of small public models;
-    `find(name)` is a public file that the settings name; `restart` is the command of this stage,
-    for torchrun. `digests` are random names of the private data, for cache keys.
+    text. `plan` computes the budget plan, which `budget` returns; that takes seconds, so a method
+    that draws nothing does not ask. `open_store(stage, key, dataset)` opens the finished results of
+    a stage, and `scratch(name)` is a private folder. `pretrained` is a folder of small public
+    models; `find(name)` is a public file that the settings name; `restart` is the command of this
+    stage, for torchrun. `digests` are random names of the private data, for cache keys.
     """
 
     schema: Schema
     corpus: PrivateCorpus
     privacy: PrivacySettings
-    budget: BudgetPlan
+    plan: Callable[[], BudgetPlan]
     metadata: MetadataRelease
     donated: Donated | None
     label: str
@@ -205,6 +206,11 @@ class MethodInputs:
     restart: tuple[str, ...] = ()
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
     report: Callable[[str], None] = field(default=lambda line: None)
+
+    @property
+    def budget(self) -> BudgetPlan:
+        """Every mechanism of the run with its share."""
+        return self.plan()
 
     @property
     def texts(self) -> int:

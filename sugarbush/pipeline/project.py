@@ -296,7 +296,7 @@ class Project:
             schema=self.schema,
             corpus=self.corpus,
             privacy=settings.privacy,
-            budget=self.plan,
+            plan=lambda: self.plan,
             metadata=metadata,
             donated=self.donated(),
             label=self.label(),

@@ -78,6 +78,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- the comparison
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GOLDEN)
 def test_a_run_charges_draws_and_writes_what_0_1_did(
     tmp_path: Path, state: Path, case: str

@@ -324,6 +324,7 @@ def provider_of(place: tuple[str, ...]) -> str:
     return place[1] if place[0] == "generator" and place[1] in PROVIDERS else "simulator"
 
 
+@pytest.mark.slow
 def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: World) -> None:
     """Otherwise a run could keep old results although a setting changed, or charge although nobody
     asked for it."""
@@ -363,6 +364,7 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
     }
 
 
+@pytest.mark.slow
 def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: World) -> None:
     """If no stage depends on a setting, the setting is missing in the graph, or should be marked
     with NOT_IN_OUTPUT."""

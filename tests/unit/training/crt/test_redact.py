@@ -209,6 +209,7 @@ def test_masking_keeps_what_is_outside_of_spans():
     assert mask_spans("abcdef", [TextSpan(1, 2), TextSpan(4, 6)]) == f"a{MASK}cd{MASK}"
 
 
+@pytest.mark.slow
 def test_presidio_finds_by_pattern_without_a_model():
     pytest.importorskip("presidio_analyzer")
     from sugarbush.training.crt.presidio import PresidioDetector
