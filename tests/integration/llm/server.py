@@ -2,8 +2,10 @@
 
 `behave(number, body)` decides the answer to the `number`-th chat request (from 0). Requests and
 complete responses are recorded, so that a test can check that each was asked once and none was
-lost. As a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S [FAULT_SHARE]]`) it
-writes its port to a file. It answers, and that share of the requests fails, in every way in turn.
+lost. As a program it writes its port to a file and answers; that share of the requests fails, in
+every way in turn:
+
+    python -m tests.integration.llm.server PORT_FILE [DELAY_S [FAULT_SHARE [PORT]]]
 """
 
 from __future__ import annotations
@@ -349,9 +351,9 @@ def faulty(share: float) -> Callable[[int, Body], Reply]:
     return behave
 
 
-def main(port_file: str, delay_s: float = 0.0, fault_share: float = 0.0) -> None:
+def main(port_file: str, delay_s: float = 0.0, fault_share: float = 0.0, port: float = 0) -> None:
     behave = faulty(fault_share) if fault_share else _after(delay_s)
-    server = FaultServer(behave=behave)
+    server = FaultServer(behave=behave, port=int(port))
     asyncio.run(server.serve(lambda: _announce(Path(port_file), server.port)))
 
 
