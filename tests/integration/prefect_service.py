@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import httpx
+import psutil
 
 from tests.integration.postgres import Postgres, free_port, running_postgres
 from tests.integration.project import Checkout
@@ -67,8 +68,13 @@ class Service:
             self._wait_for_server()
 
     def stop(self, name: str, *, kill: bool = False) -> None:
+        """Stop a process, or kill -9 it with its children."""
         process = self.processes.pop(name)
-        process.kill() if kill else process.terminate()
+        if kill:
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+            process.kill()
+        process.terminate()
         process.wait(timeout=120)
 
     def prefect(self, *arguments: str) -> str:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
+import math
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +26,9 @@ from tests.integration.llm.server import KEY
 from tests.integration.postgres import binaries, free_port
 from tests.integration.prefect_service import Service, running_service
 from tests.integration.project import Checkout
+from tests.pipelines import run_pipeline
 from tests.settings import ROOT
-from tests.stress.trial import Trial, copied, new_project, run_forked
+from tests.stress.trial import Trial, copied, new_project, run_forked, start_forked
 
 MOST_KILLS = 8  # of one project; then a run may finish
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
@@ -47,7 +51,6 @@ class Row:
     tries: int = 0
     projects: int = 0
     lost: int = 0
-    unharmed: int = 0
 
     def add(self, trial: Trial) -> None:
         self.tries += trial.disturbed
@@ -66,8 +69,10 @@ class Stress:
         self.folder, self.random = folder, random.Random(seed)
         self.fresh = new_project(folder / "fresh")
         self.numbers = iter(range(10**6))
-        warm = copied(self.fresh, folder / "warm")
-        assert run_forked(warm) == 0, (warm.path / "run.log").read_text()[-3000:]
+        # In this process, so that the forked ones need not import anything.
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_pipeline(copied(self.fresh, folder / "warm"))
+        assert threading.active_count() == 1, "a fork would copy no other thread"
         started = time.monotonic()
         self.finished = copied(self.fresh, folder / "finished")
         assert run_forked(self.finished) == 0
@@ -80,12 +85,32 @@ class Stress:
     def moment(self) -> float:
         return self.random.uniform(0, self.run_s)
 
+    def any_moment(self) -> Callable[[], bool]:
+        """Whether a random moment of a run, which starts now, is reached."""
+        end = time.monotonic() + self.moment()
+        return lambda: time.monotonic() >= end
+
+    def after_a_charge(self, project: Checkout) -> Callable[[], bool]:
+        """Whether one of the next charges has been on disk for some milliseconds. A random moment
+        is rarely one of these, and here budget could be lost."""
+        ledger = project.ledger.path
+        size = _size(ledger) + self.random.randrange(1, 1200)
+        delay, reached = self.random.uniform(0, 0.03), math.inf
+
+        def passed() -> bool:
+            nonlocal reached
+            if reached == math.inf and _size(ledger) >= size:
+                reached = time.monotonic() + delay
+            return time.monotonic() >= reached
+
+        return passed
+
     def stage(self, kills: int) -> Iterator[Row]:
         """kill -9 of the stages: of a first release, and of one that only restores results."""
         row = Row("stage, first release")
         while row.tries < kills // 2:
             trial = Trial(copied(self.fresh, self.place()))
-            self._kill_until_finished(trial)
+            self._kill_until_finished(trial, near_charges=0.5)
             row.add(trial)
             shutil.rmtree(trial.project.path.parent)
         yield row
@@ -103,9 +128,11 @@ class Stress:
             shutil.rmtree(trial.project.path.parent)
         yield row
 
-    def _kill_until_finished(self, trial: Trial) -> None:
+    def _kill_until_finished(self, trial: Trial, *, near_charges: float = 0) -> None:
         for _ in range(MOST_KILLS):
-            code = run_forked(trial.project, kill_after_s=self.moment())
+            near = self.random.random() < near_charges
+            moment = self.after_a_charge(trial.project) if near else self.any_moment()
+            code = run_forked(trial.project, kill_when=moment)
             if code is not None:
                 assert code == 0, (trial.project.path / "run.log").read_text()[-3000:]
                 return
@@ -130,9 +157,7 @@ class Stress:
                 space = self.random.randrange(0, 1_200_000)
                 with filler.open("wb") as file:
                     file.write(bytes(max(0, usage.free - space)))
-                if run_forked(trial.project) == 0:
-                    row.unharmed += 1
-                else:
+                if run_forked(trial.project) != 0:
                     trial.disturb()
                 filler.unlink()
                 finish(trial)
@@ -148,9 +173,7 @@ class Stress:
             trial, server = self._with_server()
             with server:
                 server.start()
-                pid = os.fork()
-                if pid == 0:
-                    os._exit(abs(run_forked(trial.project) or 0))
+                pid = start_forked(trial.project)
                 time.sleep(self.moment())
                 server.kill()
                 time.sleep(self.random.uniform(0, 1))
@@ -279,7 +302,6 @@ class Stress:
                 service.postgres.kill()
                 service.postgres.start()
         flow.wait()
-        wait_for_end_of_stages(trial.project)
         trial.disturb()
         return True
 
@@ -311,6 +333,10 @@ class LlmServer:
             self.process.wait()
 
 
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
 def finish(trial: Trial) -> None:
     """The same command again; it must succeed."""
     code = run_forked(trial.project)
@@ -331,21 +357,6 @@ def start_flow(service: Service, project: Checkout) -> subprocess.Popen[bytes]:
         stdout=(project.path / "run.log").open("ab"),
         stderr=subprocess.STDOUT,
     )
-
-
-def wait_for_end_of_stages(project: Checkout) -> None:
-    """Wait until no process runs in the checkout: DVC and its stages end after their flow."""
-    import psutil
-
-    while True:
-        cwds = set()
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    cwds.add(process.cwd())
-        if str(project.path) not in cwds:
-            return
-        time.sleep(0.05)
 
 
 FAULTS = {

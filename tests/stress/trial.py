@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,18 +97,23 @@ def copied(source: Checkout, folder: Path) -> Checkout:
     return Checkout(path, folder / "state")
 
 
-def run_forked(project: Checkout, *, kill_after_s: float | None = None) -> int | None:
-    """Every stage in a copy of this process; its exit code, or None where it was killed."""
+def start_forked(project: Checkout) -> int:
+    """Start every stage in a copy of this process; its pid."""
     log = project.path / "run.log"
     pid = os.fork()
     if pid == 0:
         _child(project, log)
-    deadline = None if kill_after_s is None else time.monotonic() + kill_after_s
+    return pid
+
+
+def run_forked(project: Checkout, *, kill_when: Callable[[], bool] = lambda: False) -> int | None:
+    """The exit code of every stage in a copy of this process, or None where it was killed."""
+    pid = start_forked(project)
     while True:
-        ended, status = os.waitpid(pid, os.WNOHANG if deadline is not None else 0)
+        ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
-        if deadline is not None and time.monotonic() >= deadline:
+        if kill_when():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             return None
