@@ -64,7 +64,8 @@ class Trial:
         assert set(named) <= set(charged), "a result was not charged"
         lost = len(charged) - len(named)
         assert lost <= self.disturbed, "a run that nobody disturbed charged twice"
-        assert not list(self.project.path.glob("data/released/**/.*")), "half-written releases"
+        left = list(self.project.path.glob("data/released/**/.*"))
+        assert not left, left
         metadata = self.project.path / "data/released/metadata/rows.parquet"
         (drawn,) = (self.project.state / "draws").rglob("generation-*/metadata/rows.parquet")
         assert _digest(metadata) == _digest(drawn), "the released metadata are not the drawn ones"

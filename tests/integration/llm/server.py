@@ -20,12 +20,20 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sugarbush.randomness import public_rng
+
 MODEL = "tiny"
 KEY = "sk-test-0123456789abcdef"
+WORDS = (
+    "the a this that lamp chair kettle box door table shop street morning evening week month "
+    "arrived came went broke stopped worked called wrote asked waited paid returned opened found "
+    "late early twice again never always under over with without before after from customer agent "
+    "parcel courier receipt colour handle screw light cable wood steel paper small large heavy new"
+)
 
 Body = dict[str, Any]
 
@@ -90,6 +98,12 @@ def good_text(body: Body) -> str:
         "The customer called about a late delivery and the agent found the parcel at the depot, "
         f"reference {zlib.crc32(json.dumps(body, sort_keys=True).encode())}."
     )
+
+
+def random_words(number: int, body: Body) -> Reply:
+    """Forty random words, so no two answers are alike."""
+    rng = public_rng(number, json.dumps(body, sort_keys=True))
+    return completion(" ".join(rng.choice(WORDS.split(), size=40)).capitalize() + ".")
 
 
 def always_good(number: int, body: Body) -> Reply:
@@ -358,7 +372,7 @@ def main(port_file: str, delay_s: float = 0.0, fault_share: float = 0.0, port: f
 
 
 def _after(delay_s: float) -> Callable[[int, Body], Reply]:
-    return lambda number, body: completion(good_text(body), delay_s=delay_s)
+    return lambda number, body: replace(random_words(number, body), delay_s=delay_s)
 
 
 def _announce(path: Path, port: int) -> None:
