@@ -68,14 +68,18 @@ class Service:
             self._wait_for_server()
 
     def stop(self, name: str, *, kill: bool = False) -> None:
-        """Stop a process, or kill -9 it with its children."""
+        """Stop a process; kill -9 it with its children, if so asked or if it does not stop."""
         process = self.processes.pop(name)
+        if not kill:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:  # Prefect's worker hangs after a cancelled run
+                kill = True
         if kill:
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-            process.kill()
-        process.terminate()
-        process.wait(timeout=120)
+            for each in (*psutil.Process(process.pid).children(recursive=True), process):
+                each.kill()
+        process.wait()
 
     def prefect(self, *arguments: str) -> str:
         """Run a command of Prefect in the project; its output."""
