@@ -10,12 +10,10 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import yaml
 
-from flows.pipeline import pipeline
 from sugarbush.errors import FailureError
 from sugarbush.pipeline.flow import only_run
 from sugarbush.privacy.events import DiscreteGaussian
@@ -23,7 +21,6 @@ from tests.integration.postgres import binaries
 from tests.integration.prefect_service import PREFECT, Service, running_service, webhook
 from tests.integration.project import Checkout, as_lines, letters, make_project
 from tests.pipelines import opened
-from tests.settings import ROOT
 
 pytestmark = [
     pytest.mark.xdist_group("scheduled"),
@@ -104,36 +101,9 @@ def test_the_database_contains_the_log_and_no_mark(operated: Operated) -> None:
     assert MARK not in operated.dump
 
 
-def test_parameters_have_a_form_in_the_user_interface() -> None:
-    form = pipeline.parameters.model_dump()["properties"]
-    assert set(form) == {"force", "epsilon"}
-    assert "charge" in form["force"]["description"]
-    assert {"exclusiveMinimum": 0, "type": "number"} in form["epsilon"]["anyOf"]
-
-
 def test_one_run_on_a_dataset_at_a_time_in_whatever_checkout(operated: Operated) -> None:
     second = pytest.raises(FailureError, match="another run on dataset 'letters'")
     with opened(operated.project) as project, only_run(project.base), second:
         only_run(project.base).__enter__()
     with opened(operated.project) as project, only_run(project.base):
         pass  # the lock ended with the run
-
-
-def test_the_compose_file_has_no_secret_and_keeps_the_state_outside_the_image() -> None:
-    compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
-    services = compose["services"]
-    for name in ("server", "worker"):
-        assert services[name]["user"] == "10001"
-    for service in services.values():
-        for name, value in service.get("environment", {}).items():
-            if name.endswith(("PASSWORD", "KEY")):
-                assert value.startswith("${")
-    assert "state:/state" in services["worker"]["volumes"]
-    assert services["server"]["ports"] == ["127.0.0.1:4200:4200"]
-    copied = [
-        line.split()[1:-1]
-        for line in (ROOT / "deploy/Dockerfile").read_text().splitlines()
-        if line.startswith("COPY")
-    ]
-    assert all((ROOT / name).exists() for names in copied for name in names)
-    assert "data" not in {Path(name).parts[0] for names in copied for name in names}
