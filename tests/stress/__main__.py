@@ -13,6 +13,7 @@ import math
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -375,6 +376,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=FAULTS, default=list(FAULTS))
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that servers end too
     os.environ |= {"OPENAI_API_KEY": KEY, "NO_PROXY": "127.0.0.1"}
     print(f"seed {options.seed}")
     with tempfile.TemporaryDirectory(prefix="stress-") as folder:

@@ -123,6 +123,7 @@ def run_forked(project: Checkout, *, kill_when: Callable[[], bool] = lambda: Fal
 
 def _child(project: Checkout, log: Path) -> None:
     code = 1
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         with log.open("ab", buffering=0) as file:
             os.dup2(file.fileno(), 1)
