@@ -134,7 +134,8 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
     A failure at any line leaves `target` unchanged and nothing half-written beside it. A kill
     leaves at most folders with names that start with a dot. If the kill comes between the two
-    renames, one of them is the complete old `target`. Raises StorageError when the disk refuses.
+    renames, one of them is the complete old `target`. The next success
+    removes them. Raises StorageError when the disk refuses.
     """
     temporary: Path | None = None
     old: Path | None = None
@@ -142,7 +143,8 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         if private:
             make_private(target.parent)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        prefix = f".{target.name}."
+        temporary = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=target.parent))
         if not private:
             temporary.chmod(0o755)
         yield temporary
@@ -153,6 +155,7 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
             old = target.replace(temporary.with_name(f"{temporary.name}.old"))
         temporary.replace(target)
         _sync(target.parent)
+        _remove_leftovers(target.parent, prefix)
     except OSError as error:
         if old is not None and not target.exists():
             old.replace(target)
@@ -161,6 +164,16 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
         for left in (temporary, old):
             if left is not None and left.exists():
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def _remove_leftovers(folder: Path, prefix: str) -> None:
+    """Remove the temporary folders of writers that were killed: DVC would see them."""
+    import psutil
+
+    for path in folder.iterdir():
+        pid = path.name.removeprefix(prefix).partition("-")[0]
+        if path.name.startswith(prefix) and pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from sugarbush.privacy.unit import Unit
 from tests.settings import ROOT, settings
 
 PARTS = [
-    "flows", "tasks", "sugarbush", "research",
+    "flows", "tasks", "sugarbush", "research", "prefect.yaml",
     "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
 ]  # fmt: skip
 TINY_ENCODER = ROOT / "tests" / "plugins"  # on PYTHONPATH, it adds the encoder `tiny`
