@@ -85,6 +85,12 @@ class LearnedDetector(TokenClassifier):
             for text, words in zip(texts, self.words(texts), strict=True)
         ]
 
+    def is_public(self, texts: Sequence[str], *, plain_score: float = 0.0) -> list[bool]:
+        """Whether no word of a text reaches the weak threshold, or 1 - `plain_score` if it is
+        lower."""
+        limit = min(self.weak, 1 - plain_score)
+        return [all(secret_score(w) < limit for w in words) for words in self.words(texts)]
+
     def words(self, texts: Sequence[str]) -> Iterator[list[Word]]:
         """The scored words of each text."""
         for first in range(0, len(texts), _CHUNK):
