@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from sugarbush.errors import ParamsError, SugarbushError
-from sugarbush.training.crt.settings import DEFAULT_DETECTORS
+from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 if TYPE_CHECKING:
     from sugarbush.pipeline.project import Project

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from sugarbush.data.settings import EXAMPLE_FOLDER
 from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Positive, Share
+from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 from sugarbush.training.dpsgd.settings import TINY, NoisyStepsSettings
 
 LSTM = "lstm"  # the value of crt.model for the LSTM of stage pretrain
-DEFAULT_DETECTORS = ("regex", "learned")
 
 
 class CrtSettings(NoisyStepsSettings):
