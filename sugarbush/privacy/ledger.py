@@ -30,7 +30,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -408,9 +408,11 @@ def _read(path: Path, state: Path) -> _Chain:
     """The entries of a file, each with a seal that fits. An incomplete last line comes from a crash
     before its mechanism ran. Any other line that does not fit means that somebody edited the file.
     """
+    lines: list[bytes] = []
     try:
         head = _stored_seal(path)  # before the file: it grows
-        *lines, _unfinished = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        with suppress(FileNotFoundError):
+            *lines, _unfinished = path.read_bytes().split(b"\n")
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read: {error.strerror}") from None
     entries: list[Entry] = []
