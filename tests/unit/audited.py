@@ -32,6 +32,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.training.fine_tune": "epsilon of the plan that the training followed",
     "sugarbush.privacy.results": "a finished draw, restored with its entries",
     "sugarbush.evolution.evolve": "requests made of released parents",
+    "sugarbush.evolution.enlarge": "requests made of rows of the DP table",
     "sugarbush.generators.openai.generator": "answers to released requests",
     "sugarbush.generators.huggingface.generator": "answers to released requests",
     "sugarbush.api": "results of this process, with the entries that paid for them",
@@ -42,7 +43,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.tables.dp_table": "the DP table",
     # Values that never depended on private data.
     "sugarbush.generators.interface": "no requests",
-    "sugarbush.methods.evolving": "targets that require nothing",
+    "sugarbush.methods.generating": "targets that require nothing",
     "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",
 }
 

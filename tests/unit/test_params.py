@@ -59,6 +59,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     old = yaml.safe_load((FIXTURES / "params_0_1.yaml").read_text())
     endpoint = old["extract_metadata"].pop("llm")
     assert old.pop("methods") == ["maple"]  # the default was another one
+    assert old["crt"].pop("detectors") == ["regex"]  # the default was another one
     assert parse_params(old) == COMPLETE
     whole = copy.deepcopy(old)
     whole["extract_metadata"]["llm"] = endpoint
@@ -84,6 +85,8 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     for section in ("generate", "crt"):
         del old[section]["texts"]
     assert new.pop("methods") == ["mosaic"]
+    assert new["crt"].pop("detectors") == ["regex", "learned"]
+    assert new["crt"].pop("must_find") == []
     assert new.pop("release") == {"texts": None}
     assert new["evolve"].pop("mosaic")["candidates_per_record"] == 2
     for name in EmbeddingSettings.removed_settings:
