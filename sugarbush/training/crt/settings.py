@@ -23,7 +23,7 @@ class CrtSettings(NoisyStepsSettings):
     model: str = TINY
     """First weights: tiny (by stage pretrain), lstm (its LSTM), or a GPT-2 or Llama by name."""
     detectors: tuple[str, ...] = DEFAULT_DETECTORS
-    """What finds secrets: regex, learned, presidio, spacy:NAME, installed, or a token classifier."""
+    """Detectors: regex, learned, presidio, spacy:NAME, installed, or a token classifier."""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.3
     """Score above which a detector's finding is a secret."""
     labelled: str | None = EXAMPLE_FOLDER + "donated.jsonl"
