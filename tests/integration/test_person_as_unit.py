@@ -23,8 +23,9 @@ AT_MOST = 3
 
 @pytest.fixture
 def project(finished: FinishedPipelines) -> Checkout:
-    """A project whose stages charged a table, counts of one label, votes and a training. Tests only
-    read it."""
+    """Return a project whose stages charged four mechanisms: the table, the counts of one label,
+    the votes and a training. Tests only read it.
+    """
     return finished("persons")
 
 

@@ -1,5 +1,4 @@
-"""Training with torchrun equals training in one process: it is charged once and draws noise
-once."""
+"""Tests that two processes of torchrun train as one process: with one charge and one noise."""
 
 import os
 import subprocess
