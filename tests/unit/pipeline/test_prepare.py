@@ -246,7 +246,7 @@ def test_a_person_is_a_keyed_hash_from_the_first_file_on(tmp_path: Path) -> None
 
 
 def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
-    """If the column of users changes, the stamp must change.
+    """If records get other users, the stamp must change.
 
     Otherwise a finished training would be restored for other units of privacy.
     """

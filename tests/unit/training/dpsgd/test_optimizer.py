@@ -1,5 +1,7 @@
-"""Tests that noise is added once per step, with the right scale, and that the sum is divided by the
-expected batch size."""
+"""Tests that a step adds noise once, with the right scale, and then divides by the expected batch.
+
+The divisor is the expected batch size.
+"""
 
 import math
 
