@@ -2,7 +2,8 @@
 
 python -m benchmarks.redaction --set customersim=../customersim.parquet --sentences 1000000
 
-A set has columns `text` and `spans` (JSON: start, end, label). `--labels` uses only those labels.
+A data set has columns `text` and `spans` (JSON: start, end, label). With `--labels`, only spans
+with these labels are used.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sugarbush.training.crt.sentences import Sentence
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:
-    """Documents with one sentence each. Two in five sentences occurred before."""
+    """Return documents of one sentence each. Two in five sentences are repetitions."""
     for number in range(count):
         case = number * 7919 % (count * 3 // 5)
         yield [
