@@ -3,13 +3,13 @@
     python -m benchmarks.embedding                    # 2,000 complaints, 200 of them timed
     python -m benchmarks.embedding --records 5000 --timed 500 --repeats 5
 
-Speed: for each row of the table, one encoder embeds `--timed` texts, `--repeats` times in turn with
-the others. The table has medians, and their ratios to the default call in the same turn. CPU
-seconds are summed over all threads; on a shared machine they vary less than wall seconds.
+To measure speed, the encoders embed `--timed` texts in turn, `--repeats` times. The table has one
+row per encoder, with medians, and with ratios to the default call in the same turn. CPU seconds are
+summed over all threads; on a shared machine they vary less than wall seconds.
 
-Votes: an eighth of `--records` texts are candidates, and the others vote. *unchanged* is the share
-of records whose vote is the same with embeddings of the default call. Texts are cut at the model's
-limit of 256 tokens unless the row states another limit.
+To compare votes, an eighth of `--records` texts are candidates, and the others vote. *unchanged* is
+the share of records whose vote is the same with embeddings of the default call. Texts are cut at
+the model's limit of 256 tokens unless the row states another limit.
 """
 
 from __future__ import annotations

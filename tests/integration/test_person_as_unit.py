@@ -1,5 +1,7 @@
-"""Tests with the user as the unit: every stage that spends budget, on users with several
-letters."""
+"""Runs every stage that spends budget with the user as the unit of privacy.
+
+The users have several letters.
+"""
 
 from __future__ import annotations
 

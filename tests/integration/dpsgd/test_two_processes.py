@@ -1,4 +1,4 @@
-"""Tests that two processes of torchrun train as one process: with one charge and one noise."""
+"""Tests that two processes of torchrun train like one process: one charge, one noise per step."""
 
 import os
 import subprocess

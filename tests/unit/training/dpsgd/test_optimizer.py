@@ -1,6 +1,6 @@
-"""Tests that a step adds noise once, with the right scale, and then divides by the expected batch.
+"""Tests that a step of DP-SGD adds noise once, with the right scale.
 
-The divisor is the expected batch size.
+The step then divides the noisy sum by the expected batch size.
 """
 
 import math
