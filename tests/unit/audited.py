@@ -1,11 +1,11 @@
-"""Lists for an audit: the modules that draw noise, build released values, or open private data.
+"""Lists the modules that draw noise, make released values, or open private data.
 
-`test_side_doors` checks that the lists are complete. If you add a line, add the reason.
+`test_side_doors` checks that the lists are complete. If you add a module, write the reason.
 """
 
 from __future__ import annotations
 
-# Modules that import functions of sugarbush.privacy.noise, with the functions.
+# The modules that import from sugarbush.privacy.noise, and the functions that they import.
 IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
     "sugarbush.privacy.mechanisms": ("discrete_gaussian",),  # histograms and sums of scores
     "sugarbush.tables.marginal_measurer": ("discrete_gaussian", "report_noisy_max"),  # AIM
@@ -41,7 +41,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.pipeline.dp_table": "the DP table and label counts",
     "sugarbush.pipeline.stages.report": "a method's rounds and texts",
     "sugarbush.tables.dp_table": "the DP table",
-    # Values that never depended on private data.
+    # Values that do not depend on private data.
     "sugarbush.generators.interface": "no requests",
     "sugarbush.methods.generating": "targets that require nothing",
     "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",
