@@ -133,7 +133,8 @@ def _start(source: Path, *, seed: int, new: bool) -> tuple[Any, Any]:
     from transformers.utils import logging
 
     labels = (OUTSIDE, *KINDS)
-    logging.set_verbosity_error()  # the head is new, and the library would warn about it
+    # The head is new, and the library would warn about it.
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(seed, "redactor") % 2**63)
@@ -215,7 +216,7 @@ def _fit(
     for step, batch in enumerate(batches, start=1):
         loss = _loss(model, batch, device)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         schedule.step()
