@@ -29,12 +29,12 @@ class LabelEndpoint(EndpointSettings):
     @classmethod
     def _is_direct(cls, mode: CallMode) -> CallMode:
         if mode is not CallMode.DIRECT:
-            raise ValueError("must be direct: attributes are read with one call per text")
+            raise ValueError("must be `direct`, because attributes are read with one call per text")
         return mode
 
 
 class ExtractMetadataSettings(Section):
-    """How attributes that are not columns are read from the texts."""
+    """Settings for attributes that are read from the texts."""
 
     zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)] = 0.0
     """A text whose cosine to its nearest value is below this number gets the value `other`."""
