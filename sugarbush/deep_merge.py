@@ -36,7 +36,7 @@ def deep_merge(
 
 
 def _set(settings: Any, key: str, value: Any, *, first: bool) -> None:
-    """Set a value, and with `first` insert a new one at the beginning of its section.
+    """Set a value. With `first`, insert a new setting at the beginning of its section.
 
     ruamel.yaml attaches the comment after a section to the section's last setting, so a setting
     that is appended would come after that comment.

@@ -242,7 +242,7 @@ class _Asker:
             self._meter.release(call.worst_cost)
             self.failed += 1
             if isinstance(error, StopError):
-                self._stop("the endpoint refuses every call; 'sugarbush check' says why. Fix the cause")
+                self._stop("the endpoint refuses every call; 'sugarbush check' says why. Fix it")
             return None
         self._meter.settle(
             call.worst_cost,
@@ -267,5 +267,5 @@ def _say(line: str) -> None:
 def _down(params: LabelEndpoint) -> GeneratorError:
     return GeneratorError(
         f"{_STAGE}: too many calls to {params.base_url} ({params.setting}.base_url) fail. Every "
-        "answer received is cached; run 'sugarbush check' until the endpoint answers, then run again."
+        "answer received is cached; run 'sugarbush check' until that works, then run again."
     )

@@ -93,9 +93,9 @@ def _print_table(found: Sequence[Sequence[Finding]], console: Console) -> None:
     console.print(table)
     console.print(
         f"\nEpsilon at delta {DELTA:g}; bounds at {CONFIDENCE:.0%} confidence. 'Gaussian' assumes "
-        "the trade-off curve that the ledger claims. The last four columns are copies with broken "
-        "noise: 'caught' means that the audit disproves their claim. An audit can find a "
-        "violation; it cannot show that there is none."
+        "the trade-off curve that the ledger claims. The last four columns are copies of the "
+        "mechanism with deliberately wrong noise: 'caught' means that the audit disproves the "
+        "copy's claim. An audit can find a violation; it cannot show that there is none."
     )
     if any(not control.violation for _, *controls in found for control in controls):
         console.print("A control is MISSED: the audit is too weak for this fault. Raise --runs.")

@@ -65,8 +65,8 @@ def show_settings(base: Path, section: str | None, console: Console) -> None:
 
 
 def _endpoint_for_labels() -> dict[str, Any]:
-    """The section extract_metadata.llm, which only some projects have, without the limits that it
-    shares with generator.openai."""
+    """Return the section extract_metadata.llm, which only some projects have. Limits that are
+    shared with generator.openai are left out."""
     endpoint = LabelEndpoint(model="required").model_dump(mode="json")
     own = {name: value for name, value in endpoint.items() if name not in SHARED_BY_ENDPOINTS}
     return {"extract_metadata": {"llm": own}}

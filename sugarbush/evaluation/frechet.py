@@ -27,7 +27,7 @@ from sugarbush.evaluation.interface import (
     features_by_space,
 )
 
-_MAX_RESAMPLES = 25  # one distance takes as long as a hundred resampled MAUVEs
+_MAX_RESAMPLES = 25  # one distance takes as long as MAUVE on a hundred resamples
 
 
 def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
@@ -53,7 +53,7 @@ def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
 
 
 def _moments(features: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean (d,), and a factor f (min(n, d), d) of the covariance, which is f'f."""
+    """Return the mean (d,), and a matrix f (min(n, d), d) such that the covariance is f'f."""
     features = np.asarray(features, dtype=np.float64)
     mean = features.mean(axis=0)
     factor = (features - mean) / np.sqrt(len(features) - 1)

@@ -22,9 +22,9 @@ class EvaluateSettings(Section):
     max_texts: Annotated[int, Field(ge=10)] = 2000
     """Maximum number of real texts that are used."""
     texts: Annotated[int, Field(ge=10)] | None = None
-    """Number of texts of each final set; null: the size of the smallest set."""
+    """Number of final texts of each method; null: the smallest number that a method has."""
     clusters: Annotated[int, Field(ge=2)] | None = None
-    """Number of clusters of MAUVE; null: a tenth of the size of the smaller set."""
+    """Number of clusters of MAUVE; null: a tenth of the number of texts in the smaller sample."""
     bootstrap: Count = 100
     """Number of bootstrap resamples for the confidence intervals."""
     seed: int = 1

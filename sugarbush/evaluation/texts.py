@@ -22,7 +22,7 @@ def word_counts(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 def length_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """The 1-Wasserstein distance of two samples of lengths, in words.
+    """Compute the 1-Wasserstein distance between two samples of lengths, in words.
 
     It is the number of words that a text would have to gain or lose on average. Raises
     InvariantError when a sample is empty. Source: Ramdas et al. 2017.
@@ -54,8 +54,8 @@ LENGTHS = Metric(name="lengths", measure=_measure_lengths)
 def distinct_n(texts: Sequence[str], *, n: int) -> float:
     """The share of distinct n-grams among all n-grams of words, in (0, 1].
 
-    It falls as a set grows, so compare sets of about equal size. Texts with fewer than n words
-    add nothing. Raises InvariantError when no text has n words. Source: Li et al. 2016.
+    It falls as a corpus grows, so compare corpora of about equal size. Texts with fewer than n
+    words add nothing. Raises InvariantError when no text has n words. Source: Li et al. 2016.
     """
     counted = 0
     seen: set[tuple[str, ...]] = set()

@@ -1,6 +1,6 @@
 """Checks whether an answer can be used as a candidate.
 
-A property that a text of the request (an example, the parent) has too is not a problem: for a
+A property is not a problem if a text of the request (an example or the parent) has it too: for a
 corpus of JSON lines, JSON lines are correct answers.
 
 Limits: refusals are recognized by their usual first words in five languages. Language is recognized
@@ -30,16 +30,16 @@ Run = tuple[str, ...]
 _RUN = 8
 # The largest share of runs that an answer and an example may have in common.
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation keeps some runs of its parent: about 0.66 of them if a twentieth of the words change,
-# which is the smallest share of blanks, and 0.9 of them if one word in eighty changes.
+# A variation keeps some runs of its parent. It keeps about 0.66 of them if a twentieth of the words
+# change, which is the smallest share of blanks. It keeps 0.9 of them if one word in eighty changes.
 _COPIED_PARENT_SHARE = 0.9
 # Only the beginning is checked, because a refusal or a comment on the text comes first.
 _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 
-# How a refusal begins, after `_plain_opening`. A support ticket may begin with "I cannot create an
-# account", so the pattern must name the request.
+# Patterns for the beginning of a refusal. `_plain_opening` prepares the text. A support ticket may
+# begin with "I cannot create an account", so the pattern must name the request.
 _CANNOT = r"i (?:cannot|am unable to|am not able to|will not|must decline to)"
 _WRITE = (
     r"(?:(?:help|assist)(?: you)?(?: with)?|comply with|fulfill?|provide|generate|create|write"
@@ -127,7 +127,7 @@ _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
 
 
 def check(text: str | None, request: Request, finish_reason: str | None) -> Problem | None:
-    """What is wrong with an answer to `request`; None when it is usable.
+    """Return what is wrong with an answer to `request`, or None if the answer is usable.
 
     `finish_reason` is as in OpenAI's API; "length" means that the answer was cut off.
     """
@@ -150,7 +150,7 @@ def without_thoughts(text: str) -> str:
 
 
 def bare_text(said: str, request: Request) -> str:
-    """The text of an answer, without thoughts and without the quotation marks around it.
+    """Return an answer without the model's thoughts and without quotation marks around the text.
 
     The marks stay if such marks also occur inside the text, or if a text of the request has marks
     too.
@@ -162,7 +162,8 @@ def bare_text(said: str, request: Request) -> str:
 
 
 def language(text: str) -> str | None:
-    """ISO 639-1 code of one of seven languages in the Latin script, None for any other."""
+    """Return the ISO 639-1 code of the text's language; None if it is not one of seven languages in
+    the Latin script."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _FEWEST_WORDS:
         return None

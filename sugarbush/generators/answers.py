@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _ATTEMPTS = 2
 
-# The answer of a request before it is asked, and of a request that is never asked.
+# The answers to a request that is not sent yet, and to a request that is never sent.
 _NOT_YET = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
@@ -43,8 +43,8 @@ def fitting_prompts(
     what: str,
     say: Callable[[str], None],
 ) -> dict[int, T]:
-    """The prompts by index, without those that are too long for the model; `say` prints how many
-    are too long.
+    """Return the prompts by index. Prompts that are too long for the model are left out, and `say`
+    prints their number.
 
     `prompt` raises GeneratorError for a request that does not fit. Raises the last such error when
     no request fits.

@@ -31,7 +31,7 @@ from sugarbush.settings import Section
 if TYPE_CHECKING:
     from sugarbush.generators.openai.settings import EndpointSettings
 
-# Texts (n,) to unit vectors (n, dim).
+# Maps texts (n,) to unit vectors (n, dim).
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
@@ -127,7 +127,7 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
 
 
 def released_requests(requests: object) -> tuple[Request, ...]:
-    """The requests, after a check at run time that they are released.
+    """Check at run time that the requests are released, and return them.
 
     Raises PrivacyError if they are not released. No model has received anything by then.
     """

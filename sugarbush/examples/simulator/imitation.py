@@ -1,5 +1,5 @@
-"""A text that imitates examples: the structure of one example, sentences of the others, new
-identities.
+"""Writes a text that imitates examples: it has the structure of one example, sentences of the
+others, and new identities.
 
 The turns, openings and jargon come only from the examples in the request.
 """
@@ -86,8 +86,7 @@ class SourceSentences:
     def _without_conflict(
         self, utterance: Utterance, target: Target, said: Sequence[Utterance]
     ) -> list[Utterance]:
-        """What replaces an utterance that conflicts with `target`: an utterance that shows the
-        target.
+        """Replace an utterance that conflicts with `target` by an utterance that shows the target.
 
         Its text comes from a source text or, if none fits, from the simulator's own sentences. The
         list is empty if no source fits and an earlier utterance shows the target.

@@ -1,4 +1,4 @@
-"""Synonyms, and new names and numbers for old ones."""
+"""Replaces words by synonyms, and names and numbers by new ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEW_DIGITS = 4
 
 
 def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
-    """`text`, in which a share `rate` of the words with synonyms is replaced by a synonym."""
+    """Replace each word of `text` that has synonyms by a synonym, with probability `rate`."""
 
     def other(found: re.Match[str]) -> str:
         if not rng.chance(rate):

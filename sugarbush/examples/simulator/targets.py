@@ -173,8 +173,8 @@ def _key(name: str) -> str:
 
 
 def _bounds(value: str) -> tuple[float, float] | None:
-    """The ends of the numeric bin with the label `value`; None for other values. An open end is set
-    to half or double the other end."""
+    """Parse the ends of a numeric bin from its label `value`; None for other values. An open end is
+    set to half or double the other end."""
     found = _BIN.match(value)
     if not found:
         return None

@@ -1,4 +1,5 @@
-"""What follows a failed attempt (a retry, no answer, or the end of the run), and its message.
+"""Decides what follows a failed attempt (a retry, no answer, or the end of the run), and writes its
+message.
 
 These failures are retried: lost connections, timeouts, 408, 409, 429, 5xx, and a response that is
 not a completion. The wait is the endpoint's Retry-After if it sends one, and otherwise exponential
@@ -106,7 +107,8 @@ def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Seconds until the next attempt: what the endpoint asks for, otherwise backoff with jitter."""
+    """Return the seconds until the next attempt. The endpoint may ask for a wait; if not, it is
+    backoff with jitter."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)

@@ -72,7 +72,7 @@ class EndpointSettings(Section):
     )
     """The field of max_tokens in a call; newer OpenAI models need max_completion_tokens."""
     send_seed: Annotated[bool, NOT_IN_OUTPUT] = True
-    """Whether calls contain a seed; false if the endpoint refuses it."""
+    """Whether calls contain a seed; set false if the endpoint refuses a seed."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     """Reasoning effort, for reasoning models; null: not sent."""
     concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
