@@ -39,12 +39,12 @@ class Roots:
 
 
 def state_root(base: Path, *, example: bool = False) -> Path:
-    """The folder of everything that must survive a run.
+    """Return the state folder, which contains everything that must survive a run.
 
-    It is SUGARBUSH_STATE if that is set, relative to the checkout, and otherwise the user's state
-    folder. The state of the embedded example is in the checkout, because the example is public and
-    any number of clones of it may run. The temporary copy of a DVC experiment (under .dvc/tmp/exps)
-    is deleted later, so it uses the state of the checkout around it.
+    SUGARBUSH_STATE names it; a relative path starts at the checkout. If SUGARBUSH_STATE is not set,
+    it is the user's state folder. The state of the embedded example is in the checkout, because the
+    example is public and any number of clones may run it. The temporary copy of a DVC experiment
+    (under .dvc/tmp/exps) is deleted later, so it uses the state of the checkout around it.
     """
     if named := os.environ.get(STATE_VARIABLE):
         return named_state(base, named)
@@ -59,15 +59,17 @@ def named_state(base: Path, name: Path | str) -> Path:
 
 
 def checkout_root(base: Path) -> Path:
-    """`base`, or the same folder of the checkout when `base` is in a DVC experiment's temporary
-    copy.
+    """Return `base`. If `base` is in the temporary copy of a DVC experiment, return the same folder
+    of the checkout.
 
     DVC copies the whole git repository, and the project may be a subfolder of the repository.
     """
     base = base.absolute()
     for parent in base.parents:
         if parent.parts[-3:] == (".dvc", "tmp", "exps"):
-            below = base.relative_to(parent).parts  # tmpabc/..., or standalone/tmpabc/... of --temp
+            below = base.relative_to(
+                parent
+            ).parts  # tmpabc/..., or standalone/tmpabc/... with --temp
             around, inside = parent.parents[2], below[2 if below[0] == "standalone" else 1 :]
             if inside:
                 repositories = (f for f in (around, *around.parents) if (f / ".git").exists())
@@ -77,7 +79,7 @@ def checkout_root(base: Path) -> Path:
 
 
 def find_input(base: Path, name: str) -> Path:
-    """The path of a file that the settings name: in `base` or, for an experiment's copy, in the
+    """Find a file that the settings name: in `base` or, for the copy of a DVC experiment, in the
     checkout.
 
     The copy contains only what git tracks, and a corpus is usually not tracked.
@@ -124,7 +126,8 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
     A failure at any line leaves `target` unchanged and nothing half-written beside it. A kill
     leaves at most folders with names that start with a dot. If the kill comes between the two
-    renames, one of them is the complete old `target`. Raises StorageError when the disk refuses.
+    renames, one of them is the complete old `target`. Raises StorageError if a file cannot be
+    written.
     """
     temporary: Path | None = None
     old: Path | None = None

@@ -283,7 +283,7 @@ def audit(
 
     The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
     faults it detects. Reads no data, charges none of your ledgers and writes nothing. Takes one to
-    two minutes. Exit code 1: a lower bound is above the claimed epsilon.
+    two minutes. Exit code 1: a lower bound is above the claimed bound.
     """
     from sugarbush.cli import audits
 

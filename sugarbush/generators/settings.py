@@ -56,7 +56,7 @@ class GeneratorSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _parse_sections(cls, fields: Any) -> Any:
-        """Each generator's section, parsed by its own class.
+        """Parse the section of each generator by the settings class of the generator.
 
         Errors name the section and the field.
         """

@@ -30,7 +30,8 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNote:
-    """release.json of a folder: the stage that wrote it, and the ids of its ledger entries.
+    """The content of release.json: the stage that wrote the folder, and the ids of its ledger
+    entries.
 
     At most `records_per_unit` records of one unit were used. `charges` are the ledger entries
     themselves; folders that version 0.2 wrote have none.

@@ -1,4 +1,5 @@
-"""Audits every noisy mechanism with canaries, and also copies of it with broken noise as controls.
+"""Audits every noisy mechanism with canaries. Audits copies with deliberately wrong noise as
+controls.
 
 An audit can find a violation. It cannot show that there is none.
 """
@@ -59,9 +60,10 @@ _ONE_RUN = Size(canaries=4000, guesses=1000)
 
 
 def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
-    """One run for large faults, and `runs` runs for the audit itself and for the smallest fault.
+    """Choose one run for large faults, and `runs` runs for the smallest fault and for the mechanism
+    without a fault.
 
-    So the power of the audit is known: it is the power of the control with the smallest fault.
+    So the power of the audit is the measured power of the control with the smallest fault.
     """
     if math.isinf(epsilon) or fault not in {None, Fault.ROOT_TWO}:
         return _ONE_RUN
@@ -110,9 +112,9 @@ def audit(
 ) -> Finding:
     """Audit one of MECHANISMS at `epsilon`, or its copy with `fault`.
 
-    Guarantee: without a fault, a mechanism that keeps its claim is called a violation with
-    probability at most 1 - `confidence`. `seed` determines the coin flips that include or exclude
-    canaries. The seed may be public, but the attacker does not use it.
+    Guarantee: if the mechanism has the privacy that the ledger claims, the audit reports a
+    violation with probability at most 1 - `confidence`. `seed` determines the coin flips that
+    include or exclude canaries. The seed may be public, but the attacker does not use it.
     """
     rng = public_rng(seed, "coins", mechanism)
     coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]

@@ -104,8 +104,8 @@ def _one_round(
 
 @lru_cache(maxsize=2)
 def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Random unit vectors (count, d), and kernel scores (count, count): row i has the scores of a
-    record at vector i."""
+    """Draw random unit vectors (count, d), and compute kernel scores (count, count). Row i has the
+    scores of a record with the embedding i."""
     vectors = public_rng(1, "candidates of the audit").standard_normal((count, _DIMENSIONS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     candidates = np.asarray(vectors, dtype=np.float32)
@@ -134,8 +134,9 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Each canary has a gradient that is orthogonal to all others. The score of a canary is the
-    product of the noisy gradient sum and the canary's clipped gradient, summed over two steps.
+    """Each canary has a gradient that is orthogonal to all other gradients. The score of a canary
+    is the product of the noisy gradient sum and the canary's clipped gradient, summed over two
+    steps.
 
     The sampling rate is 1: each step uses all records, so amplification by sampling is not audited.
     """

@@ -78,8 +78,8 @@ def _folder(base: Path) -> Path:
 
 
 def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
-    """The noise stddev of each attribute's counts: its one-way measurements, combined by
-    precision."""
+    """Compute the noise stddev of each attribute's counts. Several one-way measurements of an
+    attribute are weighted by their precision."""
     precision: dict[str, float] = {}
     for measured in measurements:
         if len(measured.attributes) == 1 and not measured.merged:

@@ -59,7 +59,8 @@ class PipelineStages:
         return tuple(each for each in self._reached(name) if each in self.needed)
 
     def with_markers(self, name: str) -> tuple[str, ...]:
-        """The stages that write a marker for `name`, in the order of running, and `name`."""
+        """Return the stages before `name` that only write a marker, in the order of running, and
+        then `name`."""
         reached = set(self._reached(name)) - set(self.needed)
         return (*(each for each in in_order(self.graph) if each in reached), name)
 
@@ -109,7 +110,8 @@ def is_needed(name: str, settings: ProjectSettings) -> bool:
 
 
 def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
-    """The needed stages that DVC finds out of date, and the needed ones that depend on them."""
+    """Return the needed stages that DVC finds out of date, and the needed stages that depend on
+    these."""
     import networkx as nx
     from dvc.repo import Repo
 
@@ -187,7 +189,7 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def environment_of_dvc() -> dict[str, str]:
-    """This process's environment, changed so that DVC's stages use this Python and print
+    """Return this process's environment, changed so that DVC's stages use this Python and print
     unbuffered."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}

@@ -7,7 +7,7 @@ DVC's own parser. A queued experiment runs in a worker that does not have the fl
 line. For such an experiment, the flag is read from the arguments that DVC stored in the
 experiment's copy.
 
-If this is uncertain the answer is no: to release a result twice costs nothing, but an unwanted new
+If this is uncertain, the answer is no, because restoring a result costs nothing and an unwanted new
 draw costs epsilon. `--force-downstream` has no effect here, because it names no stage.
 """
 
@@ -71,7 +71,8 @@ def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
 
 
 def _stored_force(base: Path) -> bool:
-    """The flag of a queued experiment: DVC pickles its arguments and commits them to the copy."""
+    """Read the flag of a queued experiment. DVC pickles the experiment's arguments and commits them
+    to the copy."""
     shown = subprocess.run(
         ["git", "show", _STORED_ARGUMENTS], cwd=base, capture_output=True, check=False
     )

@@ -63,7 +63,7 @@ class Project:
 
     @cached_property
     def state(self) -> Path:
-        """The folder of everything that survives a run: ledgers, key, finished results, received
+        """The state folder, which survives a run: ledgers, key, finished results, received
         answers."""
         return state_root(self.base, example=self.settings.privacy.purpose is Purpose.EXAMPLE)
 
@@ -109,7 +109,7 @@ class Project:
 
     @cached_property
     def snapshots(self) -> Snapshots:
-        """The store of the random names of private inputs."""
+        """The store that assigns random names to private inputs."""
         from sugarbush.privacy.snapshots import Snapshots
 
         return Snapshots(self.state, f"{self.settings.privacy.purpose}-{self.dataset}")
@@ -138,14 +138,15 @@ class Project:
         return find_input(self.base, name)
 
     def stamp(self, name: str, *, left_by: str) -> str:
-        """The name of a private file that a stage wrote to data/stamps."""
+        """Read the random name that a stage wrote to data/stamps for a private file."""
         return read_stamp(self.roots.stamps / f"{name}.json", left_by=left_by)
 
     def write_stamp(self, name: str, *, digest: str, within: str) -> None:
-        """Write the name of a private file, for DVC to compare.
+        """Write a random name for a private file to data/stamps, where DVC compares it.
 
-        `digest` is the keyed digest of the file's content. `within` names the stamp of the file
-        from which it was computed; that stamp is missing if a stage is run by hand.
+        `digest` is the keyed digest of the file's content. The file was computed from another file,
+        and `within` is the name of that file's stamp. The stamp is missing if a stage is run by
+        hand.
         """
         before = self.roots.stamps / f"{within}.json"
         parent = read_stamp(before, left_by=within) if before.exists() else ""
@@ -161,7 +162,8 @@ class Project:
         return plan_for(self.settings.privacy, self.settings.chosen)
 
     def final_plan(self) -> BudgetPlan:
-        """The plan with the noise that is known only after the metadata are released."""
+        """Return the plan with the final noise of training, which is known only after the DP
+        metadata are released."""
         from sugarbush.pipeline.released import read_metadata
 
         plan = self.plan
@@ -182,8 +184,8 @@ class Project:
         )
 
     def _paid_for(self) -> dict[str, Path]:
-        """The charges that released folders of the dataset name. For the example the result is
-        empty, because the example's state may be deleted."""
+        """Return the charges that released folders of the dataset name. The result is empty for the
+        example, because the example's state may be deleted."""
         from sugarbush.pipeline.released import charges_of_releases
 
         privacy = self.settings.privacy
@@ -192,8 +194,8 @@ class Project:
         return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """The ledger of results without a DP epsilon. It is apart from the DP ledgers and never
-        added to them."""
+        """Return the ledger of results without a DP epsilon. It is separate from the DP ledgers and
+        never added to them."""
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
@@ -205,7 +207,7 @@ class Project:
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
-        """The finished results of a stage under a cache key."""
+        """Open the finished results that a stage stored under a cache key."""
         from sugarbush.privacy.results import digest_of, open_result_store
 
         privacy = self.settings.privacy
@@ -272,8 +274,8 @@ class Project:
         )
 
     def label(self) -> str:
-        """The attribute with the counts that `augpe` starts from: the one in
-        `synthesize_metadata.label`, or the first one of the schema."""
+        """Return the attribute with the DP counts that `augpe` starts from:
+        `synthesize_metadata.label`, or the first attribute of the schema."""
         named = self.settings.synthesize_metadata.label
         return self.schema.names[0] if named is None else self.schema.attribute(named).name
 

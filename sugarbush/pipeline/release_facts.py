@@ -1,4 +1,4 @@
-"""The facts about a run on the release card, from its settings and its ledger entries."""
+"""Collects the facts on the release card from a run's settings and ledger entries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def release_facts(
     engine: str | None,
     plan: BudgetPlan,
 ) -> Release:
-    """The facts of a release. The guarantee comes from the entries of `ledger` with
+    """Collect the facts of a release. The guarantee comes from the entries of `ledger` with
     `ledger_ids`."""
     privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
@@ -64,8 +64,8 @@ def release_facts(
 
 
 def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
-    """The packages of other authors that provide a method or an encoder of this run, which reads
-    private texts."""
+    """Return the packages of other authors that provide a method or an encoder of this run. These
+    packages read private texts."""
     used = [(METHODS, method.name) for method in settings.released]
     used.append((ENCODERS, settings.embedding.model))
     packages = (package_of(group, name) for group, name in used)
@@ -73,7 +73,7 @@ def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
 
 
 def _plugin_versions(settings: ProjectSettings) -> dict[str, str]:
-    """The packages that add the methods, the generator and the encoder, with their versions."""
+    """Return the packages that add methods, the generator and the encoder, with their versions."""
     used = [(METHODS, method.name) for method in settings.released]
     used += [(GENERATORS, settings.generator.provider), (ENCODERS, settings.embedding.model)]
     packages = (package_of(group, name) for group, name in used)

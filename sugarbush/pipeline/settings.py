@@ -237,7 +237,7 @@ def _every_generator() -> dict[str, Any]:
 
 
 def _added_methods(names: Iterable[str]) -> dict[str, type[Method]]:
-    """The methods of other packages that are configured by `evolve.<name>`, among `names`."""
+    """Among `names`, return the methods of other packages that `evolve.<name>` configures."""
     other = [
         n for n in plugin_names(METHODS) if n in names and n not in EvolveSettings.model_fields
     ]
@@ -260,7 +260,7 @@ def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _derived(fields: dict[str, Any]) -> dict[str, Any]:
-    """The settings, completed with those that depend on the data file.
+    """Add the settings that depend on the data file.
 
     With the user's own data file, the generator does not see the example's donated examples, and
     the example's ledger is not charged.
@@ -316,8 +316,8 @@ def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """The sections of methods that show metadata and examples in a prompt, changed to metadata
-    alone."""
+    """Change the sections of methods that show metadata and examples in a prompt, so that they show
+    metadata only. Return the changed sections."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -330,7 +330,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """The section `extract_metadata`. Limits that its endpoint does not set are those of
+    """Return the section `extract_metadata`. Its endpoint takes limits that it does not set from
     generator.openai."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):

@@ -31,8 +31,8 @@ class Output:
     `keyed` outputs contain random names of private inputs and keyed digests of public ones, so DVC
     does not copy them into its cache. With `persist` DVC keeps the old output while the stage runs.
     Outputs that are partly private need this, because DVC must not restore the public part alone.
-    The outputs of every method have it: the results of a method without a DP guarantee are private,
-    and DVC sees only a random name.
+    The outputs of every method are persistent, because the results of a method without a DP
+    guarantee are private and DVC sees only a random name.
     """
 
     path: str

@@ -9,9 +9,10 @@ Writes   data/stamps/                corpus.json: a random name of the private f
                                      the plan gives to each mechanism, digests of code
 Spends   nothing
 
-DVC compares these instead of the files, so that it learns no hash and no size. If the private files
-of a later stage are gone, its stamp is removed, so that DVC runs that stage again. A forced run
-gives the corpus another name, so that all of its results are drawn again.
+DVC compares these stamps instead of the files, so that DVC learns neither hash nor size of a
+private file. If the private files of a later stage are gone, its stamp is removed, so that DVC runs
+that stage again. A forced run gives the corpus another name, so that all of its results are drawn
+again.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:
-    """The content of settings.json, of which DVC compares sections. All of it is public."""
+    """Return the content of settings.json. DVC compares its sections, and all of it is public."""
     return {
         "settings": project.settings.output_settings(),
         "plan": _plan(project),
