@@ -67,9 +67,7 @@ def checkout_root(base: Path) -> Path:
     base = base.absolute()
     for parent in base.parents:
         if parent.parts[-3:] == (".dvc", "tmp", "exps"):
-            below = base.relative_to(
-                parent
-            ).parts  # tmpabc/..., or standalone/tmpabc/... with --temp
+            below = base.relative_to(parent).parts  # tmpabc/..., or standalone/tmpabc/... (--temp)
             around, inside = parent.parents[2], below[2 if below[0] == "standalone" else 1 :]
             if inside:
                 repositories = (f for f in (around, *around.parents) if (f / ".git").exists())

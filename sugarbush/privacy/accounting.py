@@ -30,7 +30,7 @@ from sugarbush.privacy.events import (
 # a coarser grid.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
-_SLACKS = (0.01, 0.05)  # shares of delta that cover the excess of events over Gaussian DP
+_SLACKS = (0.01, 0.05)  # fractions of delta that cover by how much events exceed Gaussian DP
 _LARGEST_MU = 64.0
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 
@@ -49,7 +49,7 @@ class Relation(StrEnum):
 def epsilon(
     events: Iterable[Event], *, delta: float, relation: Relation = Relation.ADD_OR_REMOVE_ONE
 ) -> float:
-    """The smallest epsilon for which the composition of `events` is (epsilon, delta)-DP.
+    """Compute the smallest epsilon for which the composition of `events` is (epsilon, delta)-DP.
 
     It is infinity if an event is not private, and 0 if there are no events. REPLACE_ONE supports
     DP-SGD and confidential training only. Confidential training is infinite under add/remove.
@@ -80,13 +80,13 @@ def epsilon(
 
 
 def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
-    """The epsilon of `events`, even if each event was chosen from the results of earlier events.
+    """Bound the epsilon of `events`, even if earlier results decided which events came later.
 
     Composed PLDs assume that all settings are fixed in advance. Here each event is bounded by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
-    noise on integers are not exactly Gaussian: their hockey-stick divergence exceeds that of
-    N(mu, 1) from N(0, 1) by at most a slack everywhere, and the sum of the slacks is taken from
-    delta (proof: docs/decisions/adaptive-composition.md).
+    noise on integers are not exactly Gaussian: their hockey-stick divergence is, at every epsilon,
+    at most a slack above the divergence of N(mu, 1) from N(0, 1). The sum of the slacks is
+    subtracted from delta (proof: docs/decisions/adaptive-composition.md).
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -126,7 +126,7 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
         return math.inf
     if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # from mu-GDP's zCDP
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # the bound from mu-GDP's zCDP
     found = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
     return found + 1e-9
 
@@ -141,8 +141,8 @@ def _gaussian_delta(mu: float, x: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> float:
-    """The smallest mu, to within a relative 1e-5, for which the divergence of `event` is nowhere
-    more than `slack` above that of mu-GDP.
+    """Find the smallest mu (relative error 1e-5) such that the divergence of `event` is everywhere
+    at most `slack` above the divergence of mu-GDP.
 
     Between two points of the grid, the divergence of the discretised distribution is linear in e^x,
     and the divergence of mu-GDP is above its tangents. So between the two points, the difference of
@@ -179,7 +179,8 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 
 
 def gaussian_mu(events: Iterable[Event]) -> float:
-    """A mu for which the composition of `events` is mu-Gaussian DP; infinite if none is known.
+    """Return a mu for which the composition of `events` is mu-Gaussian DP; infinite if none is
+    known.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(gaussian_mu([DiscreteGaussian(stddev=10.0)] * 4), 3)
@@ -256,7 +257,8 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
 
 
 def _gaussian(mu: float, count: int, interval: float) -> Any:
-    """`count` mu-GDP mechanisms: one Gaussian of sqrt(count)*mu, discretised once."""
+    """Compose `count` mu-GDP mechanisms: they are one Gaussian with sqrt(count)*mu, discretised
+    once."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     return pld.from_gaussian_mechanism(

@@ -1,4 +1,4 @@
-"""A share of independent cases, with exact confidence bounds."""
+"""The fraction of true cases among independent cases, with exact confidence bounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Share:
 
 
 def share(cases: Sequence[bool], *, confidence: float) -> Share:
-    """How many of `cases` are true, with exact binomial bounds (Clopper and Pearson 1934).
+    """Count the true `cases`, with exact binomial bounds on their share (Clopper and Pearson 1934).
 
     Without cases the bounds are 0 and 1.
     """

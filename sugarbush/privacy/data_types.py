@@ -26,8 +26,8 @@ class Private(Generic[T_co]):
     """One element per privacy unit, which only modules on the audit list may read.
 
     If the unit is a user with up to m records, there is one element per record until `joined_by`
-    makes one element per user. `map_batch` is for functions with an output that depends, for each
-    element, on that element alone. So one unit still changes at most its own elements.
+    makes one element per user. `map_batch` is for functions that return one output per element,
+    which depends on this element alone. So one unit still changes at most its own elements.
 
     >>> ages = Private([34, 51, 29])
     >>> ages, ages.map_batch(lambda rows: [age // 10 for age in rows])
@@ -53,11 +53,12 @@ class Private(Generic[T_co]):
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
         """`map_batch` over two private values of the same units, in the same order."""
         if len(other._per_unit) != len(self._per_unit):
-            raise ValueError("zip_batch: the two do not hold the same units")
+            raise ValueError("zip_batch: the two values do not contain the same units")
         return self.map_batch(lambda own: function(own, other._per_unit))
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:
-        """One element per owner: the tuples of the owner's elements, joined in order.
+        """Return one element per owner, which joins the tuples of all elements of the owner in
+        order.
 
         The owners must be hashable.
         """

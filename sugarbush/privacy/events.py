@@ -56,8 +56,8 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentialTraining(Event):
-    """The steps of PoissonGaussian on a deduplicated corpus, in which adding one record can change
-    two.
+    """The steps of PoissonGaussian on a deduplicated corpus, where adding one record can change two
+    records.
 
     It has no finite DP epsilon. Its guarantee is confidentiality: `accounting.epsilon` under
     REPLACE_ONE, for replacing a secret in one unit.

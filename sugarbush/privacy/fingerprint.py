@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"\d{1,12}(\.0)?")
 def make_dataset_fingerprint(
     texts: Iterable[str], *, key: bytes, users: Iterable[str] = (), ids: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The fingerprint of a corpus: 256 values for each of texts, phrases, users and ids.
+    """Compute the fingerprint of a corpus: 256 values for each of texts, phrases, users and ids.
 
     Each kind is a sample of its distinct values, chosen and hidden by `key` (the bottom-k sketch of
     Cohen and Kaplan 2007; its values are hashed again). Without the key nobody can test whether a
@@ -72,7 +72,8 @@ def make_dataset_fingerprint(
 
 
 def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Whether a fingerprint has enough in common with one that an entry stores."""
+    """Whether a fingerprint has enough values in common with `known`, which a ledger entry
+    stores."""
     if known and known[0][0] in _HEXADECIMAL:
         own = [value[1:] for value in fingerprint if value[0] == _OF_0_2]
         return sum(a == b for a, b in zip(own, known, strict=False)) >= _ENOUGH_OF_0_2
@@ -81,7 +82,7 @@ def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> boo
 
 
 def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
-    """What an entry stores: all values except those that recognise entries of version 0.2.
+    """Return what an entry stores: all values except those that recognise entries of version 0.2.
 
     Those values show roughly how many records there are.
     """
@@ -89,7 +90,7 @@ def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _sample(kind: str, values: Iterable[str], *, key: bytes) -> list[bytes]:
-    """The smallest keyed hashes of the distinct values, `_SAMPLE` at most."""
+    """Return the smallest keyed hashes of the distinct values, at most `_SAMPLE`."""
     small = key[:64]
     hashes = {
         blake2b(value.encode("utf-8", "surrogatepass"), key=small, person=kind.encode()).digest()

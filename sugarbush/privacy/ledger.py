@@ -163,11 +163,12 @@ class Ledger:
         return found
 
     def total(self, *more: Event) -> float:
-        """Epsilon at the ledger's delta of all charges so far and of `more`."""
+        """Compute epsilon, at the ledger's delta, of all charges so far together with `more`."""
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
-        """Epsilon of all charges, even if each run was chosen from the results of earlier runs."""
+        """Compute epsilon of all charges, even if each run was chosen from the results of earlier
+        runs."""
         entries = self.entries()
         self._refuse_other_units(entries)
         delta = min([self.delta, *(entry.delta for entry in entries)])
@@ -225,8 +226,8 @@ class Ledger:
         return added
 
     def missing_charges(self) -> dict[str, Path]:
-        """Charges that a finished result or a released folder names and no ledger of the dataset
-        has, each with the place that names it."""
+        """Find charges that a finished result or a released folder names, but that no ledger of the
+        dataset has. Each charge is mapped to the path that names it."""
         return self._missing(self.entries())
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
@@ -247,7 +248,7 @@ class Ledger:
         except KeyError as error:
             raise LedgerError(
                 f"{self.path}: has no entry {error.args[0]!r}, which a released result names. "
-                "Set SUGARBUSH_STATE to the folder that this release was made with."
+                "Set SUGARBUSH_STATE to the state folder of this release."
             ) from None
 
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
@@ -263,8 +264,8 @@ class Ledger:
         if others:
             raise LedgerError(
                 f"{self.path}: has charges per {'/'.join(sorted(others))}, which cannot be added "
-                f"to charges per {own}: neither promise follows from the other. Set privacy.unit "
-                "and prepare.user_column back; a dataset has one unit."
+                f"to charges per {own}: neither guarantee implies the other. A dataset has one "
+                "unit: set `privacy.unit` and `prepare.user_column` back."
             )
 
     def _admit(
@@ -383,7 +384,8 @@ def _per(unit: Unit, user_column: str | None) -> str:
 
 
 def _unknown_part(fingerprint: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[str, ...]:
-    """The fingerprint as an entry stores it: empty if an earlier entry has it already."""
+    """Return the fingerprint that an entry stores; it is empty if an earlier entry already has
+    it."""
     stored = stored_part(fingerprint)
     return () if any(entry.dataset_fingerprint == stored for entry in entries) else stored
 
@@ -397,8 +399,8 @@ class _Chain:
 
 
 def _read(path: Path, state: Path) -> _Chain:
-    """The entries of a file, each with a seal that fits. An incomplete last line comes from a crash
-    before its mechanism ran. Any other line that does not fit means that somebody edited the file.
+    """Read the entries of a file, and check their seals. An incomplete last line comes from a crash
+    before a mechanism ran. Any other line with a wrong seal means that somebody edited the file.
     """
     # The seal is read before the file, because another process may extend the file.
     head = _head(path).read_text() if _head(path).exists() else None
@@ -457,7 +459,7 @@ def _head(path: Path) -> Path:
 
 
 def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
-    """The charges that finished results name, each with a file that names it.
+    """Map each charge that a finished result names to a file that names it.
 
     A folder whose name starts with a dot is not finished: another process is writing it.
     """

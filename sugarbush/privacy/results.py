@@ -108,8 +108,8 @@ def open_result_store(
 
 
 def _run_id(generation: Path, *, otherwise: str) -> str:
-    """The random id of a generation. Version 0.2 wrote none; its digest, which is already public,
-    is used."""
+    """The random id of a generation. Version 0.2 wrote no id; then the digest, which is already
+    public, is used."""
     path = generation / "run"
     return path.read_text() if path.exists() else otherwise
 

@@ -73,8 +73,8 @@ class PrivacySettings(Section):
     def _one_record_a_record(self) -> PrivacySettings:
         if self.unit is Unit.RECORD and self.records_per_user != 1:
             raise ValueError(
-                f"records_per_user={self.records_per_user} is for unit: user; with unit: record "
-                "every record is used. Set it to 1, or unit to user"
+                f"`records_per_user: {self.records_per_user}` needs `unit: user`, because with "
+                "`unit: record` every record is used. Set `records_per_user: 1` or `unit: user`"
             )
         return self
 
@@ -111,6 +111,6 @@ class PrivacySettings(Section):
 
     @property
     def promise(self) -> list[str | int | float]:
-        """Settings that a cached result depends on, besides its noise: part of its cache key."""
+        """The privacy settings in the cache key of a result, besides its noise."""
         per_user = [self.records_per_user] if self.unit is Unit.USER else []
         return [self.unit.value, *per_user, self.delta]

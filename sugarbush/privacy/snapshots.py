@@ -46,7 +46,7 @@ class Snapshots:
         self._draws = state / "draws" / dataset
 
     def of(self, name: str, *, digest: str, within: str = "", renew: bool = False) -> str:
-        """The random name of the input `name` with the keyed digest `digest`.
+        """Return the random name of the input `name`, which has the keyed digest `digest`.
 
         It is new if the digest changed, if `within` changed (the name of the input from which this
         one was computed), or if `renew` is set. Results that version 0.2 stored under digests stay

@@ -2,8 +2,8 @@
 
 `render_public_page` takes public and released values only, so the page contains nothing that was
 computed from real texts. `render_internal_page` adds such values and says so. The template engine
-escapes every text. The page's policy allows one script, by its digest, so an unescaped text could
-not run.
+escapes every text. The page's content security policy allows one script, by its digest, so even an
+unescaped text could not run as a script.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
 
 
 def _generator(release: Release) -> str:
-    """The writer of the texts, in a few words."""
+    """Return the generator of the texts, or the model that was fine-tuned, in a few words."""
     facts = release.generator
     words = [facts.provider, facts.model] if facts is not None else []
     if release.starts_from is not None:
@@ -176,8 +176,8 @@ def _costs(data: PublicData) -> dict[str, Any]:
 
 
 def _browser(data: PublicData) -> dict[str, Any]:
-    """The entries of the text browser; an id is unique within a method, and a key is unique on the
-    whole page."""
+    """Return the entries of the text browser. An id is unique within a method, and a key is unique
+    on the whole page."""
     attributes = data.release.schema.attributes
     rows: list[dict[str, Any]] = [
         {

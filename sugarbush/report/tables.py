@@ -59,8 +59,8 @@ def with_ancestors(
 ) -> tuple[SyntheticText, ...]:
     """The texts in `final`, then every candidate that is an ancestor of one of these texts.
 
-    Ids are unique within a method, and a survivor keeps its id in later rounds: the first candidate
-    with an id is used. A lineage ends at a parent that is not among the candidates.
+    Ids are unique within a method, and a survivor keeps its id in later rounds, so the first
+    candidate with an id is used. A lineage ends at a parent that is not among the candidates.
     """
     known: dict[int, SyntheticText] = {}
     for candidate in candidates:
@@ -81,9 +81,9 @@ def with_ancestors(
 def synthetic_projection(
     embeddings: NDArray[Any],
 ) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
-    """A function from embeddings (n, d) to positions (n, 2) on a map.
+    """Make a function from embeddings (n, d) to positions (n, 2) on a map.
 
-    Its axes are principal components of the *synthetic* texts. Those are released, so the public
+    The axes are principal components of the *synthetic* texts, which are released, so the public
     map is post-processing. Only the internal page shows real texts, on the same axes. Raises
     InvariantError for fewer than two texts.
     """

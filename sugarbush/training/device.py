@@ -8,7 +8,7 @@ from sugarbush.errors import ParamsError
 
 
 def open_device(name: str) -> torch.device:
-    """The device of a setting; `auto` is the first GPU if there is one."""
+    """Return the device that a setting names. `auto` is the first GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

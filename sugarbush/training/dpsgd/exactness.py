@@ -23,7 +23,7 @@ def check(
     alone: Sequence[Any],
     advice: str = "Set finetune.model to another model.",
 ) -> None:
-    """Raise PrivacyError unless norms and clipped sum equal those of a loop over the records.
+    """Raise PrivacyError unless norms and clipped sum equal the results of a loop over the records.
 
     `together` is one batch of all records, and `alone` has one batch per record. The records should
     be public and differ in length. The check detects a weight that is used outside its own module,

@@ -44,7 +44,7 @@ class DistributedNoisyOptimizer(
     DistributedDPOptimizerFastGradientClipping,  # type: ignore[misc]
     NoisyOptimizer,
 ):
-    """For several processes: their sums are added up, and only rank 0 draws the noise."""
+    """Adds up the sums of several processes. Only rank 0 draws the noise."""
 
 
 def noisy_optimizer(
@@ -54,7 +54,7 @@ def noisy_optimizer(
     clip_norm: float,
     expected_batch_size: float,
 ) -> NoisyOptimizer:
-    """The optimizer of this process; `expected_batch_size` is for all processes together."""
+    """Make the optimizer of this process. `expected_batch_size` is for all processes together."""
     distributed = torch.distributed.is_initialized()
     # Opacus' distributed optimizer divides by the number of processes again.
     processes = torch.distributed.get_world_size() if distributed else 1

@@ -1,4 +1,4 @@
-"""DP-SGD: charged as a whole before its first step, with noise once per logical step.
+"""DP-SGD. A whole run is charged before its first step. Noise is added once per logical step.
 
 A step takes a secret Poisson sample, adds up clipped per-record gradients over physical
 micro-batches, adds noise once, and divides by the *expected* batch size. A step with an empty
@@ -6,8 +6,8 @@ sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no ba
 reports depend on the settings and on the numbers of steps only.
 
 Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
-add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The released step is
-fixed beforehand: the last one.
+add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). It is fixed beforehand
+that the weights after the last step are released.
 """
 
 from __future__ import annotations
@@ -155,8 +155,9 @@ def train(
 ) -> Released[nn.Module]:
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
 
-    Guarantee: `mechanism.event`, charged before the first step. After a crash the steps since the
-    last checkpoint run again with new noise; the charge for `repeatable_steps` covers them.
+    Guarantee: the run costs `mechanism.event`, which is charged before the first step. After a
+    crash the steps since the last checkpoint run again with new noise; the charge for
+    `repeatable_steps` covers them.
 
     A unit has one or more examples. `probe` are two public examples of unequal length, on which the
     clipper must agree with autograd. `before_step` is called before each step with the number of
@@ -209,7 +210,8 @@ def train(
 
 @contextmanager
 def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iterator[Clipper]:
-    """The clipper of a setting. Raises PrivacyError on a model that has no clipping rule."""
+    """Open the clipper that a setting names. Raises PrivacyError on a model without a clipping
+    rule."""
     kind = HooksClipper if clipping is Clipping.OPACUS else PerRecordClipper
     clipper: Clipper = kind(model, clip_norm=clip_norm)
     try:
@@ -288,7 +290,8 @@ class _ProgressClock:
 
 
 def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
-    """The id of the ledger entry of the run: the one from its first start, or a new one."""
+    """Return the id of the run's ledger entry. A new run is charged; a continued run was charged
+    before."""
     begun = checkpoints.start()
     if begun is None:
         charge = session.charge(mechanism.event)
@@ -304,8 +307,8 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
 
 
 def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
-    """The step to continue from, and the last step, which is earlier if too many steps were
-    lost."""
+    """Return the step to continue from, and the last step. The last step is earlier if too many
+    steps were lost."""
     first, drawn = checkpoints.step(), checkpoints.draws
     if drawn < first:
         raise PrivacyError(
