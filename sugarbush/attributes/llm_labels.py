@@ -64,9 +64,9 @@ class Labeller:
         if not params.trusted:
             raise ParamsError(
                 f"params.yaml: {params.setting}.trusted is false, but the schema has attributes "
-                f"with source: llm ({', '.join(a.name for a in attributes)}), and their endpoint "
+                f"with `source: llm` ({', '.join(a.name for a in attributes)}), and their endpoint "
                 f"receives every private text. If {params.base_url} may see the texts, set "
-                f"{params.setting}.trusted: true; if not, give the attributes keywords or "
+                f"`{params.setting}.trusted: true`; if not, give the attributes keywords or "
                 "zero_shot. Nothing was sent."
             )
         # Labels need the likeliest answer, not a varied one.

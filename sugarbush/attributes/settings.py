@@ -47,6 +47,6 @@ class ExtractMetadataSettings(Section):
         if self.llm is None:
             raise ParamsError(
                 "params.yaml: extract_metadata.llm is missing. The schema has attributes with "
-                "source: llm: add the endpoint that may read the texts, or change their source."
+                "`source: llm`. Add the endpoint that may read the texts, or change their source."
             )
         return self.llm

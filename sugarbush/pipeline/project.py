@@ -101,9 +101,9 @@ class Project:
         if not self.settings.privacy.dataset:
             former = dataset_name(self.settings.prepare.file)
             raise ParamsError(
-                "params.yaml: privacy.dataset is not set. It names the ledger: files about the "
-                f"same people need one name, and so one budget. For example dataset: {former}, as "
-                "earlier versions named it"
+                "params.yaml: privacy.dataset is not set. It names the ledger. Files about the "
+                "same people must have the same name, so that they share one budget. For example "
+                f"`dataset: {former}`, which is the name in earlier versions"
             )
         return self.settings.privacy.dataset
 

@@ -155,20 +155,20 @@ class ProjectSettings(Section):
         person = self.privacy.unit is Unit.USER
         if person and self.prepare.user_column is None:
             raise ValueError(
-                "privacy.unit: user needs prepare.user_column: the column that names the user of "
+                "`privacy.unit: user` needs prepare.user_column, the column that names the user of "
                 "each record"
             )
         if not person and self.prepare.user_column is not None:
             raise ValueError(
-                "prepare.user_column is set, but privacy.unit: record protects each record and "
-                "not the user. Set privacy.unit: user, or user_column: null"
+                "prepare.user_column is set, but `privacy.unit: record` protects each record and "
+                "not the user. Set `privacy.unit: user` or `prepare.user_column: null`"
             )
         if self.privacy.records_per_user > 1 and (
             self.synthesize_metadata.engine is Engine.SMARTNOISE
         ):
             raise ValueError(
-                "synthesize_metadata.engine: smartnoise calibrates the noise for one record per "
-                "user: set engine: sugarbush, or privacy.records_per_user: 1"
+                "`synthesize_metadata.engine: smartnoise` calibrates the noise for one record per "
+                "user. Set `engine: sugarbush` or `privacy.records_per_user: 1`"
             )
         return self
 
@@ -179,9 +179,9 @@ class ProjectSettings(Section):
         example = self.privacy.purpose is Purpose.EXAMPLE
         if example and self.prepare.file != EXAMPLE_FILE:
             raise ValueError(
-                "privacy.purpose: example is for the embedded corpus. For the file that "
-                "prepare.file names set privacy.purpose: release (or benchmark, if it is public) "
-                "and give privacy.dataset a name of its own"
+                "`privacy.purpose: example` is only for the embedded corpus. For the file in "
+                "prepare.file, set `privacy.purpose: release` (or `benchmark` if the file is "
+                "public), and give privacy.dataset another name"
             )
         return self
 

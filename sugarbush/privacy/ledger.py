@@ -303,7 +303,7 @@ class Ledger:
             for known in {e.dataset_fingerprint for e in _read(path, self._state).entries}:
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (
-                        f" If nobody is in both, confirm it: privacy.different_from: [{path.stem}]"
+                        f" If nobody is in both, set `privacy.different_from: [{path.stem}]`"
                         if path.stem != self.dataset
                         else ""
                     )
@@ -311,8 +311,8 @@ class Ledger:
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
                         f"'{path.stem}' ({path.parent.name}): they share texts, phrases, users or "
                         "ids, and one dataset has one budget.\n"
-                        f"  Set privacy.dataset: {path.stem} and privacy.purpose: "
-                        f"{path.parent.name}.{confirm}"
+                        f"  Set `privacy.dataset: {path.stem}` and `privacy.purpose: "
+                        f"{path.parent.name}`.{confirm}"
                     )
 
     @contextmanager

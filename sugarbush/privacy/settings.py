@@ -93,7 +93,7 @@ class PrivacySettings(Section):
             raise ValueError(
                 f"delta={self.delta:g} is above {LARGE_DELTA:g}: publishing a whole record with "
                 "that probability would satisfy the guarantee. Lower it, or set "
-                "privacy.allow_large_delta: true"
+                "`privacy.allow_large_delta: true`"
             )
         return self
 
@@ -106,7 +106,7 @@ class PrivacySettings(Section):
             return
         raise ParamsError(
             f"params.yaml: privacy.delta={self.delta:g} is above one over the DP count of records "
-            f"({records:.0f}). Lower it, or set privacy.allow_large_delta: true"
+            f"({records:.0f}). Lower it, or set `privacy.allow_large_delta: true`"
         )
 
     @property

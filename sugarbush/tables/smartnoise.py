@@ -43,8 +43,8 @@ def require_smartnoise() -> None:
         installed = None
     if installed != _VERSION:
         raise ParamsError(
-            f"synthesize_metadata.engine: smartnoise needs smartnoise-synth {_VERSION}, found "
-            f"{installed or 'none'}: install the extra 'smartnoise', or set engine: sugarbush"
+            f"`synthesize_metadata.engine: smartnoise` needs smartnoise-synth {_VERSION}, found "
+            f"{installed or 'none'}. Install the extra 'smartnoise', or set `engine: sugarbush`"
         )
 
 

@@ -68,7 +68,7 @@ def read_key(params: EndpointSettings) -> str:
     if not key:
         raise ParamsError(
             f"no key: {place} is not set. Export it in the shell that runs Sugarbush, or set "
-            "key_variable: null for an endpoint that needs none."
+            "`key_variable: null` for an endpoint that needs no key."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ParamsError(f"{place} contains characters that a key cannot have; set it again")

@@ -146,7 +146,7 @@ async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSetting
         if error.status_code in _NO_SUCH_PATH:
             raise ParamsError(
                 f"params.yaml: {params.setting}.mode=batch, but {params.base_url} has no Batch API "
-                f"(status {error.status_code}); set mode: direct"
+                f"(status {error.status_code}); set `mode: direct`"
             ) from None
     except FAULTS:
         return

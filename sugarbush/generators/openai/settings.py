@@ -137,8 +137,8 @@ class EndpointSettings(Section):
         if self.max_cost is not None and self.price is None:
             raise ValueError(
                 f"max_cost needs a price: prices has none for model '{self.model}'. Add "
-                "prices: {<model>: {input: .., output: .., date: ..}} per million tokens, or set "
-                "max_cost: null and max_calls instead"
+                "`prices: {<model>: {input: .., output: .., date: ..}}` per million tokens, or set "
+                "`max_cost: null` and a number for max_calls"
             )
         return self
 

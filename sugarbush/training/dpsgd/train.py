@@ -346,7 +346,7 @@ def _check(
     device = next(model.parameters()).device
     advice = "Set finetune.model to another model."
     if clipping is not Clipping.BOOK_KEEPING:
-        advice = f"Set finetune.clipping: {Clipping.BOOK_KEEPING.value}."
+        advice = f"Set `finetune.clipping: {Clipping.BOOK_KEEPING.value}`."
     try:
         with open_clipper(model, clip_norm, clipping) as clipper:
             exactness.check(
@@ -361,7 +361,7 @@ def _check(
         raise
     except Exception as error:  # of torch and Opacus: each kind of failure has another type
         raise PrivacyError(
-            f"finetune.clipping: {clipping.value} cannot clip this model: a trial on two public "
+            f"`finetune.clipping: {clipping.value}` cannot clip this model: a trial on two public "
             f"records failed ({type(error).__name__}). {advice}"
         ) from error
 
