@@ -140,8 +140,8 @@ def prepare(
 ) -> Corpus:
     """Check, split and encode a private corpus once, for several calls of `synthesize`.
 
-    Spends no budget. The arguments are those of `synthesize`. Raises InputError, which names the
-    row and never quotes the text.
+    Spends no budget. The arguments are the same as for `synthesize`. Raises InputError, which names
+    the row and never quotes the text.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -622,8 +622,8 @@ def _require_kind(name: str, value: object, kind: type, example: str) -> None:
 
 
 def _require_texts(name: str, texts: object) -> None:
-    """Raises InputError when one text is given in place of a list: each character would count as a
-    text."""
+    """Raise InputError if a single text is passed instead of a list, because each character would
+    count as a text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
 
@@ -649,8 +649,7 @@ def _session(
     state: Path | str | None,
     records_per_unit: int = 1,
 ) -> PrivacySession:
-    """A session for one mechanism on values that do not come from texts. It charges that mechanism
-    to the ledger."""
+    """Open a session that charges one mechanism on values, not on texts."""
     return PrivacySession(
         ledger=open_ledger(dataset, cap=cap, delta=delta, state=state),
         stage=stage,
@@ -723,7 +722,7 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`fields` with each section of `changes` merged into it."""
+    """Merge each section of `changes` into `fields`."""
     return {
         name: {**fields.get(name, {}), **value} if isinstance(value, dict) else value
         for name, value in changes.items()

@@ -3,7 +3,7 @@
 data/private/     mode 0700; never a DVC output, never pushed
 data/released/    DP output; every folder has a release.json
 data/public/      schema, donated examples, the embedded example
-data/stamps/      what private stages hand to DVC: random names
+data/stamps/      random names, which DVC compares instead of private files
 reports/internal/ computed on real texts: private
 reports/public/   safe to hand out
 <state>           ledger, key, finished results, caches: outside the checkout

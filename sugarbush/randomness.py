@@ -24,7 +24,7 @@ def public_rng(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def hash_share(text: str) -> float:
-    """A number in [0, 1) that depends on `text` alone, so it is the same in every file.
+    """Return a number in [0, 1) that depends on `text` alone, so it is the same in every file.
 
     It decides which texts are public and which records are held out, so that an additional record
     changes neither for any other record.

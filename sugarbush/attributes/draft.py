@@ -113,7 +113,7 @@ def _as_comments(columns: Sequence[str]) -> str:
 
 
 def _dumped(fields: Any, *, width: int) -> str:
-    """YAML in the order of the fields, with lists of values on one line."""
+    """Write YAML in the order of the fields, with lists of values on one line."""
     text: str = yaml.safe_dump(
         fields, sort_keys=False, allow_unicode=True, default_flow_style=None, width=width
     )

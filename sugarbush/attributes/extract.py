@@ -1,8 +1,8 @@
 """Computes one categorical row per record, as the schema describes.
 
     column      the record's own raw value, looked up in the public domain
-    keywords    the value whose words occur most often in the text
-    zero_shot   the value whose descriptions are nearest to the text in embedding space
+    keywords    the value with words that occur most often in the text
+    zero_shot   the value with descriptions that are nearest to the text in embedding space
     llm         the value that an endpoint returned; the caller passes it like a column
 
 Guarantee: row i depends on record i and on public data (schema, donated examples) only. So adding

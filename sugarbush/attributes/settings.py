@@ -37,7 +37,8 @@ class ExtractMetadataSettings(Section):
     """Settings for attributes that are read from the texts."""
 
     zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """A text whose cosine to its nearest value is below this number gets the value `other`."""
+    """If a text's cosine to the nearest value is below this number, the text gets the value
+    `other`."""
     llm: LabelEndpoint | None = None
     """The endpoint for attributes with `source: llm`."""
 

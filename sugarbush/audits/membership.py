@@ -1,10 +1,10 @@
 """Membership inference: was the model trained on this text, or on this group of texts?
 
-A higher score means a more likely member. The score is minus the log perplexity of the model, or
-the log perplexity of a reference model minus that of the model. The reference model was trained on
-neither members nor others. Accuracy is an average over all texts. An attack that is certain about
-only a few texts shows in the true positive rate at 1% false positives. Source: Carlini et al. 2022,
-"Membership Inference Attacks From First Principles".
+A higher score means a more likely member. The score is minus the log perplexity of the model. If
+there is a reference model, the log perplexity of the reference model is added. The reference model
+was trained on neither members nor others. Accuracy is an average over all texts. An attack that is
+certain about only a few texts shows in the true positive rate at 1% false positives. Source:
+Carlini et al. 2022, "Membership Inference Attacks From First Principles".
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
     """
     m, n = len(members), len(others)
     ranks = rankdata(np.concatenate([members, others]))
-    # For each member, the fraction of others with a lower score. For each of the others, the
+    # For each member, the fraction of non-members with a lower score. For each non-member, the
     # fraction of members with a higher score.
     of_members = (ranks[:m] - rankdata(members)) / n
     of_others = 1 - (ranks[m:] - rankdata(others)) / m

@@ -107,8 +107,8 @@ def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) ->
 
     Guarantee: the bound is above the epsilon of the mechanism with probability at most
     1 - `confidence`. The p-value increases with epsilon, because for 2 m delta <= 1 it is a maximum
-    of averages of binomial tails. So there is only one epsilon at which it crosses 1 -
-    `confidence`. Raises InvariantError for more canaries than 1 / (2 delta).
+    of averages of binomial tails. So the p-value crosses 1 - `confidence` at only one epsilon,
+    which is the bound. Raises InvariantError for more canaries than 1 / (2 delta).
 
     >>> perfect = Outcome(canaries=100, guesses=100, correct=100)
     >>> round(epsilon_lower_bound(perfect, delta=1e-6, confidence=0.95), 2)
@@ -143,11 +143,10 @@ def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> boo
     mechanism.
 
     Assume that this probability is `significance`, and add up over the outcomes with at least v
-    right guesses. `right` and `wrong` are the smallest probabilities, per canary, of a right and of
-    a wrong guess. f-DP gives a lower bound on the probability of a wrong guess from that of a right
-    guess. If their sum is more than the fraction of canaries with a guess, no such mechanism
-    exists. Source: Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run"
-    (arXiv 2410.22235), for coins.
+    right guesses. `right` and `wrong` are lower bounds, per canary, on the probabilities of a right
+    guess and of a wrong guess. The trade-off curve gives `wrong` from `right`. If their sum is more than the
+    fraction of canaries with a guess, no such mechanism exists. Source: Mahloujifar, Melis,
+    Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv 2410.22235), for coins.
     """
     m, r, v = outcome.canaries, outcome.guesses, outcome.correct
     if not v:

@@ -29,7 +29,7 @@ _Representer.add_representer(
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """The new settings `params`, the `names` of those that changed, and the new `text` of
+    """The new settings `params`, the `names` of the changed settings, and the new `text` of
     params.yaml."""
 
     params: ProjectSettings

@@ -25,7 +25,8 @@ _WIDTH = 120  # number of columns of a table that is written to a file
 
 
 def show_settings(base: Path, section: str | None, console: Console) -> None:
-    """Print all settings, or those of one section. Raises ParamsError for an unknown section.
+    """Print all settings, or the settings of one section. Raises ParamsError for an unknown
+    section.
 
     The settings of every installed generator and method are listed. A value of the project in
     `base` is added where it differs from the default.

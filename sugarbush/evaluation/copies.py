@@ -71,9 +71,9 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
     `(n,)`.
 
     The numbers are exact; white space separates words, and letter case is ignored. The function
-    ranks the 2^k-grams of `texts` and `corpus` (Manber & Myers 1993) in O(N log N) for each k, with
-    N words in all. Then it compares each position with its nearest corpus neighbours in suffix
-    order.
+    ranks the 2^k-grams of `texts` and `corpus` (Manber & Myers 1993) in O(N log N) for each k,
+    where N is the total number of words. Then it compares each position with its nearest corpus
+    neighbours in suffix order.
     Raises InvariantError when `corpus` is empty.
     """
     if not corpus:

@@ -1,4 +1,4 @@
-"""Train on synthetic texts, test on real ones: the fast downstream check.
+"""Trains on synthetic texts and tests on real texts: the fast downstream check.
 
 A logistic regression on embeddings of synthetic texts learns to predict the attribute value that
 was requested for each text. It is tested on held-out real texts. The majority class is the

@@ -31,7 +31,7 @@ BUILT_IN: tuple[Metric, ...] = (
 
 
 def installed_metrics() -> tuple[Metric, ...]:
-    """The built-in metrics, and those of the entry-point group `sugarbush.metrics`."""
+    """Return the built-in metrics, and the metrics in the entry-point group `sugarbush.metrics`."""
     from sugarbush.registry import METRICS, load_plugin, plugin_names
 
     known = {metric.name for metric in BUILT_IN}

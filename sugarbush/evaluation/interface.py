@@ -31,7 +31,7 @@ REAL = "real"  # the method name of real texts that are measured as if they were
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One set of texts, as the metrics read it.
+    """Texts with their features and attributes, as the metrics read them.
 
     `features` maps the name of a feature space to `(n, d)`. `codes` (n, a) are the attributes in
     the schema's order. The same reader reads them from real and from synthetic texts.
@@ -82,7 +82,7 @@ class MetricValue:
 
     @classmethod
     def of(cls, metric: str, space: str, estimate: BootstrapEstimate) -> Self:
-        """A value from an estimate, with the names of its metric and space."""
+        """Make a value from an estimate and the names of the metric and the space."""
         return cls(metric=metric, space=space, **vars(estimate))
 
 
@@ -107,7 +107,7 @@ class Metric:
     """One metric, or several that are computed together.
 
     `measure` takes the held-out texts, the synthetic texts and the settings. It leaves out a value
-    that needs more texts than there are, and never returns 0 in its place.
+    that needs more texts than there are, and never returns 0 instead of it.
 
     >>> def measure(heldout, synthetic, settings):
     ...     yield MetricValue(metric="number", space=TEXT, value=len(synthetic) / len(heldout))
@@ -160,7 +160,7 @@ def label(
 
 
 def read_values(rows: Iterable[Mapping[str, Any]]) -> tuple[MetricValue, ...]:
-    """Metric values from rows of a table with these column names.
+    """Parse metric values from table rows. The columns have the names of the fields.
 
     A bound may be missing, None or NaN. Raises InvariantError when a value is not a finite number.
     """

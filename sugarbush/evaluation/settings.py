@@ -22,7 +22,7 @@ class EvaluateSettings(Section):
     max_texts: Annotated[int, Field(ge=10)] = 2000
     """Maximum number of real texts that are used."""
     texts: Annotated[int, Field(ge=10)] | None = None
-    """Maximum number of texts that are measured of each method; null: `max_texts`."""
+    """Maximum number of measured texts per method; null: max_texts."""
     clusters: Annotated[int, Field(ge=2)] | None = None
     """Number of clusters of MAUVE; null: a tenth of the number of texts in the smaller sample."""
     bootstrap: Count = 100

@@ -85,7 +85,7 @@ class Grammar:
 
 
 def mark(label: str, value: str) -> str:
-    """`value` with an invisible label that `unmark` finds."""
+    """Add an invisible label to `value`, which `unmark` finds."""
     return f"{_OPEN}{label}{_MIDDLE}{value}{_CLOSE}"
 
 

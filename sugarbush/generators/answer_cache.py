@@ -4,8 +4,8 @@
 
 A key is the SHA-256 of everything that determines an answer: endpoint, model, sampling settings,
 messages, sample and attempt. A value is the answer as JSON, without the question. An answer is
-written in its own transaction before it is used, so a killed process loses none. The cache has no
-size limit and evicts nothing.
+written in its own transaction before it is used, so a killed process loses no answer. The cache has
+no size limit and evicts nothing.
 
 Only JSON is read: a pickled value is refused.
 """

@@ -94,8 +94,8 @@ _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
 # A text is in a language if it has enough distinct frequent words of the language, if they are a
-# large enough share of all words, and if they outnumber those of the second-best language by a
-# factor. A script is recognized by the first letters.
+# large enough share of all words, and if they outnumber the frequent words of the second-best
+# language by a factor. A script is recognized by the first letters.
 _FEWEST_WORDS = 20
 _FEWEST_FREQUENT = 4
 _LEAST_SHARE = 0.1
@@ -212,7 +212,8 @@ def _repeats_prompt(text: str, request: Request) -> bool:
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """WRONG_LANGUAGE if the script or language differs from that of every text of the request."""
+    """Return WRONG_LANGUAGE if every text of the request has another script, or another
+    language."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):

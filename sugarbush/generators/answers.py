@@ -89,7 +89,7 @@ def answer_all(
 def _answer(
     completion: Completion | None, request: Request, *, before: Answer, paid: bool
 ) -> Answer:
-    """The answer to one request, with the tokens that this run paid for in both attempts."""
+    """Return the answer to one request, with the tokens that this run paid for in both attempts."""
     if completion is None:
         return before if before.problem is not Problem.FAILED else replace(before, cached=False)
     text = bare_text(completion.text or "", request)

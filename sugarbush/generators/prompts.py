@@ -34,15 +34,15 @@ TEXT_ALONE = (
 _REPHRASE_BELOW = 0.05
 # Tokens that a chat format adds; some formats add a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
-# English has about four bytes per token, most other languages three. If a vocabulary covers a
-# language badly, it may need more tokens, so a caller can pass its own counter.
+# English has about four bytes per token, most other languages three. A vocabulary that covers a
+# language badly may need more tokens, so a caller can pass another counter.
 _BYTES_PER_TOKEN = 3
 # A word, or one character of a script without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def estimate_tokens(text: str) -> int:
-    """An estimate of the tokens of a text, rounded up."""
+    """Estimate the number of tokens of a text, rounded up."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
 
 
@@ -83,7 +83,7 @@ def continuation(
 def instructions(request: Request) -> str:
     """Return the prompt of `render` without the texts in it. An answer must not repeat these
     words."""
-    # One empty example in place of all, so that the sentences about examples stay.
+    # One empty example replaces all examples, so that the sentences about examples stay.
     bare = replace(request, examples=("",) if request.examples else ())
     if isinstance(bare, VariationRequest):
         bare = replace(bare, parent="")

@@ -1,6 +1,6 @@
 """Reads the released artifacts of each stage into typed values, for notebooks and scripts.
 
-    artifacts = Artifacts(Path("."))             # the folder that holds params.yaml
+    artifacts = Artifacts(Path("."))             # the folder with params.yaml
     artifacts.metadata().rows                  # the DP table, values instead of codes
     artifacts.evolution("maple").rounds[0].votes
 

@@ -74,9 +74,9 @@ def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
 class Finding:
     """The result of one audit. All epsilons are at `delta`.
 
-    `claimed_epsilon` and `claimed_mu` are the upper bounds of the ledger. The two lower bounds hold
-    together with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu` as a
-    test of the claim of Gaussian DP.
+    `claimed_epsilon` and `claimed_mu` are the upper bounds of the ledger. Both lower bounds hold at
+    the same time with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu`
+    as a test of the claim of Gaussian DP.
     """
 
     mechanism: str
@@ -110,7 +110,7 @@ def audit(
     confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> Finding:
-    """Audit one of MECHANISMS at `epsilon`, or its copy with `fault`.
+    """Audit one of MECHANISMS at `epsilon`. With `fault`, audit its copy that has this fault.
 
     Guarantee: if the mechanism has the privacy that the ledger claims, the audit reports a
     violation with probability at most 1 - `confidence`. `seed` determines the coin flips that

@@ -15,7 +15,7 @@ _LARGEST_STDDEV = 1000.0
 
 
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
-    """Fix the share of mu^2 of every mechanism of the run, before the first mechanism runs.
+    """Give every mechanism of a run its share of mu^2, before the first mechanism runs.
 
     `privacy.shares` has two shares. The mechanisms that request a share divide it equally. If no
     mechanism requests a share, its budget goes to the other share. The noise of votes is final in

@@ -1,4 +1,5 @@
-"""One run of each mechanism on invented records, with the scores of an attacker who knows the code.
+"""Runs each mechanism on invented records, and computes the scores of an attacker who knows the
+code.
 
 Each function runs the code of the mechanism on the canaries that the coin flips include. It returns
 a score for every canary: the higher, the more likely the canary was included. The attacker knows
@@ -172,7 +173,7 @@ def _temporary_session(delta: float) -> Iterator[PrivacySession]:
 def _allocation(
     epsilon: float, delta: float, *, count: int, record_l2_sensitivity: int = 1
 ) -> BudgetAllocation:
-    """The whole budget for one mechanism, planned in the same way as for a release."""
+    """Plan the whole budget for one mechanism, in the same way as for a release."""
     request = BudgetRequest(
         name="audit", share=1.0, count=count, record_l2_sensitivity=record_l2_sensitivity
     )

@@ -44,7 +44,7 @@ def split_rows(
 
 
 def private_frames(parts: Prepared, project: Project) -> dict[str, pd.DataFrame]:
-    """The frame of the training part and the frame of the held-out part."""
+    """Make one frame of the training records and one frame of the held-out records."""
     return {
         TRAIN: private_frame(parts.train, project.schema, key=project.key),
         HELDOUT: private_frame(parts.heldout, project.schema, key=project.key),

@@ -34,7 +34,7 @@ def engine_of(base: Path) -> str | None:
 
 
 def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
-    """DP counts of the attributes, from the DP table or from the one noisy histogram."""
+    """Return DP counts of the attributes, from the DP table or from the one noisy histogram."""
     folder = _folder(base)
     table = dp_table_of(base)
     if table is not None:

@@ -48,7 +48,7 @@ def train_sample_reader(
     The second feature space is fitted to real training texts. For each attribute from a column or
     an LLM, a classifier is trained on these texts to predict the attribute from the embedding. The
     other attributes are read as the schema describes. The caller of the function passes an encoder,
-    so that private and public embeddings are cached apart.
+    so that private and public embeddings are cached separately.
     """
     trained_on, seed = embed(train.texts), params.evaluate.seed
     latent = latent_space(train.texts, seed=seed)

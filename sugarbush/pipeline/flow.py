@@ -51,7 +51,7 @@ class PipelineStages:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The needed stages that run after the first ones."""
+        """The needed stages that run after the stages in `first`."""
         return tuple(name for name in self.needed if name not in self.first)
 
     def inputs(self, name: str) -> tuple[str, ...]:
@@ -65,7 +65,8 @@ class PipelineStages:
         return (*(each for each in in_order(self.graph) if each in reached), name)
 
     def _reached(self, name: str) -> Iterator[str]:
-        """The stages that `name` depends on, directly or through stages that are not needed."""
+        """Yield the stages that `name` depends on, directly or through stages that are not
+        needed."""
         waiting, seen = list(self.graph.successors(name)), set()
         while waiting:
             each = waiting.pop()

@@ -39,7 +39,7 @@ def runs_from_queue() -> bool:
 
 
 def dvc_arguments() -> list[str] | None:
-    """The arguments of the DVC process that runs this stage; None when it runs by itself."""
+    """Return the arguments of the DVC process that runs this stage; None if DVC does not run it."""
     if _RUNS_IN_DVC not in os.environ:
         return None
     for parent in psutil.Process().parents():
@@ -53,7 +53,8 @@ def dvc_arguments() -> list[str] | None:
 
 
 def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
-    """The arguments after `dvc` on a command line; None when it belongs to another program."""
+    """Return the arguments after `dvc` on a command line; None if the command runs another
+    program."""
     for place, argument in enumerate(command[:4]):
         if PurePath(argument).name == "dvc" and (place < 2 or command[place - 1] == "-m"):
             return list(command[place + 1 :])

@@ -109,7 +109,7 @@ class InMemoryProject(Project):
         return self.scratch("pretrained")
 
     def scratch(self, name: str) -> Path:
-        """A folder for checkpoints that only its owner may enter; it is deleted with this
+        """Make a folder for checkpoints. Only its owner may enter it, and it is deleted with this
         object."""
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))

@@ -42,7 +42,7 @@ class Fault(StrEnum):
     """Noise for a sensitivity that is too small by a factor of sqrt(2), as if a record in two bins
     were in one bin."""
     KNOWN_SEED = "seeded"
-    """Noise from a generator with a known seed, which an attacker can run as well."""
+    """Noise from a generator with a known seed, which an attacker can run too."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def preflight(project: Project) -> None:
 def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:
     """Check that the generator can answer a run's requests, with one paid call at most.
 
-    `donated` are the donated texts, by default those of prepare.donated.
+    `donated` are the donated texts, by default the texts in prepare.donated.
     """
     shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
     planned = tuple(batch.request for batch in planned_calls(project, shown))

@@ -1,7 +1,7 @@
 """A project: the folder that contains params.yaml, and everything that its settings name.
 
 Stages receive a `Project` and nothing else. It opens the ledger, the stores, the encoders and the
-generator of its settings, so that no stage builds one by hand.
+generator of its settings, so that no stage has to make them.
 """
 
 from __future__ import annotations
@@ -155,8 +155,7 @@ class Project:
 
     @cached_property
     def plan(self) -> BudgetPlan:
-        """Every mechanism of a run with its share of the budget, computed from the settings
-        alone."""
+        """The budget share of every mechanism of a run, computed from the settings alone."""
         from sugarbush.pipeline.budget import plan_for
 
         return plan_for(self.settings.privacy, self.settings.chosen)
@@ -228,7 +227,7 @@ class Project:
         return Encoder(self.settings.embedding, cache=cache)
 
     def embedding_folder(self, *, private: bool) -> Path:
-        """The folder where embeddings of private or of public texts are cached."""
+        """Return the folder with the cached embeddings of private texts or of public texts."""
         if private:
             return self.private.folder("embeddings")
         return self.base / ".cache" / "embeddings"
@@ -248,7 +247,7 @@ class Project:
         )
 
     def writer(self, stage: str) -> Writer:
-        """The generator of the settings, with the tolerated share of unusable answers."""
+        """Open the generator, with the largest tolerated share of unusable answers."""
         from sugarbush.evolution.evolve import Writer
 
         section = self.settings.generator

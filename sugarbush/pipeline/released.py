@@ -76,7 +76,7 @@ def read_release(folder: Path) -> dict[str, Any]:
 
 
 def read_ledger_ids(folder: Path) -> tuple[str, ...]:
-    """The ids of the ledger entries that were charged for the content of a folder."""
+    """Read the ids of the ledger entries that were charged for the content of a folder."""
     return tuple(read_release(folder)["ledger_ids"])
 
 
@@ -114,7 +114,7 @@ def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, di
             fields = json.loads(path.read_text())
             named = fields["dataset"], fields["purpose"], list(fields["ledger_ids"])
         except FileNotFoundError:
-            continue  # another process has replaced the folder since
+            continue  # another process has just replaced the folder
         except (ValueError, KeyError, TypeError):
             raise _damaged(path) from None
         if named[:2] == (privacy.dataset, privacy.purpose.value):
@@ -178,7 +178,7 @@ def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
 
 
 def method_folder(roots: Roots, method: Method, stage: str) -> Path:
-    """The folder of the results of a method's stage.
+    """Return the folder with the results of one stage of a method.
 
     Results without a DP guarantee are in the private root. A folder that version 0.1 wrote is used
     while there is no newer one.

@@ -72,7 +72,8 @@ class EvolveSettings(Section):
         return fields | parse_sections(kinds, {name: fields[name] for name in added})
 
     def of(self, name: str) -> Any:
-        """The settings of a method that evolves candidates; defaults if it has no section."""
+        """Return the settings of a method that evolves candidates; defaults if it has no
+        section."""
         own = getattr(self, name, None)
         return method_class(name)() if own is None else own
 
@@ -128,7 +129,8 @@ class ProjectSettings(Section):
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
 
     def output_settings(self) -> dict[str, Any]:
-        """The settings that affect an output; those of each chosen method are under `by_method`."""
+        """Return the settings that affect an output. `by_method` has the settings of each chosen
+        method."""
         by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
@@ -247,13 +249,13 @@ def _added_methods(names: Iterable[str]) -> dict[str, type[Method]]:
 
 
 def _output_settings(method: Method) -> dict[str, Any]:
-    """A method's settings, and the version of the package that adds it."""
+    """Return a method's settings, and the version of the package that adds the method."""
     package = package_of(METHODS, method.name)
     return method.output_settings() | ({} if package is None else {"package": package})
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in a mapping, with defaults for everything else."""
+    """Complete the settings in a mapping with defaults."""
     whole = default_fields()
     deep_merge(whole, copy.deepcopy(dict(fields)))
     return whole
@@ -294,7 +296,7 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of(section: Any) -> Any:
-    """A section with the values of the file only, without defaults."""
+    """Return only the values that a section has in the file, without defaults."""
     if isinstance(section, Section):
         return section.model_dump(by_alias=True, exclude_unset=True)
     return section
@@ -303,7 +305,8 @@ def _fields_of(section: Any) -> Any:
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
     """A section of the fields.
 
-    It is empty if the section is missing or is not a mapping; the latter is refused later.
+    It is empty if the section is missing or is not a mapping. A section that is not a mapping is
+    refused later.
     """
     section = fields.get(name)
     return section if isinstance(section, dict) else {}

@@ -93,7 +93,7 @@ class Stage:
             function(project)
 
     def skip(self, base: Path, method: Method | None = None) -> None:
-        """Write a marker in place of each output, because DVC warns about an empty folder."""
+        """Write a marker instead of each output, because DVC warns about an empty folder."""
         for output in self.outputs:
             path = base / output.path.format(method=method.name if method else "")
             with atomic_directory(path) as folder:

@@ -216,7 +216,7 @@ def _one(event: Event) -> Event:
 
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
-    """The distribution of one DP-SGD step; computing it takes most of the time for any number of
+    """Compute the distribution of one DP-SGD step. This takes most of the time, for any number of
     steps."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld

@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """`count` of `total`, with a lower and an upper confidence bound, each one-sided."""
+    """`count` cases of `total`, with one-sided lower and upper confidence bounds on their share."""
 
     count: int
     total: int

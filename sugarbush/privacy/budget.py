@@ -48,7 +48,7 @@ class BudgetRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Subsampling:
-    """`steps` Gaussians, each on a Poisson sample that contains a unit with probability `rate`."""
+    """`steps` Gaussian mechanisms. Each uses a Poisson sample with sampling rate `rate`."""
 
     rate: float
     steps: int

@@ -51,7 +51,8 @@ class Private(Generic[T_co]):
         return Private(mapped)
 
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
-        """`map_batch` over two private values of the same units, in the same order."""
+        """Apply a function as `map_batch` does, to two private values of the same units in the same
+        order."""
         if len(other._per_unit) != len(self._per_unit):
             raise ValueError("zip_batch: the two values do not contain the same units")
         return self.map_batch(lambda own: function(own, other._per_unit))

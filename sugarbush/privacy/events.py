@@ -46,7 +46,8 @@ class GaussianDp(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonGaussian(Event):
-    """`count` steps of the Gaussian mechanism on a Poisson sample of rate `rate`."""
+    """`count` steps of the Gaussian mechanism, each on a Poisson sample with sampling rate
+    `rate`."""
 
     kind: ClassVar[str] = "poisson_gaussian"
     noise_multiplier: float

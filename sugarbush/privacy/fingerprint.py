@@ -1,7 +1,7 @@
 """Tests whether two corpora are about the same people, by keyed samples of their values.
 
-A corpus has one name in the ledger, and so one budget. Under another name, it is recognised when it
-shares about one in fifty of its distinct texts, phrases, users or ids with a known corpus. So it is
+A corpus has one name in the ledger, and so one budget. If it gets another name, it is recognised if
+it shares about 2% of its distinct texts, phrases, users or ids with a known corpus. So it is
 recognised after changes of case, punctuation, spaces and invisible characters, after changes of a
 few words in each text or of most records, and if it contains another month of the same users.
 

@@ -94,7 +94,7 @@ class GaussianDpFilter:
 
     @property
     def remaining(self) -> float:
-        """The part of mu^2 that is not spent."""
+        """The mu^2 that is not spent yet."""
         return max(0.0, self._limit - self.spent)
 
     def spend(self, mu: float) -> None:

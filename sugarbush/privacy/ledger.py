@@ -13,10 +13,10 @@ ends depends on the number of records.
 
 Each entry is sealed: its last field is an HMAC under the key over the entry and the seal of the
 entry before it. An edited, reordered or deleted line breaks the chain, and the last seal is stored
-apart, so that a missing end is detected too. Lines of version 0.1 have no seal; the first sealed
-line covers them. Anyone with the key can forge a ledger. An older copy of the state folder, or of a
-ledger with its last seal, is detected only through results: while a released folder or a finished
-result names a charge that the ledger lacks, nothing more can be charged.
+in another file, so that missing last lines are detected too. Lines of version 0.1 have no seal; the
+first sealed line covers them. Anyone with the key can forge a ledger. An older copy of the state
+folder, or of a ledger with its last seal, is detected only through results: while a released folder
+or a finished result names a charge that the ledger lacks, nothing more can be charged.
 """
 
 from __future__ import annotations
@@ -210,8 +210,7 @@ class Ledger:
         return entry.id
 
     def add_missing(self, entries: Iterable[Entry]) -> int:
-        """Append those of `entries` that the ledger lacks, to repair it. Returns how many were
-        missing.
+        """Repair the ledger: append the `entries` that it lacks, and return their number.
 
         The cap is not checked, because the results of these charges exist already. Nothing is
         removed.
@@ -343,7 +342,7 @@ class Ledger:
             )
 
     def _append(self, entry: Entry, chain: _Chain) -> None:
-        """Append a sealed entry, wait for the disk, and store its seal apart.
+        """Append a sealed entry, wait for the disk, and store its seal in another file.
 
         An incomplete last line is removed first. After a crash the file may be ahead of the stored
         seal, but it is never behind it. Before the first sealed line is written, the seal that this
@@ -447,7 +446,8 @@ def _edited(path: Path, what: str) -> LedgerError:
 
 
 def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
-    """The seal of an entry after the seal `before`, in the ledger of one purpose and dataset."""
+    """Compute the seal of an entry. It depends on the seal `before` and on the ledger's purpose and
+    dataset."""
     said = b"\x1f".join(
         [b"ledger", f"{path.parent.name}/{path.stem}".encode(), before.encode(), body]
     )

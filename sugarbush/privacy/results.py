@@ -1,4 +1,4 @@
-"""Results of finished mechanisms, stored so that no mechanism runs and is charged twice.
+"""Stores the results of finished mechanisms, so that no mechanism runs and is charged twice.
 
     <state>/draws/<dataset>/<stage>-<digest>/generation-<n>/<name>/
                                                            /run     the random id of the generation

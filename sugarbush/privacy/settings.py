@@ -29,7 +29,7 @@ class Shares(Section):
     metadata: Share = 0.1
     """Share of the DP metadata."""
     synthesis: Share = 0.9
-    """Share of votes, or of the training by DP-SGD."""
+    """Share of the votes, or of training by DP-SGD."""
 
     @model_validator(mode="after")
     def _whole(self) -> Shares:

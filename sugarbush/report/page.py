@@ -96,7 +96,7 @@ def _generator(release: Release) -> str:
 
 
 def _budget(release: Release) -> dict[str, Any]:
-    """The dataset's budget as percentages of its cap, for a bar chart."""
+    """Return the dataset's budget as percentages of its cap, for a bar chart."""
     spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
     if not (math.isfinite(spent) and math.isfinite(total)):
         return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}

@@ -50,7 +50,7 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Mar
 
 
 def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
-    """Expected order statistics of `size` draws of the noise, largest first (Blom 1958)."""
+    """Compute the expected order statistics of `size` noise values, largest first (Blom 1958)."""
     ranks = np.arange(1, size + 1)
     return np.asarray(-ndtri((ranks - 0.375) / (size + 0.25)) * stddev, dtype=np.float64)
 
@@ -107,7 +107,8 @@ def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = 
 
 
 def shade(place: int, count: int) -> int:
-    """The shade of the `place`-th of `count` items; the last item has the fullest shade."""
+    """Return the shade of item number `place` of `count` items. The last item has the fullest
+    shade."""
     return _SHADES if count < 2 else 1 + round((_SHADES - 1) * place / (count - 1))
 
 

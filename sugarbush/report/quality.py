@@ -1,4 +1,4 @@
-"""The section that only the internal page has: how close the texts are to real ones."""
+"""The section that only the internal page has: how close the synthetic texts are to real texts."""
 
 from __future__ import annotations
 

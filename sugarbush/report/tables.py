@@ -37,7 +37,7 @@ def votes_table(data: PublicData) -> pd.DataFrame:
 
 
 def survivors_table(data: PublicData) -> pd.DataFrame:
-    """Survivors of every round, by the round for which they were written."""
+    """Count the survivors of every round, by the round for which they were written."""
     rows = [
         {
             "method": method.name,
@@ -57,7 +57,7 @@ def survivors_table(data: PublicData) -> pd.DataFrame:
 def with_ancestors(
     final: Sequence[SyntheticText], candidates: Iterable[SyntheticText]
 ) -> tuple[SyntheticText, ...]:
-    """The texts in `final`, then every candidate that is an ancestor of one of these texts.
+    """Return the texts in `final`, and then every candidate that is an ancestor of one of them.
 
     Ids are unique within a method, and a survivor keeps its id in later rounds, so the first
     candidate with an id is used. A lineage ends at a parent that is not among the candidates.

@@ -42,7 +42,8 @@ MARKDOWN.filters = TEMPLATES.filters | {"plain": plain}
 
 
 def inlined() -> dict[str, str]:
-    """Style sheet, script, and the digest of the only script that the page's policy allows."""
+    """Return the style sheet, the script, and the script's digest, which the page's policy
+    allows."""
     script, _, _ = LOADER.get_source(TEMPLATES, "page.js")
     css, _, _ = LOADER.get_source(TEMPLATES, "page.css")
     return {

@@ -148,7 +148,7 @@ def _measure_worst(
     mu_squared: float,
     round: int,
 ) -> Measurement:
-    """Select and measure the marginal in which the model's error exceeds the noise most (Eq. 1)."""
+    """Select and measure the marginal with the largest model error above the noise (Eq. 1)."""
     mu_measure = all_of(_MEASUREMENT * mu_squared)
     noise = _MEAN_ABSOLUTE_NOISE * measurer.noise_of(mu_measure)
     candidates = []

@@ -57,7 +57,7 @@ class JunctionTree:
     parents: tuple[int | None, ...]
 
     def separator(self, node: int) -> Attributes:
-        """The attributes that a node shares with its parent."""
+        """Return the attributes that a node shares with its parent."""
         parent = self.parents[node]
         shared = () if parent is None else self.nodes[parent]
         return tuple(name for name in self.nodes[node] if name in shared)
@@ -101,7 +101,7 @@ def axis_order(domain: Domain) -> dict[str, int]:
     """Return the axis that an attribute has in every array. The attribute with the most values is
     last.
 
-    Sums then run along long rows of memory, up to 60 times faster than along short ones.
+    Sums then run along long rows of memory, which is up to 60 times faster than along short rows.
     """
     ascending = sorted(domain, key=domain.__getitem__)
     return {name: place for place, name in enumerate(ascending)}
@@ -215,7 +215,7 @@ class MarkovRandomField:
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
     def clique_marginals(self) -> dict[Attributes, Floats]:
-        """Expected counts of the cliques with a potential."""
+        """Return the expected counts of each clique that has a potential."""
         return {
             clique: self.total * _sum_to(self._beliefs[home], self.tree.nodes[home], clique)
             for clique, home in self._home.items()
@@ -383,7 +383,7 @@ class _LeastSquares:
         self.model.calibrate(here.potentials)
 
     def _step(self, here: _Point, damping: float) -> tuple[_Blocks, float]:
-        """The step, and the decrease of the loss that the linear model predicts."""
+        """Compute the step, and the decrease of the loss that the linear model predicts for it."""
         step = moved = {clique: np.zeros_like(v) for clique, v in here.gradient.items()}
         residual = {clique: -slope for clique, slope in here.gradient.items()}
         direction = residual
@@ -431,7 +431,7 @@ class _LeastSquares:
         return _Point(potentials=potentials, marginals=marginals, loss=loss, gradient=gradient)
 
     def _curvature(self, moves: _Blocks) -> _Blocks:
-        """The change of the gradient for a change of the marginals."""
+        """Compute how a change of the marginals changes the gradient."""
         change = {clique: np.zeros_like(block) for clique, block in moves.items()}
         for clique, precision in self.precision.items():
             holder = self.holder[clique]

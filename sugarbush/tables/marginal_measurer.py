@@ -211,6 +211,7 @@ def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Multiples of 1/_GRID; huge estimates are clipped, so that a distance fits into an integer."""
+    """Round to multiples of 1/_GRID. Huge estimates are clipped, so that a distance fits into an
+    integer."""
     largest = _LARGEST_DISTANCE // max(estimate.size, 1)
     return np.rint(np.clip(estimate * _GRID, -largest, largest)).astype(np.int64)

@@ -154,8 +154,8 @@ class _Conversation:
 
 
 def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """List the marginals of `degree` attributes, and a one-way marginal for each attribute that is
-    in none of these."""
+    """List the marginals of `degree` attributes. An attribute in none of them gets a one-way
+    marginal."""
     sets = itertools.combinations(domain, min(degree, len(domain)))
     workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]
     covered = {name for attributes in workload for name in attributes}

@@ -71,7 +71,7 @@ class RareValues:
 
 
 def all_of(mu_squared: float) -> float:
-    """The mu that spends `mu_squared`, with a relative error below 10^-12."""
+    """Return the mu that spends `mu_squared`, with a relative error below 10^-12."""
     return math.sqrt(mu_squared * _ALL)
 
 

@@ -29,7 +29,7 @@ _WITHOUT_WAYBILL = {"setup trouble", "warranty claim", "cancellation"}
 
 
 def write_case(case: Case, rng: SeededRandom) -> tuple[str, tuple[LabelledSpan, ...]]:
-    """The text of a case, and the spans that identify the customer."""
+    """Write the text of a case, and return it with the spans that identify the customer."""
     slots = _slots(case, rng)
     is_log = case.channel in {"email", "web form"}
     written = _log(case, rng, slots) if is_log else _dialogue(case, rng, slots)

@@ -80,7 +80,7 @@ def new_context(
 ) -> TextContext:
     """A context with the target values.
 
-    The other values are drawn uniformly from the known ones.
+    All other values are drawn uniformly from the known values.
     """
 
     def phrases(kind: AttributeKind) -> Phrases:

@@ -50,15 +50,15 @@ class PlacedUtterance:
 
 
 class SourceSentences:
-    """The sentences of some texts, which may replace those of another text."""
+    """The sentences of some texts. They may replace sentences of another text."""
 
     def __init__(self, texts: Sequence[str], context: TextContext) -> None:
         self._placed = [placed for text in texts for placed in place_utterances(text)]
         self._context = context
 
     def replace(self, placed: PlacedUtterance, used: Sequence[Utterance]) -> Utterance | None:
-        """`placed` with the text of a sentence from a similar position, or None if no sentence
-        fits.
+        """Replace the text of `placed` by a sentence from a similar position. Return None if no
+        sentence fits.
 
         A sentence that shows fewer of the targets than `placed` does not fit.
         """
@@ -107,8 +107,8 @@ class SourceSentences:
         return [replace(utterance, text=text, importance=Importance.REQUIRED)]
 
     def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
-        """A sentence about the target product if `utterance` is about another product; otherwise
-        None."""
+        """Choose a sentence about the target product if `utterance` is about another product;
+        otherwise None."""
         target = self._context.target(AttributeKind.PRODUCT)
         if target is None or target.is_shown(utterance.text):
             return None
@@ -126,7 +126,7 @@ class SourceSentences:
     def _choose(
         self, fits: Callable[[PlacedUtterance], object], used: Sequence[Utterance]
     ) -> str | None:
-        """A sentence that fits, is not used yet and conflicts with no target."""
+        """Choose a sentence that fits, is not used yet and conflicts with no target."""
         used_texts = {utterance.text for utterance in used}
         texts = [source.utterance.text for source in self._placed if fits(source)]
         fitting = [
@@ -155,7 +155,7 @@ def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
 
 @lru_cache(maxsize=8192)
 def place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
-    """The utterances of a text, each with its position."""
+    """Return the utterances of a text with their positions."""
     utterances = parse(text)
     last = len(utterances) - 1
     return tuple(PlacedUtterance(said, i, last - i) for i, said in enumerate(utterances))

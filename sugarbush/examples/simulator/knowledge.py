@@ -101,7 +101,7 @@ def finder(kind: AttributeKind) -> tuple[re.Pattern[str], dict[str, str]]:
 
 @lru_cache(maxsize=65536)
 def shown_values(kind: AttributeKind, text: str) -> tuple[str, ...]:
-    """The known values of `kind` that a text shows, in order of appearance."""
+    """Find the known values of `kind` that a text shows, in order of appearance."""
     pattern, shown = finder(kind)
     return tuple(shown[found.group().lower()] for found in pattern.finditer(text))
 

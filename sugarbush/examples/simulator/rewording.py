@@ -51,7 +51,7 @@ def add_opening(text: str, rng: SeededRandom) -> str:
 
 
 class IdentityReplacer:
-    """Replaces names, numbers and streets of a text; equal names and numbers get equal
+    """Replaces names, numbers and streets in a text. Equal names and numbers get equal
     replacements."""
 
     def __init__(self, rng: SeededRandom) -> None:
@@ -60,7 +60,7 @@ class IdentityReplacer:
         self._codes: dict[str, str] = {}
 
     def apply(self, text: str) -> str:
-        """`text` with other identities of the same form."""
+        """Replace the identities in `text` by others of the same form."""
         text = _STREET.sub(self._street, text)
         text = _CODE.sub(self._code, text)
         return _NAME.sub(self._name, text)

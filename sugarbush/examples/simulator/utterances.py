@@ -109,10 +109,10 @@ def fit(
     """Shorten or extend `utterances` to about `length` words: the error is at most a tenth or four
     words.
 
-    The least important utterance is removed first. If several are equally unimportant, the removed
-    one is the one that brings the length nearest to `length`. REQUIRED utterances stay, and at
-    least one utterance stays. `more` returns a sentence and the index of the utterance before it,
-    or None if there are no more sentences.
+    The least important utterance is removed first. Among equally unimportant utterances, the one is
+    removed that brings the text nearest to `length`. REQUIRED utterances stay, and at least one
+    utterance stays. `more` returns a sentence and the index of the utterance before it, or None if
+    there are no more sentences.
     """
     fitted = list(utterances)
     slack = max(4, length // 10)

@@ -32,7 +32,7 @@ _OTHER_PRODUCT_RATE = 0.2
 def vary(
     parent: str, context: TextContext, *, mask_share: float, sources: Sequence[str]
 ) -> list[Utterance]:
-    """`parent` (not empty) with about `mask_share` of its words rewritten.
+    """Rewrite about `mask_share` of the words of `parent`, which is not empty.
 
     Identities are always new. Sentences of the `sources` may replace others. Sometimes the product,
     the outcome or the mood changes.

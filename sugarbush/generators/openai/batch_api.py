@@ -81,7 +81,7 @@ class BatchApi:
     say: Callable[[str], None]
 
     async def ask(self, calls: Sequence[Call]) -> None:
-        """Make all `calls`; failed ones get no answer.
+        """Make all `calls`. A failed call gets no answer.
 
         Calls of a batch in flight are not sent: their answers come from that batch. Raises
         CapReachedError when the caps allow no further call, and StopError when the endpoint refuses

@@ -46,7 +46,8 @@ class _ClosingError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call. `key` is the cache key of its answer, `worst_cost` the most that it can cost.
+    """One call. `key` is the cache key of its answer, and `worst_cost` is the most that it can
+    cost.
 
     `response_format` is the format of the answer, None for plain text.
     """
@@ -235,6 +236,7 @@ def _count(value: object) -> int:
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """A leaky bucket for `per_minute` units a minute, with a capacity of at least `largest`."""
+    """Make a leaky bucket for `per_minute` units per minute, with a capacity of at least
+    `largest`."""
     capacity = max(per_minute * _BURST_S / 60, largest)
     return AsyncLimiter(capacity, capacity * 60 / per_minute)

@@ -221,7 +221,7 @@ def asked_wait_s(error: BaseException | None) -> float | None:
 
 
 def _number(written: str | None) -> float | None:
-    """A number of at least 0 in a header, None for anything else."""
+    """Parse a number of at least 0 from a header; None for anything else."""
     try:
         value = float(written) if written is not None else math.nan
     except ValueError:

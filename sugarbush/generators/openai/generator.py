@@ -238,7 +238,7 @@ class _Workers:
         self._end: Exception | None = None
 
     async def ask(self, calls: Iterable[Call], *, concurrency: int) -> None:
-        """Make all `calls`; failed ones get no answer. Raises the error that ended the run
+        """Make all `calls`. A failed call gets no answer. Raises the error that ended the run
         early."""
         self._waiting.extend(calls)
         async with asyncio.TaskGroup() as group:

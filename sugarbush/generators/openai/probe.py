@@ -90,7 +90,7 @@ def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probe
 
 
 def longest_question(tokens: int) -> str:
-    """A question of about `tokens` tokens, the longest one that `probe` sends."""
+    """Return a question of about `tokens` tokens, which is the longest one that `probe` sends."""
     return f"{_FILLER * -(-tokens // _FILLER_TOKENS)}\n\nThat was to take up room. {_QUESTION}"
 
 

@@ -116,7 +116,7 @@ def equal_count(project: Project) -> int:
     final texts that every method has.
 
     Most metrics depend on this number. A method without texts has no metrics and does not limit the
-    number for the others.
+    number for other methods.
     """
     settings, names = project.settings, project.schema.names
     finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)

@@ -84,7 +84,7 @@ def resolved_settings(project: Project) -> dict[str, Any]:
 
 
 def code_digest(modules: tuple[str, ...]) -> str:
-    """A digest of the source of modules and packages."""
+    """Compute a digest of the source code of modules and packages."""
     whole = hashlib.sha256()
     for path in sorted(path for module in modules for path in _sources(module)):
         whole.update(path.read_bytes())

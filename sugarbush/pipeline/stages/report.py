@@ -83,7 +83,7 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
 
 
 def _map(final: Population, encode: Encode) -> EmbeddingMap:
-    """The final texts in two dimensions, on axes that are computed from these texts."""
+    """Project the final texts to two dimensions, on axes that are computed from these texts."""
     embeddings = encode(final.texts)
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
 

@@ -1,4 +1,4 @@
-"""Checkpoints, with which a run of DP-SGD continues after a crash. They are private.
+"""Checkpoints, which let a run of DP-SGD continue after a crash. They are private.
 
     <folder>/start.json              the ledger entry of the run, written before its first step
     <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only

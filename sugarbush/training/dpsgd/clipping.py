@@ -20,8 +20,8 @@ even if terms cancel. A record with a gradient that is not finite adds zero. Eac
 on its own record alone: `exactness.check` tests that on two records before training.
 
 The guarantee does not cover two kinds of float32 rounding. The sum over records is rounded too. And
-a long record makes the padding of its micro-batch longer, which may change the last bits of the
-other records' gradients. The decision record has measurements. Both roundings are larger in lower
+a long record makes the padding of its micro-batch longer. This may change the last bits of other
+records' gradients. The decision record has measurements. Both roundings are larger in lower
 precision, so lower precision is refused. The guarantee does not cover timing attacks, or attackers
 who read this process's memory.
 
@@ -67,7 +67,7 @@ class Clipper(Protocol):
 
 
 class PerRecordClipper:
-    """Clips the gradient of each record, and adds it to the `grad` of the trainable parameters.
+    """Clips each record's gradient, and adds it to the `grad` of the trainable parameters.
 
         with clipper.recording(records=len(batch)):
             clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record

@@ -14,12 +14,12 @@ from sugarbush.privacy.noise import add_gaussian
 
 
 class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
-    """The gradient of a step is (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) /
-    batch size.
+    """Makes a step with (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) / batch
+    size.
 
-    `p.grad` must contain the sum over the whole logical batch; for an empty batch, zeros. Noise is
-    added once per step; a second step on the same sum is refused. A noise multiplier of 0 is for
-    results that are charged as not private.
+    `p.grad` must contain the sum over the whole logical batch, which is zero for an empty batch.
+    Noise is added once per step; a second step on the same sum is refused. A noise multiplier of 0
+    is for results that are charged as not private.
     """
 
     def accumulate(self) -> None:

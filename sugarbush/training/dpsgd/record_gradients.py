@@ -1,4 +1,4 @@
-"""The gradients of one parameter, one per record, in the form that needs the least memory.
+"""Stores the gradients of one parameter, one per record, in the form that needs the least memory.
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
 one-hot token ids. Norms come from inner products between the forms, including cross terms, and no
@@ -197,7 +197,7 @@ def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) ->
 
 
 def _roundings(terms: int) -> int:
-    """n in the error bound of `_product` with `terms` terms."""
+    """Return n in the error bound of `_product` for `terms` terms."""
     return min(terms, _BLOCK) + -(-terms // _BLOCK)
 
 
