@@ -33,7 +33,7 @@ CALIBRATIONS = "calibrations.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DonatedCodes:
-    """Donated texts (n,), their codes (n, d), and what their labels were used for.
+    """Donated texts (n,), their codes (n, d), and what was computed from their labels.
 
     `readers` are calibrated with the labels. `agreements` compare codes with labels. For this
     comparison, the reader of a text was calibrated with other texts only.

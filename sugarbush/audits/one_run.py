@@ -144,9 +144,10 @@ def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> boo
 
     Assume that this probability is `significance`, and add up over the outcomes with at least v
     right guesses. `right` and `wrong` are lower bounds, per canary, on the probabilities of a right
-    guess and of a wrong guess. The trade-off curve gives `wrong` from `right`. If their sum is more than the
-    fraction of canaries with a guess, no such mechanism exists. Source: Mahloujifar, Melis,
-    Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv 2410.22235), for coins.
+    guess and of a wrong guess. The trade-off curve determines `wrong` by `right`. If their sum is
+    more than the fraction of canaries with a guess, no such mechanism exists. Source: Mahloujifar,
+    Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv 2410.22235), for
+    coins.
     """
     m, r, v = outcome.canaries, outcome.guesses, outcome.correct
     if not v:

@@ -121,7 +121,8 @@ def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64
     """Return all words as numbers, with a unique end mark after each text. Also return the index of
     the text at each position.
 
-    A run that crosses the end of a text contains that end mark, so no other text shares it.
+    A run that crosses the end of a text contains the text's unique end mark, so no other text
+    shares the run.
     """
     numbers: dict[str, int] = {}
     words: list[int] = []

@@ -63,7 +63,7 @@ def mauve(
 ) -> float:
     """Compute MAUVE of two samples of features, in (0, 1]. It is 1 for equal samples.
 
-    `reference` (n, d) and `synthetic` (m, d); `clusters` as in `quantise`. Compare
+    `reference` (n, d) and `synthetic` (m, d); `clusters` means the same as in `quantise`. Compare
     values only at equal sample sizes and equal numbers of clusters.
     Raises InvariantError when a sample is empty or the dimensions differ.
     """

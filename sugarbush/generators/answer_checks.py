@@ -28,7 +28,7 @@ Run = tuple[str, ...]
 
 # Number of words in a run. Two people rarely write the same eight words in a row.
 _RUN = 8
-# The largest share of runs that an answer and an example may have in common.
+# The largest share of runs of words that an answer and an example may have in common.
 _COPIED_EXAMPLE_SHARE = 0.3
 # A variation keeps some runs of its parent. It keeps about 0.66 of them if a twentieth of the words
 # change, which is the smallest share of blanks. It keeps 0.9 of them if one word in eighty changes.

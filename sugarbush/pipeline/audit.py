@@ -76,7 +76,7 @@ class Finding:
 
     `claimed_epsilon` and `claimed_mu` are the upper bounds of the ledger. Both lower bounds hold at
     the same time with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu`
-    as a test of the claim of Gaussian DP.
+    for a mechanism that is Gaussian DP.
     """
 
     mechanism: str
@@ -121,7 +121,7 @@ def audit(
     observed = [_observe(MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
     scores = np.concatenate([one.scores for one in observed])
     outcome = outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
-    # Two tests: each may be wrong with half of the probability.
+    # There are two tests, so each one gets half of the error probability.
     each = 1 - (1 - confidence) / 2
     return Finding(
         mechanism=mechanism,

@@ -106,7 +106,7 @@ def _one_round(
 @lru_cache(maxsize=2)
 def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Draw random unit vectors (count, d), and compute kernel scores (count, count). Row i has the
-    scores of a record with the embedding i."""
+    scores of a record with vector i as its embedding."""
     vectors = public_rng(1, "candidates of the audit").standard_normal((count, _DIMENSIONS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     candidates = np.asarray(vectors, dtype=np.float32)

@@ -63,5 +63,5 @@ def _refuse_cut_answers(project: Project, planned: Sequence[Request]) -> None:
         raise ParamsError(
             f"params.yaml: initialise.length asks for texts of up to {words} words, at least "
             f"{least} tokens, and generator.{generator.name}.max_tokens={limit} would cut every "
-            "such answer off. Raise max_tokens, or ask for less."
+            "such answer off. Raise max_tokens, or lower initialise.length."
         )

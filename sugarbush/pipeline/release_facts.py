@@ -28,8 +28,8 @@ def release_facts(
     engine: str | None,
     plan: BudgetPlan,
 ) -> Release:
-    """Collect the facts of a release. The guarantee comes from the entries of `ledger` with
-    `ledger_ids`."""
+    """Collect the facts of a release. The guarantee is computed from the entries of `ledger` that
+    have these `ledger_ids`."""
     privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]

@@ -110,8 +110,8 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Whether a slack lowers the mu of an event; for noise on integers, only if the noise is
-    small."""
+    """Whether a slack lowers the mu of an event. For noise on integers, it does so only if the
+    noise is small."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE

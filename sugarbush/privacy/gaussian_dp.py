@@ -75,7 +75,7 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
 
 
 class GaussianDpFilter:
-    """A limit on adaptively chosen steps.
+    """Limits the total cost of adaptively chosen steps.
 
     Each step is mu_i-GDP given the results of earlier steps; together they are mu-GDP. Call `spend`
     before each step. It refuses a step that would raise the sum of mu_i^2 above mu^2. Source: Smith

@@ -470,6 +470,6 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
         except (ValueError, TypeError):
             raise LedgerError(
                 f"{path}: is damaged, so its charges are unknown. Restore it from a backup, or "
-                "delete its folder: the ledger keeps its charges"
+                "delete the folder of this result. The ledger keeps the result's charges"
             ) from None
     return found

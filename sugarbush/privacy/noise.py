@@ -120,7 +120,7 @@ def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
     float32 or float64, so attacks on the last bits are out of scope (Mironov 2012), as the card
     states.
     """
-    import torch  # imported here, because most stages need noise but no torch
+    import torch  # imported here, because most stages need noise but not torch
 
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")

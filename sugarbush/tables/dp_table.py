@@ -61,7 +61,7 @@ class Measurement:
 class DpTable:
     """Synthetic metadata rows and everything that was released with them.
 
-    `rows` is `(n_dp, d)` int64, codes in schema order, at least one row; `record_count` the DP
+    `rows` is `(n_dp, d)` int64, codes in schema order, at least one row; `record_count` is the DP
     estimate of the number of records, which may be fractional or below 0. If rare values of an
     attribute are merged, `merged` has a tuple for the attribute: the cell of the model for each
     code.

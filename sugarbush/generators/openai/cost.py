@@ -190,7 +190,7 @@ class Meter:
         self.reserve([worst_cost])
 
     def reserve(self, worst_costs: Iterable[float]) -> None:
-        """Reserve calls without a check: an earlier run has sent them already."""
+        """Reserve calls without a check, because an earlier run has sent them already."""
         for worst_cost in worst_costs:
             self.in_flight += 1
             self._reserved_cost += worst_cost

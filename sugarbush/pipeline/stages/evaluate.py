@@ -144,11 +144,11 @@ def real_figures(
 
 
 def clusters_for(texts: int, heldout: int) -> int:
-    """Return the number of clusters for MAUVE if methods have `texts` texts: a tenth of the smaller
-    number of texts.
+    """Return the number of clusters for MAUVE: a tenth of the smaller number of texts, and at least
+    2.
 
-    With a tenth of the larger set, a cluster would by chance contain few or no texts of the smaller
-    set.
+    With a tenth of the larger number, a cluster would by chance contain few or no texts of the
+    smaller sample.
     """
     return max(2, min(texts, heldout) // 10)
 

@@ -47,7 +47,7 @@ def check(
         if not (exact and bool(error <= tolerance * (1 + _norm(expected)))):
             raise PrivacyError(
                 "this model's gradients cannot be clipped exactly: the gradients of two records "
-                f"together differ from those of each record alone. {advice}"
+                f"in one batch differ from the gradients of each record alone. {advice}"
             )
 
 

@@ -51,8 +51,8 @@ class PoissonSampler(Generic[T]):
 
     A unit has one or more examples. Each unit is in the batch independently with probability
     `rate`. It contributes one of its examples, which is also chosen in secret. So a unit adds at
-    most one clipped gradient to a step. Each of `world_size` processes samples from its own part of
-    the units; their samples together are one Poisson sample.
+    most one clipped gradient to a step. The units are divided among `world_size` processes. The
+    samples of all processes together are one Poisson sample.
     """
 
     def __init__(

@@ -163,7 +163,7 @@ def train(
     clipper must agree with autograd. `before_step` is called before each step with the number of
     finished steps. If a run continues after a crash, it is called again for the steps that are
     repeated. Its changes to the weights are not covered by this guarantee. Under torchrun each
-    process trains on its part of the units.
+    process trains on some of the units.
     Raises PrivacyError if the model's gradients cannot be clipped exactly, BudgetExceededError
     before any step, and FailureError when the weights are no longer finite.
     """
@@ -300,8 +300,8 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
     (entry,) = session.ledger.of([begun.ledger_id])
     if not entry.event == begun.event == mechanism.event:
         raise PrivacyError(
-            f"{checkpoints.folder}: has a run with other settings of its mechanism. Restore them "
-            "to continue, or remove the folder to train again and be charged again."
+            f"{checkpoints.folder}: has a run with other settings of DP-SGD. Restore these "
+            "settings to continue, or remove the folder to train again and be charged again."
         )
     return begun.ledger_id
 
@@ -326,8 +326,8 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
 
 
 def _make_equal(model: nn.Module) -> None:
-    """Copy the weights of process 0 to every process, because new LoRA factors are random in
-    each."""
+    """Copy the weights of process 0 to every process, because new LoRA factors are random in each
+    process."""
     if torch.distributed.is_initialized():
         for parameter in model.parameters():
             torch.distributed.broadcast(parameter.detach(), src=0)
@@ -359,7 +359,7 @@ def _check(
             )
     except (SugarbushError, InvariantError):
         raise
-    except Exception as error:  # of torch and Opacus: each kind of failure has another type
+    except Exception as error:  # torch and Opacus raise another type for each kind of failure
         raise PrivacyError(
             f"`finetune.clipping: {clipping.value}` cannot clip this model: a trial on two public "
             f"records failed ({type(error).__name__}). {advice}"
@@ -367,7 +367,8 @@ def _check(
 
 
 def _require_finite(model: nn.Module) -> None:
-    """Raise FailureError if weights are not finite. They are noisy, so the check spends nothing."""
+    """Raise FailureError if weights are not finite. The weights are noisy already, so the check
+    spends no budget."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
             "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."
