@@ -21,12 +21,12 @@ def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) ->
     `accuracies` has the fraction of right guesses of each run. A run must have its own coins and
     noise, and guess every canary.
 
-    Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most
-    1 - `confidence`. Proof: given all other coins, a guess is right with probability at most
-    p = Phi(mu / 2), which is 1/2 plus half of the total variation distance of N(mu, 1) from
-    N(0, 1). So the expected accuracy of a run is at most p, for any dependence within the run. Runs
-    are independent, so the expected product of accuracy / p is at most 1. By Markov's inequality
-    it is at least 1 / (1 - confidence) with probability at most 1 - confidence.
+    Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
+    `confidence`. Proof: given all other coins, a guess is right with probability at most p = Phi(mu
+    / 2), which is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
+    expected accuracy of a run is at most p, for any dependence within the run. Runs are
+    independent, so the expected product of accuracy / p is at most 1. By Markov's inequality this
+    product is at least 1 / (1 - confidence) with probability at most 1 - confidence.
 
     >>> round(mu_lower_bound_of_runs([0.57] * 200, confidence=0.95), 2)
     0.31

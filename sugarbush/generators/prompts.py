@@ -190,7 +190,7 @@ def _longest_that_fits(
         if not request.examples:
             raise GeneratorError(
                 f"a prompt needs about {tokens} tokens without any example, and the model's "
-                f"context leaves {max(room, 0)} beside the answer. Lower the generator's "
+                f"context has room for {max(room, 0)} besides the answer. Lower the generator's "
                 "max_tokens, use a model with a larger context, or ask for shorter texts "
                 "(initialise.length)."
             )

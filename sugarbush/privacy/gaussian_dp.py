@@ -37,7 +37,7 @@ def bounded_range_mu(epsilon: float) -> float:
 def bounded_range_epsilon(mu: float) -> float:
     """The largest epsilon for which `bounded_range_mu` is at most `mu`, to within 1e-12.
 
-    It is at most 10,000; with that epsilon the choice is practically the maximum.
+    It is at most 10,000. With this epsilon, the mechanism practically always chooses the maximum.
     """
     _require_positive(mu=mu)
     if mu < _SMALL:

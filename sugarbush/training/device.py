@@ -14,7 +14,7 @@ def open_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ParamsError(f"params.yaml: device: {name!r} is not a device of PyTorch's") from None
+        raise ParamsError(f"params.yaml: device: {name!r} is not a PyTorch device") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ParamsError(f"params.yaml: device: {name}, but PyTorch sees no GPU here")
     return device

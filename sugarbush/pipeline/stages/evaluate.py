@@ -52,7 +52,7 @@ def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Popu
 
 
 def run(project: Project) -> None:
-    """Measure every compared method, and a real sample as the upper limit."""
+    """Measure every compared method, and a sample of real texts as the upper limit."""
     methods = project.settings.measured
     if not methods:
         write_figures(project, [], {})
