@@ -1,4 +1,4 @@
-"""Settings merged into other settings: sections are merged, lists and values are replaced."""
+"""Merges settings into other settings: sections are merged, lists and values are replaced."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def candidate_losses(
 ) -> NDArray[np.float64]:
     """Compute the loss in nats of each row of `candidates` after `prefix`, (n,). A -1 ends a row.
 
-    `model` is a causal model of transformers, with a cache.
+    `model` is a causal language model of the library transformers, with a key-value cache.
     """
     model.eval()
     device = next(model.parameters()).device

@@ -247,7 +247,7 @@ def _is_no_text(text: str) -> bool:
 
 
 def _plain_opening(text: str) -> str:
-    """The first characters in lower case, contractions written out."""
+    """Return the first characters in lower case, with contractions written out."""
     opening = text[:_OPENING_CHARACTERS].lower().replace("’", "'").lstrip(" \n\"'“*")
     opening = re.sub(r"\bcan(?:'t| not)\b", "cannot", opening)
     for short, written in (("i'm ", "i am "), ("i'd ", "i would "), ("i won't", "i will not")):

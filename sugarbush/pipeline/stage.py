@@ -44,10 +44,10 @@ class Output:
 class Stage:
     """One stage.
 
-    `inputs` are files and folders that DVC may see. `settings` are sections of the resolved
-    settings, `plan` the parts of the budget plan, and `code` the modules that its output depends
-    on. A stage that spends budget has no code here, only its `version`: an edited comment must not
-    cost epsilon. With `by_method` the stage runs once for each method.
+    `inputs` are files and folders that DVC may see. Its output depends on `settings` (sections of
+    the resolved settings), `plan` (parts of the budget plan) and `code` (modules). A stage that
+    spends budget has no code here, only its `version`: an edited comment must not cost epsilon.
+    With `by_method` the stage runs once for each method.
     """
 
     name: str

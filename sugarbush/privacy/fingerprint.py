@@ -30,7 +30,7 @@ _SAMPLE = 256
 # hashes with probability 2e-5.
 _ENOUGH = 5
 _PHRASE = 8  # words in a phrase
-_EVERY = 4  # one in this many phrases is used; a hash of its first word decides
+_EVERY = 4  # one phrase in four is used; a hash of its first word decides
 _OF_0_2, _MINIMA, _ENOUGH_OF_0_2 = "m", 64, 3
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _NOT_A_WORD = re.compile(r"[\W_]+")

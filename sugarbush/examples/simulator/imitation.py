@@ -175,7 +175,8 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """The first and the last utterance and those with a code are steps; the others are details."""
+    """Make the first utterance, the last one, and every utterance with a code a step. All others
+    become details."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)

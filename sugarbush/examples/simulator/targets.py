@@ -125,7 +125,8 @@ def first_of_kind(targets: Iterable[Target], kind: AttributeKind) -> Target | No
 
 
 def product_words(target: Target | None, default: str) -> ProductWords:
-    """The words for the target product; without a target, for the known product `default`."""
+    """Return the words for the target product, or for the known product `default` without a
+    target."""
     if target is not None and target.known is None:
         return ProductWords(names=(_in_words(target.value),), **UNKNOWN_PRODUCT)
     return PRODUCTS[(target and target.known) or default]
