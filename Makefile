@@ -15,11 +15,11 @@ export HF_HUB_OFFLINE ?= 1
 export OMP_WAIT_POLICY ?= passive
 
 # Clones on one machine share no state: it is inside each checkout.
-demo test test-fast mutants: export SUGARBUSH_STATE := $(CURDIR)/.state
-demo test test-fast mutants: export PREFECT_HOME := $(CURDIR)/.state/prefect
-demo test test-fast mutants: export PATH := $(CURDIR)/$(BIN):$(PATH)
+demo test test-fast stress mutants fuzz: export SUGARBUSH_STATE := $(CURDIR)/.state
+demo test test-fast stress mutants fuzz: export PREFECT_HOME := $(CURDIR)/.state/prefect
+demo test test-fast stress mutants fuzz: export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: env demo test test-fast mutants docs clean
+.PHONY: env demo test test-fast stress mutants fuzz docs clean
 
 env: $(STAMP)
 
@@ -33,9 +33,17 @@ test-fast: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" tests/unit tests/property
 
+# Kills at random moments, a full disk, no network and a clock that goes back.
+stress: $(STAMP)
+	@$(BIN)/python -m tests.stress
+
 # Changes that break the promise, one at a time: each must fail a test.
 mutants: $(STAMP)
 	@$(BIN)/python -m tests.mutants
+
+# Damaged inputs of every kind: only clean errors. CASES=500 and TARGETS="csv ledger" shorten it.
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.fuzz --cases $(or $(CASES),100000) $(TARGETS)
 
 docs: $(STAMP)
 	@$(INSTALL) -e '.[docs]'
@@ -45,7 +53,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
-	$(INSTALL) -e '.[dev,smartnoise,redaction,gguf]'
+	$(INSTALL) -e '.[dev,smartnoise,redaction,gguf,s3]'
 	touch $@
 
 clean:

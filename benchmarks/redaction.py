@@ -1,29 +1,73 @@
-"""Measures the speed of deduplication and redaction, and how many secrets the detectors miss.
+"""Redaction: its speed, and what it misses on sets that it was not made with.
 
-python -m benchmarks.redaction --set customersim=../customersim.parquet --sentences 1000000
+python -m benchmarks.redaction speed --sentences 1000000
+python -m benchmarks.redaction left-out --data FOLDER --texts 1000
+python -m benchmarks.redaction own-labels --data FOLDER --set pii_presidio_synth
 
-A set has columns `text` and `spans` (JSON: start, end, label). `--labels` uses only those labels.
+FOLDER has NAME/NAME.parquet for each set below, with columns `text`, `spans` (JSON: start, end,
+label). A row `recipe` never saw any set. A row `recipe + others` was tuned on all sets but the one
+that is left out. Nothing is chosen on a judged set.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import resource
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import pandas as pd
 
-from sugarbush.privacy.binomial import Share
-from sugarbush.training.crt.dedup import MASK, mask_duplicates
-from sugarbush.training.crt.findings import Detector
-from sugarbush.training.crt.patterns import RegexDetector
-from sugarbush.training.crt.presidio import PresidioDetector
-from sugarbush.training.crt.recall import LabelledText, measure
-from sugarbush.training.crt.redact import Policy
+from sugarbush.privacy.binomial import Share, share
+from sugarbush.privacy.events import PoissonGaussian
+from sugarbush.randomness import hash_share
+from sugarbush.training.crt.confidentiality import bayesian
+from sugarbush.training.crt.dedup import mask_duplicates
+from sugarbush.training.crt.patterns import PATTERNS, WEAK, RegexDetector
+from sugarbush.training.crt.recall import LabelledText, distinct_secret, measure
+from sugarbush.training.crt.redact import Policy, TextSpan
 from sugarbush.training.crt.sentences import Sentence
+from sugarbush.training.redactor.cache import default_redactor
+from sugarbush.training.redactor.detector import LearnedDetector
+from sugarbush.training.redactor.train import OWN_LABELS, Recipe, train_redactor
+from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """The secrets of a set, as the kinds of the redactor, and what was written next to it."""
+
+    kinds: dict[str, str]
+    patterns_written_with: bool = False
+
+
+SETS = {
+    "customersim": LabelledSet(
+        {"NAME": NAME, "ADDRESS": ADDRESS, "PHONE": PHONE, "ORDER_NUMBER": NUMBER,
+         "TRACKING_NUMBER": NUMBER},
+        patterns_written_with=True,
+    ),
+    "multiwoz21": LabelledSet(
+        {"Ref": NUMBER, "Phone": PHONE, "Post": ADDRESS, "Addr": ADDRESS, "Id": NUMBER},
+        patterns_written_with=True,
+    ),
+    "pii_presidio_synth": LabelledSet(
+        {"PERSON": NAME, "STREET_ADDRESS": ADDRESS, "ZIP_CODE": ADDRESS, "PHONE_NUMBER": PHONE,
+         "EMAIL_ADDRESS": EMAIL, "CREDIT_CARD": NUMBER, "IBAN_CODE": NUMBER, "US_SSN": NUMBER,
+         "US_DRIVER_LICENSE": NUMBER, "IP_ADDRESS": NUMBER}
+    ),
+    "ner_real_names": LabelledSet({"PERSON": NAME}),
+}  # fmt: skip
+_TRAINING = PoissonGaussian(noise_multiplier=2.17, rate=0.25, count=12)  # that of docs/log/crt.md
+_DELTA = 1e-5
+_OF_OTHERS = 60_000  # characters of each other set
+_MOST_TEXTS = 2_000
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:
@@ -35,62 +79,180 @@ def sentences(count: int) -> Iterator[list[Sentence]]:
         ]
 
 
-def time_duplicates(count: int) -> None:
+def speed(count: int, learned: int) -> None:
+    """Deduplication and redaction of `count` sentences; the classifier reads `learned` of them."""
+    print("| what | sentences | s | a second | peak MiB |\n|---|---|---|---|---|")
     start = time.perf_counter()
-    masked = sum(d[0].text == MASK for d in mask_duplicates(sentences(count)))
+    for _ in mask_duplicates(sentences(count)):
+        pass
+    _row("deduplication", count, start)
+    texts = [own[0].text for own in sentences(count)]
+    policy = Policy([RegexDetector()])
+    start = time.perf_counter()
+    for first in range(0, count, 10_000):
+        policy.redact(texts[first : first + 10_000])
+    _row("patterns", count, start)
+    detector = default_redactor()
+    start = time.perf_counter()
+    detector.find(texts[:learned])
+    _row("learned", learned, start)
+
+
+def _row(what: str, count: int, start: float) -> None:
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"| {count:,} | {masked:,} | {seconds:.1f} | {peak:.0f} |")
+    print(f"| {what} | {count:,} | {seconds:.1f} | {count / seconds:,.0f} | {peak:.0f} |")
 
 
-def labelled(path: Path, labels: set[str]) -> list[LabelledText]:
-    frame = pd.read_parquet(path)
+def labelled(data: Path, name: str, texts: int) -> list[LabelledText]:
+    """The `texts` texts of a set with the smallest hashes, with its secrets."""
+    kinds = SETS[name].kinds
+    frame = pd.read_parquet(data / name / f"{name}.parquet", columns=["text", "spans"])
+    frame = frame.sort_values("text", key=lambda column: column.map(hash_share))[:texts]
     return [
         LabelledText(
             text=text,
             spans=tuple(
-                (s["start"], s["end"], s["label"])
+                (s["start"], s["end"], kinds[s["label"]])
                 for s in json.loads(spans)
-                if not labels or s["label"] in labels
+                if s["label"] in kinds
             ),
         )
         for text, spans in zip(frame["text"], frame["spans"], strict=True)
     ]
 
 
-def told(share: Share) -> str:
-    return (
-        f"{share.count} / {share.total}, {share.value:.4f}, {share.lower:.4f} to {share.upper:.4f}"
+def some_of(sample: Sequence[LabelledText]) -> Iterator[LabelledText]:
+    """The first texts, up to a number of characters."""
+    characters = accumulate(len(one.text) for one in sample)
+    return (one for one, so_far in zip(sample, characters, strict=True) if so_far <= _OF_OTHERS)
+
+
+def default_policy(redactor: LearnedDetector) -> Policy:
+    """The default policy with this redactor, as `make_policy` combines them."""
+    return Policy([RegexDetector([label for label in PATTERNS if label not in WEAK]), redactor])
+
+
+def missed_by_kind(
+    sample: Sequence[LabelledText], masked: Sequence[Sequence[TextSpan]]
+) -> dict[str, Share]:
+    """Distinct secrets of each kind that are not masked whole, with two-sided 95% bounds."""
+    missed: dict[str, dict[object, bool]] = {}
+    for one, own in zip(sample, masked, strict=True):
+        for start, end, kind in one.spans:
+            secret = distinct_secret(one.text[start:end], kind)
+            is_missed = not any(s.start <= start and end <= s.end for s in own)
+            known = missed.setdefault(kind, {})
+            known[secret] = known.get(secret, False) or is_missed
+    return {kind: share([*own.values()], confidence=0.975) for kind, own in sorted(missed.items())}
+
+
+def over_masking(
+    sample: Sequence[LabelledText], masked: Sequence[Sequence[TextSpan]]
+) -> tuple[float, float]:
+    """The share of words that are masked, and the share of masked spans that meet a secret."""
+    words = hidden = spans = meeting = 0
+    for one, own in zip(sample, masked, strict=True):
+        for word in re.finditer(r"\S+", one.text):
+            words += 1
+            hidden += any(s.start < word.end() and word.start() < s.end for s in own)
+        spans += len(own)
+        meeting += sum(any(a < s.end and s.start < b for a, b, _ in one.spans) for s in own)
+    return hidden / words, meeting / max(1, spans)
+
+
+def judge(
+    name: str, policy: Policy, sample: Sequence[LabelledText], *, what: str, traced: int
+) -> None:
+    """Print one row for each kind of a set."""
+    made = "patterns" if SETS[name].patterns_written_with else "misses were read"
+    start = time.perf_counter()
+    masked = policy.spans([one.text for one in sample])
+    rate = len(sample) / (time.perf_counter() - start)
+    hidden, precision = over_masking(sample, masked)
+    some = [one for one in sample if one.spans][:traced]
+    gammas = measure(some, policy, name=name).traced_by_label if some else {}
+    for kind, found in missed_by_kind(sample, masked).items():
+        gamma = gammas[kind].upper if kind in gammas else 1.0
+        epsilon = bayesian(_TRAINING, gamma=gamma, delta=_DELTA).epsilon
+        print(
+            f"| {name} | {what} | {made} | {kind} | {found.count} / {found.total} | "
+            f"{100 * found.value:.1f}% ({100 * found.lower:.1f} to {100 * found.upper:.1f}) | "
+            f"{gamma:.3f} | {epsilon:.2f} | {100 * hidden:.1f}% | {100 * precision:.0f}% | "
+            f"{rate:,.0f} |",
+            flush=True,
+        )
+
+
+def left_out(data: Path, names: Sequence[str], texts: int, traced: int, *, others: bool) -> None:
+    """The table of every set, left out: patterns, the recipe, the recipe and the other sets."""
+    print(
+        "| left out | policy | made with it | kind | missed | share (95%) | gamma | epsilon | "
+        "words masked | precision | texts/s |\n|---|---|---|---|---|---|---|---|---|---|---|"
     )
+    for name in names:
+        sample = labelled(data, name, texts)
+        base = default_redactor()
+        judge(name, Policy([RegexDetector()]), sample, what="patterns", traced=traced)
+        judge(name, default_policy(base), sample, what="recipe", traced=traced)
+        if not others:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            own = [
+                one for other in SETS if other != name for one in labelled(data, other, _OF_OTHERS)
+            ]
+            tuned = train_redactor(
+                OWN_LABELS, Path(folder) / "tuned", start=base.folder, labelled=own
+            )
+            judge(name, default_policy(tuned), sample, what="recipe + others", traced=traced)
+
+
+def own_labels(data: Path, name: str, texts: int) -> None:
+    """The curve by the number of the user's own labelled texts, judged on others of the set."""
+    sample = labelled(data, name, texts + 500)
+    judged, own = sample[:texts], sample[texts:]
+    print(
+        "| labelled texts | kind | missed | share (95%) | words masked | s |\n" + "|---" * 6 + "|"
+    )
+    for count in (0, 50, 200, 500):
+        redactor: LearnedDetector = default_redactor()
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            if count:
+                redactor = train_redactor(
+                    OWN_LABELS, Path(folder) / "tuned", start=redactor.folder,
+                    labelled=own[:count], copies=Recipe.copies_of(own[:count]),
+                )  # fmt: skip
+            seconds = time.perf_counter() - start
+            masked = default_policy(redactor).spans([one.text for one in judged])
+        hidden, _ = over_masking(judged, masked)
+        for kind, found in missed_by_kind(judged, masked).items():
+            print(
+                f"| {count} | {kind} | {found.count} / {found.total} | {100 * found.value:.1f}% "
+                f"({100 * found.lower:.1f} to {100 * found.upper:.1f}) | {100 * hidden:.1f}% | "
+                f"{seconds:.0f} |",
+                flush=True,
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=FILE")
-    parser.add_argument("--labels", default="")
-    parser.add_argument("--presidio", action="store_true")
+    parser.add_argument("what", choices=("speed", "left-out", "own-labels"))
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--set", action="append", choices=list(SETS))
+    parser.add_argument("--texts", type=int, default=1_000)
+    parser.add_argument("--traced", type=int, default=100, help="texts that are redacted again")
+    parser.add_argument("--without-others", action="store_true")
     parser.add_argument("--sentences", type=int, default=1_000_000)
+    parser.add_argument("--learned", type=int, default=20_000)
     args = parser.parse_args()
-    if args.sentences:
-        print("| sentences | masked | s | peak MiB |\n|---|---|---|---|")
-        time_duplicates(args.sentences)
-    detectors: dict[str, Detector] = {"regex": RegexDetector()}
-    if args.presidio:
-        detectors["presidio patterns"] = PresidioDetector()
-    for pair in args.set:
-        name, _, path = pair.partition("=")
-        sample = labelled(Path(path), set(filter(None, args.labels.split(","))))
-        for kind, detector in detectors.items():
-            policy = Policy([detector])
-            start = time.perf_counter()
-            policy.redact([one.text for one in sample])
-            print(f"\n{name}, {kind}: {len(sample):,} texts in {time.perf_counter() - start:.2f} s")
-            measured = measure(sample, policy, name=name)
-            print("| label | missed / labelled, share, 95% bounds |\n|---|---|")
-            rows = {"all": measured.missed, "missed or leaving a trace": measured.traced}
-            for label, share in {**measured.missed_by_label, **rows}.items():
-                print(f"| {label} | {told(share)} |")
-            print(f"| masked spans that meet a label | {told(measured.precision)} |")
+    names = args.set or list(SETS)
+    if args.what == "speed":
+        speed(args.sentences, args.learned)
+    elif args.what == "left-out":
+        left_out(args.data, names, args.texts, args.traced, others=not args.without_others)
+    else:
+        own_labels(args.data, names[0], args.texts)
 
 
 if __name__ == "__main__":

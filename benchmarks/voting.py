@@ -52,9 +52,9 @@ def main() -> None:
 
 
 def _table(n: int, m: int, *, repeats: int, peers: bool) -> None:
-    queries, candidates = _vectors(n, m)
+    queries, candidates = unit_vectors(n, m)
     rows: dict[str, Callable[[], object]] = {
-        "matrix product, numpy": lambda: _product_numpy(queries, candidates),
+        "matrix product, numpy": lambda: product_numpy(queries, candidates),
         "matrix product, torch": lambda: _product_torch(queries, candidates),
         "sugarbush nearest": lambda: nearest(queries, candidates),
     }
@@ -85,7 +85,7 @@ def _table(n: int, m: int, *, repeats: int, peers: bool) -> None:
         )
 
 
-def _vectors(n: int, m: int) -> tuple[Vectors, Vectors]:
+def unit_vectors(n: int, m: int) -> tuple[Vectors, Vectors]:
     rng = public_rng(0, "voting", n, m)
     centres = rng.standard_normal((500, DIM), dtype=np.float32)
 
@@ -99,7 +99,7 @@ def _vectors(n: int, m: int) -> tuple[Vectors, Vectors]:
     return around(n), around(m)
 
 
-def _product_numpy(queries: Vectors, candidates: Vectors) -> None:
+def product_numpy(queries: Vectors, candidates: Vectors) -> None:
     out = np.empty((min(BLOCK, len(queries)), len(candidates)), dtype=np.float32)
     for start in range(0, len(queries), BLOCK):
         block = queries[start : start + BLOCK]

@@ -49,9 +49,14 @@ class Scale:
 
 def arms_of(scale: Scale) -> dict[str, Variant]:
     """Methods with equal rounds, candidates, variations and calls; `augpe-10` has its own number of
-    rounds."""
+    rounds. `mosaic` scores as many texts as a vote has candidates, and `mosaic-4` four for each
+    released one."""
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
+
+    def mosaic(ratio: float) -> Variant:
+        return Variant(method="mosaic", evolution={"candidates": round(ratio * scale.texts)})
+
     once = {"candidates": survivors, "rounds": 0, "variations": 1}
     herding = {"selection": "kernel_herding", "score_width": 0.2}
     ten = {"rounds": 10, "variations": 7, "candidates": 7 * survivors}
@@ -66,6 +71,10 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
         "maple-weak": Variant(evolution=size, settings=WEAK),
         "sugarbush": Variant(evolution={**size, **herding}),
         "augpe-10": Variant(method="augpe", evolution=ten),
+        "mosaic": Variant(method="mosaic", evolution={"candidates": scale.candidates}),
+        "mosaic-2": mosaic(2),
+        "mosaic-4": mosaic(4),
+        "mosaic-7": mosaic(7),
     }
 
 
@@ -95,7 +104,7 @@ def runs(
             if not set(variant.attributes) <= set(dataset.schema.names):
                 continue
             for epsilon in (FIXED[arm],) if arm in FIXED else epsilons:
-                if variant.evolution["rounds"] >= 10 and epsilon not in slow:
+                if variant.evolution.get("rounds", 1) >= 10 and epsilon not in slow:
                     continue
                 point = {
                     "set": dataset.name,

@@ -95,9 +95,9 @@ class FeatureReader:
 class BenchmarkDataset:
     """The data that all runs on one data set have in common.
 
-    The metrics use `texts` texts of every round and final set, and MAUVE uses `texts` / 10
-    clusters. With a folder `state`, runs store their results and answers in it, and a repeated run
-    restores them. Without it, every run draws new noise.
+    Every release has `texts` texts. The metrics use as many of every round and final set, and MAUVE
+    uses `texts` / 10 clusters. With `state`, runs store their results and answers there, and a
+    repeated run restores them. Without it, every run draws new noise.
     """
 
     def __init__(self, corpus: sb.Corpus, *, name: str, texts: int, state: Path | None) -> None:
@@ -135,6 +135,7 @@ class BenchmarkDataset:
                 method=method,
                 privacy=privacy,
                 seed=seed,
+                texts=self.texts,
                 settings=variant.settings,
             )
 
@@ -157,7 +158,7 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
     evolution = release.evolution
     first = evolution.rounds[0].population if evolution.rounds else evolution.final
     first = first.take(np.flatnonzero(first.rounds == 0))
-    calls = len(first)
+    calls = int(first.ids.max()) + 1  # with the repeats that were dropped
 
     def at(number: int | None, population: Any) -> RoundSnapshot:
         return RoundSnapshot(

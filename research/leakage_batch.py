@@ -182,7 +182,8 @@ class Laboratory:
 
     def _labelled(self, sizes: Sizes) -> Iterator[LabelledText]:
         """The texts of the data set, each with its spans that count as secrets."""
-        for one in load_labelled(find_input(self._base, sizes.file), text_column=TEXT):
+        source = find_input(self._base, sizes.file)
+        for one in load_labelled(source, text_column=TEXT, disjoint=False):
             spans = tuple(span for span in one.spans if span[2] in sizes.secrets)
             yield LabelledText(text=one.text, spans=spans)
 

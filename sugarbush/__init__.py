@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sugarbush.methods.interface import Method as Method
     from sugarbush.methods.interface import MethodInputs as MethodInputs
     from sugarbush.methods.maple import Maple as Maple
+    from sugarbush.methods.mosaic import Mosaic as Mosaic
     from sugarbush.methods.nonprivate import NonPrivatePE as NonPrivatePE
     from sugarbush.methods.public import Public as Public
     from sugarbush.pipeline.artifacts import Artifacts as Artifacts
@@ -104,6 +105,7 @@ _find = lazy_names(
         "methods.dpft": ("DPFT",),
         "methods.interface": ("Method", "MethodInputs"),
         "methods.maple": ("Maple",),
+        "methods.mosaic": ("Mosaic",),
         "methods.nonprivate": ("NonPrivatePE",),
         "methods.public": ("Public",),
         "pipeline.artifacts": ("Artifacts",),

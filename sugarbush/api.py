@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
@@ -34,7 +35,7 @@ from sugarbush.methods.interface import (
     Method,
     MethodInputs,
 )
-from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
 from sugarbush.paths import atomic_directory, named_state, state_root
 from sugarbush.pipeline.in_memory import Corpus, InMemoryProject, prepare_corpus, project_settings
 from sugarbush.pipeline.settings import ProjectSettings
@@ -48,6 +49,7 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import LARGE_DELTA, PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
+from sugarbush.training.crt.settings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"
@@ -196,6 +198,7 @@ def synthesize(
     privacy: PrivacySettings | None = None,
     user: str | None = None,
     record_id: str | None = None,
+    texts: int | None = None,
     seed: int = 1,
     new_draw: bool = False,
     settings: Mapping[str, Any] | None = None,
@@ -212,11 +215,12 @@ def synthesize(
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
     `Corpus`. A prepared corpus already has a schema, donated examples, a unit and a state folder.
-    The default `method` is Maple(). The default `generator` is the simulator, which only writes
+    The default `method` is Mosaic(). The default `generator` is the simulator, which only writes
     customer-service texts. `donated` are examples that their authors gave away; they are not
-    protected. `settings` contains further sections, written as in params.yaml. `seed` is public.
-    Raises BudgetExceededError before a charge that would exceed the cap. Also raises InputError,
-    ParamsError and GeneratorError.
+    protected. `texts` is the size of the release, up to 100,000, which costs no privacy; by default
+    it is about the DP record count, at most 5,000. `settings` contains further sections, written as
+    in params.yaml. `seed` is public. Raises BudgetExceededError before a charge that would exceed
+    the cap. Also raises InputError, ParamsError and GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -225,13 +229,13 @@ def synthesize(
     >>> with tempfile.TemporaryDirectory() as state:
     ...     release = sb.synthesize(
     ...         frame, text="message", schema=topics, state=Path(state),
-    ...         method=sb.Maple(rounds=1, candidates=8, variations=2, prompt="metadata"),
-    ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"))
+    ...         method=sb.Mosaic(candidates=20, prompt="metadata"),
+    ...         privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"), texts=12)
     >>> len(release.texts), release.epsilon <= 1
-    (4, True)
+    (12, True)
     """
-    chosen = Maple() if method is None else method
-    _require_kind("method", chosen, Method, "sb.Maple()")
+    chosen = Mosaic() if method is None else method
+    _require_kind("method", chosen, Method, "sb.Mosaic()")
     if generator is not None:
         _require_kind("generator", generator, GeneratorSettings, "sb.Simulator()")
     if privacy is not None:
@@ -251,7 +255,9 @@ def synthesize(
             settings=settings,
             state=state,
         )
-    project = _project(corpus, chosen, generator, privacy, seed=seed, settings=settings)
+    project = _project(
+        corpus, chosen, generator, privacy, texts=texts, seed=seed, settings=settings
+    )
     configured = project.settings.method(chosen.name)
     return _run(project, configured, new_draw=new_draw, report=report)
 
@@ -426,33 +432,54 @@ def evaluate(
 
 @dataclass(frozen=True, kw_only=True)
 class Redaction:
-    """Texts with masks, and the masked spans (start, end) in the original texts."""
+    """Texts without the detected secrets, and the place and kind of each secret.
+
+    `spans` are (start, end) in the original texts, as Python counts characters, end exclusive.
+    `labels` has the kind of each span.
+    """
 
     texts: tuple[str, ...] = field(repr=False)
     spans: tuple[tuple[tuple[int, int], ...], ...] = field(repr=False)
+    labels: tuple[tuple[str, ...], ...] = field(repr=False)
+
+    @property
+    def found(self) -> dict[str, int]:
+        """The number of spans of each kind, the most frequent kind first."""
+        return dict(Counter(label for own in self.labels for label in own).most_common())
 
 
 def redact(
-    texts: Sequence[str], *, detectors: Sequence[str] = ("regex",), threshold: float = 0.3
+    texts: Sequence[str],
+    *,
+    detectors: Sequence[str] = DEFAULT_DETECTORS,
+    threshold: float = 0.3,
+    surrogates: bool = False,
+    state: Path | str | None = None,
 ) -> Redaction:
-    """Replace each detected secret with a mask. Return the texts and the spans of the secrets.
+    """Replace each detected secret in the texts by a mask or by a surrogate.
 
-    No guarantee: a detector misses some secrets. Each detector is "regex", "presidio", or the name
-    or path of a token classification model. Raises ParamsError for an unknown detector.
+    No guarantee: detectors miss some secrets. Each detector is "regex", "learned", "presidio",
+    "spacy:<pipeline>", "installed" (the last two kinds if they are installed), or the name or path
+    of a token classification model. The first use of "learned" on a machine trains this detector,
+    which takes some minutes. A surrogate is an invented value of the same kind, chosen by the key
+    of the state folder; one person keeps one name within a text. Raises ParamsError for an unknown
+    detector.
 
     >>> import sugarbush as sb
-    >>> sb.redact(["Call 555-010-1234 today"]).texts
+    >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts
     ('Call <MASK> today',)
     """
-    from sugarbush.training.crt.policies import make_policy
-    from sugarbush.training.crt.redact import mask_spans
+    from sugarbush.training.redactor.rewriting import Rewriter
 
     _require_texts("texts", texts)
-    policy = make_policy(tuple(detectors), threshold=threshold)
-    found = policy.spans(texts)
+    rewriter = Rewriter(
+        tuple(detectors), threshold=threshold, state=_state(state) if surrogates else None
+    )
+    made = rewriter.rewritten(texts)
     return Redaction(
-        texts=tuple(mask_spans(text, own) for text, own in zip(texts, found, strict=True)),
-        spans=tuple(tuple((span.start, span.end) for span in own) for own in found),
+        texts=tuple(text for text, _ in made),
+        spans=tuple(tuple((span.start, span.end) for span in own) for _, own in made),
+        labels=tuple(tuple(span.label for span in own) for _, own in made),
     )
 
 
@@ -688,6 +715,7 @@ def _project(
     generator: GeneratorSettings | None,
     privacy: PrivacySettings | None,
     *,
+    texts: int | None,
     seed: int,
     settings: Mapping[str, Any] | None,
 ) -> InMemoryProject:
@@ -698,6 +726,8 @@ def _project(
         changes["privacy"] = privacy.model_dump(mode="json")
     if generator is not None:
         changes["generator"] = _generator_section(generator)
+    if texts is not None:
+        changes["release"] = {"texts": texts}
     if seed != 1:
         for section in ("initialise", "evolve", "generator", "synthesize_metadata", "generate"):
             changes[section] = {**changes.get(section, {}), "seed": seed}
@@ -753,6 +783,8 @@ def _run(
             initial = method.initialise(inputs)
             first = Released(initial.population, initial.ledger_ids)
         final = method.evolve(inputs, first, forced=new_draw)
+        if "enlarge" in method.stages:
+            final = method.enlarge(inputs, final)
     return _release(project, method, final, inputs, drawn.described)
 
 
@@ -806,13 +838,14 @@ def _release(
     inputs: MethodInputs,
     described: Mapping[str, Any],
 ) -> Release:
+    from sugarbush.pipeline.release_facts import text_counts
     from sugarbush.pipeline.released import readable
 
     evolution, privacy = final.evolution, project.settings.privacy
     ids = tuple(dict.fromkeys((*inputs.metadata.ledger_ids, *evolution.ledger_ids)))
     return Release(
         method=method.name,
-        frame=readable(evolution.final, project.schema),
+        frame=readable(evolution, project.schema),
         delta=privacy.delta,
         ledger_ids=ids,
         run=final.run,
@@ -827,6 +860,7 @@ def _release(
             project.schema,
             ledger=ledger,
             ledger_ids=ids,
+            texts={method.name: text_counts(evolution.final, len(evolution.rounds))},
             donated=0 if inputs.donated is None else len(inputs.donated.texts),
             engine=described["engine"],
             metadata=inputs.metadata,

@@ -119,13 +119,23 @@ def make_private(folder: Path) -> Path:
 
 
 @contextmanager
+def reading(path: Path, *, advice: str) -> Iterator[None]:
+    """A block that reads a file of an earlier run. Raises StorageError with `advice` for whatever a
+    damaged file raises."""
+    try:
+        yield
+    except Exception:
+        raise StorageError(f"{path}: is damaged. {advice}") from None
+
+
+@contextmanager
 def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary folder beside `target` that replaces it when the block succeeds.
 
     A failure at any line leaves `target` unchanged and nothing half-written beside it. A kill
     leaves at most folders with names that start with a dot. If the kill comes between the two
-    renames, one of them is the complete old `target`. Raises StorageError if a file cannot be
-    written.
+    renames, one of them is the complete old `target`. The next write of `target` that succeeds
+    removes these folders. Raises StorageError if a file cannot be written.
     """
     temporary: Path | None = None
     old: Path | None = None
@@ -133,7 +143,8 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         if private:
             make_private(target.parent)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        prefix = f".{target.name}."
+        temporary = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=target.parent))
         if not private:
             temporary.chmod(0o755)
         yield temporary
@@ -144,6 +155,7 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
             old = target.replace(temporary.with_name(f"{temporary.name}.old"))
         temporary.replace(target)
         _sync(target.parent)
+        _remove_leftovers(target.parent, prefix)
     except OSError as error:
         if old is not None and not target.exists():
             old.replace(target)
@@ -152,6 +164,16 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
         for left in (temporary, old):
             if left is not None and left.exists():
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def _remove_leftovers(folder: Path, prefix: str) -> None:
+    """Remove the temporary folders of writers that were killed: DVC would see them."""
+    import psutil
+
+    for path in folder.iterdir():
+        pid = path.name.removeprefix(prefix).partition("-")[0]
+        if path.name.startswith(prefix) and pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager

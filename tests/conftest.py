@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 from pathlib import Path
@@ -19,12 +18,6 @@ _HOME = Path(os.environ.get("PREFECT_HOME") or tempfile.mkdtemp(prefix="prefect-
 _OWN = _HOME / os.environ.get("PYTEST_XDIST_WORKER", "main")
 _OWN.mkdir(parents=True, exist_ok=True)
 os.environ["PREFECT_HOME"] = str(_OWN)
-
-# Prefect is imported first, because its logging closes all existing handlers. One of them is the
-# handler of absl, which dp-accounting imports, and closing that also closes the stream that pytest
-# captures.
-for _name in ("flows", "prefect.main"):  # `flows` sets Prefect's variables, so it comes first
-    importlib.import_module(_name)
 
 if TYPE_CHECKING:
     from tests.pipelines import FinishedPipelines

@@ -102,12 +102,13 @@ KINDS = {
     "crt": Kind(
         {
             "methods": ["crt"],
+            "crt__detectors": ["regex"],  # the default also trains the redactor
             "crt__labelled": "labelled.jsonl",
             "crt__known": "labelled.jsonl",
             "crt__max_length": 64,
             "crt__batch_size": 32,
             "crt__epochs": 1,
-            "crt__texts": 5,
+            "release__texts": 5,
             "crt__epsilon": 1.0,
             "generate__attempts": 20,
         },

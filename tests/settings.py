@@ -1,4 +1,4 @@
-"""Settings for tests: the default settings with some changes."""
+"""Settings for tests: the defaults with a few changed, and method maple."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 def settings(**changes: Any) -> dict[str, Any]:
     """All settings, as in a complete params.yaml; `section__key__key=value` changes one of them."""
     fields = default_fields()
+    fields["methods"] = ["maple"]  # it has rounds, votes and variations
     fields["generator"]["openai"] |= {"model": "my-model"}
     fields["generator"]["huggingface"] |= {"model": "gpt2"}
     for name, value in changes.items():

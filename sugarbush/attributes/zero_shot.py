@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.generators.interface import Embed
@@ -97,6 +95,8 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
     A normal prior on the offsets keeps the offset of a value without examples near 0. Source: Platt
     1999, with one offset per value.
     """
+    from scipy.optimize import minimize  # imported here because it is slow to load
+    from scipy.special import log_softmax
 
     def loss(offsets: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logs = log_softmax((cosines - offsets) / _TEMPERATURE, axis=1)

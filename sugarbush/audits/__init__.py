@@ -15,8 +15,10 @@ __getattr__ = lazy_names(
             "inserted",
             "missed",
         ),
+        "echo": ("echo_canaries", "echo_scores"),
         "exposure": ("candidate_losses", "candidate_tokens", "ranked"),
         "membership": ("Attack", "attack", "by_perplexity", "by_reference", "groups", "over_seeds"),
+        "phantoms": ("Disclosure", "disclosure", "phrases"),
         "one_run": (
             "Outcome",
             "epsilon_lower_bound",

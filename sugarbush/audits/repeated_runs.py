@@ -26,7 +26,8 @@ def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) ->
     / 2), which is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
     expected accuracy of a run is at most p, for any dependence within the run. Runs are
     independent, so the expected product of accuracy / p is at most 1. By Markov's inequality this
-    product is at least 1 / (1 - confidence) with probability at most 1 - confidence.
+    product is at least 1 / (1 - confidence) with probability at most 1 - confidence. A second
+    reader derived the same bound and simulated it: docs/log.md, 2026-11-22.
 
     >>> round(mu_lower_bound_of_runs([0.57] * 200, confidence=0.95), 2)
     0.31

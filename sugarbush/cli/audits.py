@@ -1,17 +1,21 @@
-"""`sugarbush audit`: attacks the noisy mechanisms with invented records.
+"""`sugarbush audit`: attacks the noisy mechanisms on invented records, and methods on public ones.
 
-It reads no corpus, charges ledgers in temporary folders only, and writes nothing.
+It charges ledgers in temporary folders only, and writes nothing. A corpus is read only where a
+method is named.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from sugarbush.errors import ParamsError, PrivacyError
+from sugarbush.methods.interface import Method
 from sugarbush.pipeline.audit import (
     CANARIES,
     CONFIDENCE,
@@ -19,11 +23,23 @@ from sugarbush.pipeline.audit import (
     MECHANISMS,
     WITHOUT_INFINITY,
     Finding,
+    Size,
     audit,
     size_for,
 )
+from sugarbush.pipeline.canary_runs import CanaryRun
+from sugarbush.pipeline.in_memory import Corpus, corpus_of_project
+from sugarbush.pipeline.method_audit import (
+    AuditRecords,
+    audit_records,
+    is_auditable,
+    method_run,
+    method_size,
+)
 from sugarbush.pipeline.noise_faults import Fault
+from sugarbush.pipeline.project import Project
 from sugarbush.privacy.accounting import rounded_up
+from sugarbush.registry import METHODS, plugin_names
 
 # The lower bound needs at most 1 / (2 delta) canaries in all runs together.
 _MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES
@@ -32,12 +48,13 @@ _MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES
 def show_audit(
     names: Sequence[str], *, epsilon: float, runs: int, seed: int, console: Console
 ) -> None:
-    """Print the claimed epsilon and the lower bound of each mechanism, and which faulty copies
-    (controls) the audit detects.
+    """Print the claimed epsilon and the lower bound of each mechanism or method, and which faulty
+    copies (controls) the audit detects.
 
     Raises PrivacyError after the table if a lower bound is above its claim.
     """
     _require(names, epsilon, runs)
+    methods = _Methods(seed)
     infinite = math.isinf(epsilon)
     found = []
     for name in names or MECHANISMS:
@@ -45,26 +62,49 @@ def show_audit(
             console.print(f"{name}: has no run without noise, so no audit at epsilon inf")
             continue
         tried = [None] if infinite else [None, *Fault]
-        findings = [
-            audit(
-                name,
-                epsilon=epsilon,
-                size=size_for(fault, epsilon=epsilon, runs=runs),
-                fault=fault,
-                seed=seed,
+        findings = []
+        for fault in tried:
+            size, run = size_for(fault, epsilon=epsilon, runs=runs), None
+            if name not in MECHANISMS:
+                size, run = methods.of(name, fault, runs=runs)
+            findings.append(
+                audit(name, epsilon=epsilon, size=size, fault=fault, seed=seed, run=run)
             )
-            for fault in tried
-        ]
         console.print(_sentence(findings[0]), soft_wrap=True)
         found.append(findings)
     _print_table(found, console)
     _require_no_violation([findings[0] for findings in found])
 
 
+class _Methods:
+    """The methods of the project in this folder, audited on records of its corpus."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._found: dict[str, tuple[Method, AuditRecords, CanaryRun]] = {}
+
+    @cached_property
+    def _corpus(self) -> Corpus:
+        return corpus_of_project(Project(Path()))
+
+    def of(self, name: str, fault: Fault | None, *, runs: int) -> tuple[Size, CanaryRun]:
+        """The size of an audit of a method, and its run."""
+        if name not in self._found:
+            method = self._corpus.settings.method(name)
+            if not is_auditable(method):
+                raise ParamsError(f"no audit of method '{name}' with these settings")
+            records = audit_records(self._corpus, method, seed=self._seed)
+            self._found[name] = method, records, method_run(method, self._corpus, records)
+        method, records, run = self._found[name]
+        coarse = fault not in {None, Fault.ROOT_TWO}
+        return method_size(method, records, runs=runs, coarse=coarse), run
+
+
 def _require(names: Sequence[str], epsilon: float, runs: int) -> None:
-    unknown = [name for name in names if name not in MECHANISMS]
+    known = [*MECHANISMS, *plugin_names(METHODS)]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(MECHANISMS)}")
+        raise ParamsError(f"no mechanism '{unknown[0]}'. Choose from: {', '.join(known)}")
     if not epsilon > 0:
         raise ParamsError(f"--epsilon {epsilon:g} is not above 0")
     if not 2 <= runs <= _MOST_RUNS:

@@ -51,9 +51,9 @@ def check(project: Project, console: Console) -> None:
     count = len(schema.attributes)
     console.print(f"schema     ok: {count} attribute{'s' if count != 1 else ''}")
     project.label()
-    parts = read_corpus(project)
+    unmatched = unmatched_attributes(read_corpus(project).records(), schema)
     console.print("data       ok")
-    for name in unmatched_attributes(parts, schema):
+    for name in unmatched:
         console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
     if (labeller := project.labeller()) is not None:
         labeller.check()

@@ -28,8 +28,8 @@ def show_estimate(project: Project, console: Console) -> None:
     donated = tuple(read_donated(project)["text"])
     count = read_record_count(project.roots)
     if schema.asked_of_llm:
-        labels, records = settings.extract_metadata.label_endpoint, read_corpus(project)
-        texts = (record.text for record in (*records.train, *records.heldout))
+        labels = settings.extract_metadata.label_endpoint
+        texts = (record.text for record in read_corpus(project).records())
         found = estimate_labels((*texts, *donated), schema.asked_of_llm, labels)
         _print(found, labels, console)
     for method in settings.chosen:
@@ -48,8 +48,8 @@ def show_estimate(project: Project, console: Console) -> None:
         _print_paid(project, console)
     if count is None and any(getattr(m, "candidates", 0) is None for m in settings.chosen):
         console.print(
-            "The DP record count is not known yet, so the estimate assumes max_candidates. Set "
-            "evolve.<method>.candidates to fix the number of calls."
+            "The DP record count is not known yet, so the estimate assumes the most calls. Set "
+            "evolve.<method>.candidates and release.texts to fix their number."
         )
 
 

@@ -111,6 +111,7 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
             "donated": None if own.donated is None else _path_setting(own.donated, folder),
             "schema": SCHEMA,
         },
+        "release": {"texts": None},
         "privacy": {
             "dataset": dataset_name(file),
             "unit": "record" if own.user_column is None else "user",

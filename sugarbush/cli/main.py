@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from sugarbush.errors import ParamsError, SugarbushError
+from sugarbush.training.crt.settings import DEFAULT_DETECTORS
 
 if TYPE_CHECKING:
     from sugarbush.pipeline.project import Project
@@ -269,7 +270,7 @@ def cache(
 def audit(
     mechanisms: Annotated[
         list[str] | None,
-        typer.Argument(help="table, votes, 'kernel scores', dp-sgd; all if not given."),
+        typer.Argument(help="table, votes, 'kernel scores', dp-sgd; or methods."),
     ] = None,
     epsilon: Annotated[
         float, typer.Option(help="The claimed epsilon; inf audits the code without noise.")
@@ -282,12 +283,96 @@ def audit(
     """Attack the noisy mechanisms with invented records, and print lower bounds on epsilon.
 
     The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
-    faults it detects. Reads no data, charges none of your ledgers and writes nothing. Takes one to
-    two minutes. Exit code 1: a lower bound is above the claimed bound.
+    faults it detects. A method (maple, augpe, dpft, crt) is attacked as a whole, on records of the
+    prepared project in this folder, which must be public. Charges none of your ledgers and writes
+    nothing. Takes one to two minutes. Exit code 1: a lower bound is above the claimed bound.
     """
     from sugarbush.cli import audits
 
     audits.show_audit(mechanisms or (), epsilon=epsilon, runs=runs, seed=seed, console=Console())
+
+
+Detectors = Annotated[
+    list[str],
+    typer.Option(help="regex, learned, presidio, spacy:PIPELINE, installed, or a model's folder."),
+]
+
+
+@app.command()
+def redact(
+    file: Annotated[Path, typer.Argument(help="csv, jsonl or parquet.")],
+    output: Annotated[Path, typer.Argument(help="A .csv, .jsonl or .parquet file to write.")],
+    *,
+    text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Another column to copy, unchanged. May be repeated.")
+    ] = None,
+    detectors: Detectors = list(DEFAULT_DETECTORS),  # noqa: B006 (Typer copies it)
+    threshold: Annotated[float, typer.Option(help="Smallest score of a secret.")] = 0.3,
+    surrogates: Annotated[
+        bool, typer.Option("--surrogates", help="Invented values instead of masks.")
+    ] = False,
+) -> None:
+    """Write a copy of a file in which secrets are masked, and print what was found.
+
+    No guarantee: detectors miss some secrets. The output has the text, the spans that were replaced
+    and the columns of `--keep`.
+    """
+    from sugarbush.cli import redaction
+
+    redaction.redact(
+        file, output, text=text, keep=keep or (), detectors=detectors, threshold=threshold,
+        surrogates=surrogates, console=Console(),
+    )  # fmt: skip
+
+
+@app.command("train-redactor")
+def train_redactor(
+    labelled: Annotated[
+        list[Path] | None,
+        typer.Option(help="A file with columns text and spans. May be repeated."),
+    ] = None,
+    *,
+    output: Annotated[Path | None, typer.Option(help="Folder of the tuned redactor.")] = None,
+    text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
+    share: Annotated[
+        float, typer.Option(help="Share of labelled texts to train on; the others measure gamma.")
+    ] = 0.5,
+) -> None:
+    """Train the detector `learned`, or tune it on your own labels.
+
+    Without `--labelled`: the default redactor, on generated text alone, once on a machine. Reads no
+    private file. With it: that redactor is tuned on a share of the labelled texts; the folder is as
+    private as these.
+    """
+    from sugarbush.cli import redaction
+
+    redaction.train(labelled or (), output, text=text, share=share, console=Console())
+
+
+@app.command()
+def label(
+    file: Annotated[Path, typer.Argument(help="csv, jsonl or parquet.")],
+    *,
+    text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
+    output: Annotated[Path, typer.Option(help="The labels; more are added.")] = Path(
+        "data/private/labels/labels.jsonl"
+    ),
+    count: Annotated[int, typer.Option(help="How many texts to label.", min=1)] = 200,
+    suggest: Detectors = list(DEFAULT_DETECTORS),  # noqa: B006
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Label secrets on a page of this machine, to tune and to measure the detectors.
+
+    Half of the texts are for training and have suggestions. The other half measures what the
+    detectors miss.
+    """
+    from sugarbush.cli import redaction
+
+    redaction.label(
+        file, output, text=text, count=count, suggestions=suggest, open_page=open_page,
+        console=Console(),
+    )  # fmt: skip
 
 
 @schema_app.command("draft")

@@ -12,23 +12,34 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import operator
+import shutil
+import tempfile
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sugarbush.paths import atomic_directory, atomic_file, make_private, require
 from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.parts import MapParts, Parts
 from sugarbush.randomness import public_rng
 
 RAW, LABEL = "raw_", "label_"
 USER = "user"  # the column with the keyed hash of the record's owner; only where the unit is a user
 TRAIN, HELDOUT = "train", "heldout"
+_BATCH_ROWS = 2**14
+Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -58,16 +69,38 @@ class PrivateCorpus(ABC):
         """The corpus's keyed fingerprint, by which the ledger recognises it."""
 
     @abstractmethod
-    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
-        """Text, raw columns and perhaps users; `columns` of them."""
+    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+        """Text, raw columns and perhaps users, or `columns` of them: some thousand rows each."""
 
     @abstractmethod
     def _read_codes(self, part: str) -> pd.DataFrame:
         """One column of codes an attribute."""
 
+    def _count(self, part: str) -> int:
+        return len(self._read_codes(part))
+
+    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+        frames = list(self._batches(part, columns))
+        return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
     def records(self, part: str = TRAIN) -> Private[Records]:
         """Texts and raw columns."""
         return Private(records_of(self._read_prepared(part)))
+
+    def map_records(
+        self, function: Callable[[Records], NDArray[Any]], *, part: str = TRAIN
+    ) -> Private[Any]:
+        """`records(part).map_batch(function)`, for an array with one row a record. Only some
+        thousand records are in memory at a time."""
+        mapped = [
+            Private[Records](records_of(frame)).map_batch(function)._per_unit
+            for frame in self._batches(part)
+        ]
+        return Private(np.concatenate(mapped))
+
+    def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
+        """The texts' vectors `(n, d)` float32."""
+        return self.map_records(lambda records: encode(records.texts), part=part)
 
     def codes(self, names: Sequence[str], part: str = TRAIN) -> Private[tuple[int, ...]]:
         """One row of codes a record, columns in the order of `names`."""
@@ -81,12 +114,17 @@ class PrivateCorpus(ABC):
         self, names: Sequence[str], *, part: str = TRAIN, limit: int | None = None, seed: int = 0
     ) -> RealTexts:
         """At most `limit` records of a part, opened. What is computed on them stays internal."""
-        prepared, coded = self._read_prepared(part), self._read_codes(part)
-        places = _places(len(prepared), part=part, limit=limit, seed=seed)
-        return RealTexts(
-            texts=tuple(prepared["text"].iloc[places]),
-            codes=coded[list(names)].to_numpy(dtype=np.int64)[places],
-        )
+        codes = self.real_codes(names, part=part)
+        places, texts, start = _places(len(codes), part=part, limit=limit, seed=seed), [], 0
+        for frame in self._batches(part, ["text"]):
+            first, last = np.searchsorted(places, [start, start + len(frame)])
+            texts += frame["text"].iloc[places[first:last] - start].tolist()
+            start += len(frame)
+        return RealTexts(texts=tuple(texts), codes=codes[places])
+
+    def real_codes(self, names: Sequence[str], *, part: str) -> NDArray[np.int64]:
+        """The codes of a part, opened. What is computed on them stays internal."""
+        return self._read_codes(part)[list(names)].to_numpy(dtype=np.int64)
 
 
 class CorpusInMemory(PrivateCorpus):
@@ -106,9 +144,9 @@ class CorpusInMemory(PrivateCorpus):
     def dataset_fingerprint(self) -> tuple[str, ...]:
         return self._fingerprint
 
-    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
+    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
         frame: pd.DataFrame = self._prepared._per_unit[0][part]
-        return frame if columns is None else frame[columns]
+        yield frame if columns is None else frame[columns]
 
     def _read_codes(self, part: str) -> pd.DataFrame:
         frame: pd.DataFrame = self._coded._per_unit[0][part]
@@ -133,8 +171,8 @@ class PrivateStore(PrivateCorpus):
     A missing file raises MissingInputError, which names the stage that writes the file.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, *, map_parts: MapParts | None = None) -> None:
+        self._root, self._map_parts = root, map_parts
 
     def folder(self, name: str) -> Path:
         """A private folder, created if missing: embeddings, labels, checkpoints."""
@@ -157,20 +195,69 @@ class PrivateStore(PrivateCorpus):
         """The codes of a part."""
         return self._root / "metadata" / f"{part}.parquet"
 
-    def save_prepared(
-        self,
-        parts: Mapping[str, pd.DataFrame],
-        *,
-        fingerprint: tuple[str, ...],
-        tally: Mapping[str, int],
-    ) -> None:
+    @contextmanager
+    def saving_prepared(self) -> Iterator[PreparedFiles]:
         """Write both parts, the fingerprint and the exact counts, all or nothing."""
         make_private(self._root)
-        with atomic_directory(self._root / "prepared", private=True) as folder:
-            for part, frame in parts.items():
-                frame.to_parquet(folder / f"{part}.parquet", index=False)
-            (folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
-            (folder / "tally.json").write_text(json.dumps(dict(tally)))
+        prepared = self._root / "prepared"
+        with atomic_directory(prepared, private=True) as folder, ExitStack() as writers:
+            yield PreparedFiles(folder, writers)
+
+    def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
+        """As the method of a corpus in memory, but in a file that is mapped into memory.
+
+        The file has no name, so it vanishes with the process. On a cluster there is a file for each
+        part, in a folder that is deleted with the result.
+        """
+        if self._map_parts is not None:
+            return self._embeddings_in_parts(encode, part, self._map_parts)
+        count, start, vectors = self._count(part), 0, None
+        for frame in self._batches(part, ["text"]):
+            own = encode(tuple(frame["text"]))
+            if vectors is None:
+                with tempfile.TemporaryFile(dir=self.folder("embeddings")) as file:
+                    vectors = np.memmap(file, np.float32, "w+", shape=(count, own.shape[1]))
+            vectors[start : start + len(own)] = own
+            start += len(own)
+        return Private(np.empty((0, 0), dtype=np.float32) if vectors is None else vectors)
+
+    def _embeddings_in_parts(self, encode: Encode, part: str, map_parts: MapParts) -> Private[Any]:
+        source = require(self.prepared_file(part), left_by="prepare")
+        folder = _TemporaryFolder(self.folder("embeddings"))
+        places = range(pq.read_metadata(source).num_row_groups)
+        files = [folder.path / f"{place}.npy" for place in places]
+
+        def embed(place: int) -> dict[int, int]:
+            vectors = encode(tuple(_row_group(source, place)["text"]))
+            with atomic_file(files[place]) as temporary, temporary.open("wb") as file:
+                np.save(file, vectors)
+            return {place: len(vectors)}
+
+        sizes = map_parts(embed, places, operator.or_)
+        return Private(
+            Parts(
+                parts=tuple(files),
+                sizes=tuple(sizes[place] for place in places),
+                read=partial(np.load, mmap_mode="r"),
+                map_parts=map_parts,
+                keep=folder,
+            )
+        )
+
+    def map_records(
+        self, function: Callable[[Records], NDArray[Any]], *, part: str = TRAIN
+    ) -> Private[Any]:
+        if self._map_parts is None:
+            return super().map_records(function, part=part)
+        source = require(self.prepared_file(part), left_by="prepare")
+        places = range(pq.read_metadata(source).num_row_groups)
+
+        def apply(place: int) -> dict[int, NDArray[Any]]:
+            own = Private[Records](records_of(_row_group(source, place))).map_batch(function)
+            return {place: own._per_unit}
+
+        found = self._map_parts(apply, places, operator.or_)
+        return Private(np.concatenate([found[place] for place in places]))
 
     def save_codes(self, part: str, codes: Private[tuple[int, ...]], names: Sequence[str]) -> None:
         """Write the codes of a part."""
@@ -193,12 +280,61 @@ class PrivateStore(PrivateCorpus):
         path = require(self._root / "prepared" / "sketch.json", left_by="prepare")
         return tuple(json.loads(path.read_text())["sketch"])
 
-    def _read_prepared(self, part: str, columns: list[str] | None = None) -> pd.DataFrame:
-        path = require(self.prepared_file(part), left_by="prepare")
-        return pd.read_parquet(path, columns=columns)
+    def _batches(self, part: str, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+        return _frames(require(self.prepared_file(part), left_by="prepare"), columns)
+
+    def _count(self, part: str) -> int:
+        return int(pq.read_metadata(self.prepared_file(part)).num_rows)
 
     def _read_codes(self, part: str) -> pd.DataFrame:
         return pd.read_parquet(require(self.codes_file(part), left_by="extract_metadata"))
+
+
+class PreparedFiles:
+    """The files of the private parts while they are written."""
+
+    def __init__(self, folder: Path, writers: ExitStack) -> None:
+        self._folder, self._stack = folder, writers
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def add(self, frames: Mapping[str, pd.DataFrame]) -> None:
+        """Write a batch of records of each part."""
+        for part, frame in frames.items():
+            schema = pa.schema([(str(name), pa.string()) for name in frame.columns])
+            if part not in self._writers:
+                writer = pq.ParquetWriter(self._folder / f"{part}.parquet", schema)
+                self._writers[part] = self._stack.enter_context(writer)
+            self._writers[part].write_table(
+                pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            )
+
+    def finish(self, *, fingerprint: tuple[str, ...], tally: Mapping[str, int]) -> None:
+        """Write the fingerprint and the exact counts."""
+        (self._folder / "sketch.json").write_text(json.dumps({"sketch": fingerprint}))
+        (self._folder / "tally.json").write_text(json.dumps(dict(tally)))
+
+
+def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
+    """A parquet file, some thousand rows at a time; at least one frame."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
+            yield batch.to_pandas()
+        if not file.metadata.num_rows:
+            yield file.read(columns=columns).to_pandas()
+
+
+class _TemporaryFolder:
+    """A private folder that is deleted with this object."""
+
+    def __init__(self, parent: Path) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="parts-", dir=parent))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def _row_group(path: Path, place: int) -> pd.DataFrame:
+    with pq.ParquetFile(path) as file:
+        frame: pd.DataFrame = file.read_row_group(place).to_pandas()
+    return frame
 
 
 def records_of(frame: pd.DataFrame) -> Records:
@@ -240,9 +376,32 @@ def keyed_digest(
 def keyed_digest_of_files(
     files: Sequence[Path], *, key: bytes, columns: Sequence[str] | None = None
 ) -> str:
-    """The keyed digest of the tables in `files`, in order."""
-    wanted = None if columns is None else list(columns)
-    return keyed_digest([pd.read_parquet(file, columns=wanted) for file in files], key=key)
+    """The `keyed_digest` of the tables in `files`, in order, without reading one as a whole."""
+    digest = hmac.new(key, digestmod="sha256")
+    for file in files:
+        content = hashlib.sha256()
+        for piece in _json_pieces(file, None if columns is None else list(columns)):
+            content.update(piece.encode("utf-8", "surrogatepass"))
+        digest.update(content.digest())
+    return digest.hexdigest()
+
+
+def _json_pieces(file: Path, columns: list[str] | None) -> Iterator[str]:
+    """`to_json(orient="split", double_precision=15)` of a table, piece by piece."""
+    count, comma, started = pq.read_metadata(file).num_rows, "", False
+    for frame in _frames(file, columns):
+        if not started:
+            yield frame.iloc[:0].to_json(orient="split").rsplit("],", 1)[0]
+            for start in range(0, count, _BATCH_ROWS):
+                places = range(start, min(start + _BATCH_ROWS, count))
+                yield comma + ",".join(map(str, places))
+                comma = ","
+            yield '],"data":['
+        elif len(frame):
+            yield ","
+        started = True
+        yield frame.to_json(orient="values", double_precision=15)[1:-1]
+    yield "]}"
 
 
 def write_stamp(stamp: Path, name: str) -> None:

@@ -1,4 +1,8 @@
-"""The user's file as rows: csv, jsonl or parquet. Errors name file, row and setting, never a value.
+"""The user's files as rows. Errors name file, row and setting, never a value.
+
+A corpus is a csv, jsonl or parquet file, or a folder of files, read in the order of their names. A
+csv or jsonl file may be compressed (`.gz`, `.zst`). Rows are read in batches, so memory does not
+grow with them.
 
 Row numbers are those that an editor shows. In csv it is the line on which the row ends (the header
 is line 1), in jsonl the line; rows of a parquet file are counted from 1.
@@ -6,16 +10,17 @@ is line 1), in jsonl the line; rows of a parquet file are counted from 1.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -24,13 +29,15 @@ import pyarrow.parquet as pq
 from sugarbush.errors import InputError
 from sugarbush.paths import find_input
 
-_FORMATS = ".csv, .jsonl or .parquet"
+_FORMATS = ".csv, .jsonl or .parquet, or a folder of them"
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _FIELD_LIMIT = 2**30
 _COLUMN_NAME = re.compile(r"(?=.*[^\W\d_])(?!__)\w[\w .()/-]{0,63}")
+_BATCH_ROWS = 2**14
+_BLOCK_BYTES = 2**20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(NamedTuple):
     """One record and its number."""
 
     number: int
@@ -40,32 +47,66 @@ class Row:
 def read_rows(
     path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
 ) -> tuple[Row, ...]:
-    """Every row of `path`.
+    """Every row of `path`, as `row_batches` reads them."""
+    batches = row_batches(path, setting=setting, wanted=wanted, all_columns=all_columns)
+    return tuple(row for _, rows in batches for row in rows)
+
+
+def stream_rows(path: Path, *, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+    """Yield every row of `path`, as `row_batches` reads them; one batch is in memory."""
+    for _, rows in row_batches(path, setting=setting, wanted=wanted):
+        yield from rows
+
+
+def row_batches(
+    path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
+) -> Iterator[tuple[Path, list[Row]]]:
+    """The rows of a file, or of all files of a folder, some thousands at a time, with their file.
 
     `wanted` maps each required column to the setting that names it. Other columns are read if
     `all_columns`, and else may be skipped.
 
     Raises InputError naming the file, the row or byte, and `setting`.
     """
-    parquet = partial(_parquet, all_columns=all_columns)
-    readers: dict[str, Callable[..., Iterator[Row]]] = {
-        ".csv": _csv,
-        ".jsonl": _jsonl,
-        ".ndjson": _jsonl,
-        ".parquet": parquet,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
-    try:
-        rows = tuple(reader(path, setting, wanted))
-    except FileNotFoundError:
-        raise InputError(f"{path}: not found (setting {setting})") from None
-    except (PermissionError, IsADirectoryError) as error:
-        raise InputError(f"{path}: {error.strerror} (setting {setting})") from None
-    if not rows:
+    empty = True
+    for file in part_files(path, setting=setting):
+        parquet = partial(_parquet, all_columns=all_columns)
+        reader = _of_format(file, setting, csv_=_csv, jsonl=_jsonl, parquet=parquet)
+        rows = iter(reader(file, setting, wanted))
+        try:
+            while batch := list(islice(rows, _BATCH_ROWS)):
+                empty = False
+                yield file, batch
+        except FileNotFoundError:
+            raise InputError(f"{file}: not found (setting {setting})") from None
+        except (PermissionError, IsADirectoryError) as error:
+            raise InputError(f"{file}: {error.strerror} (setting {setting})") from None
+    if empty:
         raise InputError(f"{path}: has no row (setting {setting})")
-    return rows
+
+
+def part_files(path: Path, *, setting: str) -> list[Path]:
+    """The files of a corpus, in the order of their names. Raises InputError for an empty folder."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(f for f in path.iterdir() if not f.name.startswith((".", "_")))
+    if not files:
+        raise InputError(f"{path}: has no file (setting {setting})")
+    return files
+
+
+def _of_format(path: Path, setting: str, *, csv_: Reader, jsonl: Reader, parquet: Reader) -> Reader:
+    """The reader of a file, by its suffix."""
+    name = path.name.lower()
+    readers = {".csv": csv_, ".jsonl": jsonl, ".ndjson": jsonl}
+    named = {kind + more: r for kind, r in readers.items() for more in ("", *_COMPRESSIONS)}
+    for ending, reader in {**named, ".parquet": parquet}.items():
+        if name.endswith(ending):
+            return reader
+    raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
+
+
+Reader = Callable[..., Any]
 
 
 def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
@@ -76,15 +117,8 @@ def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tu
     `required` column, mapped to the setting that names it, must be among the names. Names that look
     like data are omitted. Raises InputError naming the file and `setting`.
     """
-    readers = {
-        ".csv": _csv_header,
-        ".jsonl": _first_keys,
-        ".ndjson": _first_keys,
-        ".parquet": _parquet_names,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"{path}: expected {_FORMATS} (setting {setting})")
+    path = part_files(path, setting=setting)[0]
+    reader = _of_format(path, setting, csv_=_csv_header, jsonl=_first_keys, parquet=_parquet_names)
     try:
         names = reader(path)
     except OSError as error:
@@ -107,8 +141,8 @@ def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tu
 def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     """SHA-256 over the contents of `names`, in order. Raises InputError naming file and setting."""
     whole = hashlib.sha256()
-    for name in names:
-        path = find_input(base, name)
+    files = (part_files(find_input(base, name), setting=setting) for name in names)
+    for path in (path for parts in files for path in parts):
         try:
             with path.open("rb") as file:
                 whole.update(hashlib.file_digest(file, "sha256").digest())
@@ -121,12 +155,12 @@ def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
 
 def _csv_header(path: Path) -> Sequence[str]:
     csv.field_size_limit(_FIELD_LIMIT)
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _open(path) as file:
         return next(csv.reader(file, strict=True), [])
 
 
 def _first_keys(path: Path) -> Sequence[str]:
-    with path.open(encoding="utf-8-sig") as file:
+    with _open(path, newline="\n") as file:
         first = next((line for line in file if line.strip()), "{}")
     fields = json.loads(first)
     if not isinstance(fields, dict):
@@ -151,8 +185,10 @@ def rows_of_frame(frame: pd.DataFrame, *, wanted: Mapping[str, str]) -> tuple[Ro
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell is empty."""
-    return value is None or (isinstance(value, float) and pd.isna(value))
+    """Whether a cell is empty: None, or a missing number or date of pandas."""
+    if value is None or isinstance(value, str):
+        return value is None
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> None:
@@ -164,21 +200,49 @@ def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> N
             raise InputError(f"{path}: has no column '{column}' (asked for by {asked_by})")
 
 
-def _decoded(path: Path, setting: str) -> str:
-    data = path.read_bytes()
+def _open_bytes(path: Path) -> IO[bytes]:
+    file, kind = path.open("rb"), _COMPRESSIONS.get(path.suffix.lower())
+    return file if kind is None else pa.CompressedInputStream(file, kind)
+
+
+def _open(path: Path, newline: str = "") -> IO[str]:
+    return io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig", newline=newline)
+
+
+def _lines(path: Path, setting: str, newline: str = "") -> Iterator[str]:
+    """The lines of a text file, unchanged."""
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}, row {line}: is not UTF-8 at byte {error.start}. Save the file as UTF-8 "
-            f"(setting {setting})"
-        ) from None
+        with _open(path, newline) as file:
+            yield from file
+    except UnicodeDecodeError:
+        raise _not_utf8(path, setting) from None
+    except (pa.ArrowException, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InputError(f"{path}: cannot be decompressed (setting {setting})") from None
+
+
+def _not_utf8(path: Path, setting: str) -> InputError:
+    """An error that names the first line and byte that are not UTF-8."""
+    line, place, left = 1, 0, b""
+    with _open_bytes(path) as file:
+        while True:
+            block = file.read(_BLOCK_BYTES)
+            data = left + block
+            try:
+                _, used = codecs.utf_8_decode(data, "strict", not block)
+            except UnicodeDecodeError as error:
+                line += data.count(b"\n", 0, error.start)
+                return InputError(
+                    f"{path}, row {line}: is not UTF-8 at byte {place + error.start}. Save the "
+                    f"file as UTF-8 (setting {setting})"
+                )
+            line, place, left = line + data.count(b"\n", 0, used), place + used, data[used:]
 
 
 def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     csv.field_size_limit(_FIELD_LIMIT)
-    lines = csv.reader(io.StringIO(_decoded(path, setting), newline=""), strict=True)
+    lines = csv.reader(_lines(path, setting), strict=True)
     try:
         header = next(lines, None)
         if header is None:
@@ -199,7 +263,7 @@ def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
                     f"{path}, row {lines.line_num}: has {len(cells)} cells where the header has "
                     f"{len(header)} (setting {setting})"
                 )
-            yield Row(number=lines.line_num, fields=dict(zip(header, cells, strict=True)))
+            yield Row(lines.line_num, dict(zip(header, cells, strict=True)))
     except csv.Error:
         raise InputError(
             f"{path}, row {lines.line_num}: is not csv; look for an open quote (setting {setting})"
@@ -209,7 +273,7 @@ def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
 def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     seen: set[str] = set()
     number = 0
-    for number, line in enumerate(_decoded(path, setting).split("\n"), start=1):
+    for number, line in enumerate(_lines(path, setting, newline="\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -219,7 +283,7 @@ def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
         if not isinstance(fields, dict):
             raise InputError(f"{path}, row {number}: is not a JSON object (setting {setting})")
         seen.update(fields)
-        yield Row(number=number, fields=fields)
+        yield Row(number, fields)
     if seen:
         _require(path, wanted, seen)
 
@@ -233,16 +297,30 @@ def _parquet(
             _require(path, wanted, names)
             if any(names.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.read_table(file, columns=None if all_columns else list(wanted))
+            table = pq.ParquetFile(file)
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
+        yield from _parquet_rows(path, table, setting, None if all_columns else list(wanted))
+
+
+def _parquet_rows(
+    path: Path, table: pq.ParquetFile, setting: str, columns: list[str] | None
+) -> Iterator[Row]:
     number = 0
     try:
-        for batch in table.to_batches():
-            for fields in batch.to_pylist():
+        for batch in table.iter_batches(_BATCH_ROWS, columns=columns):
+            names = batch.schema.names
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 number += 1
-                yield Row(number=number, fields=fields)
+                yield Row(number, dict(zip(names, values, strict=True)))
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
     except UnicodeDecodeError:
         raise InputError(
             f"{path}, after row {number}: a text is not UTF-8 (setting {setting})"
+        ) from None
+    except (ValueError, OverflowError):  # a date before year 1, for example
+        raise InputError(
+            f"{path}, after row {number}: a value cannot be read. Save the column as text "
+            f"(setting {setting})"
         ) from None

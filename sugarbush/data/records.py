@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, time
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -22,8 +21,7 @@ from sugarbush.errors import InputError
 _SHOWN_ROWS = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One usable row: its id, its text and the raw values of the schema's columns.
 
     `user` is the owner of the record, where the unit is a user.
@@ -52,8 +50,9 @@ def usable(
     records: list[Record] = []
     bad: dict[str, list[int]] = {}
     raw_columns = tuple(columns_of(schema).values())
+    columns = [c for c in (params.id_column, params.user_column, *raw_columns) if c is not None]
     for row in rows:
-        if (problem := _problem(row, params)) is not None:
+        if (problem := _problem(row, params, columns)) is not None:
             bad.setdefault(problem, []).append(row.number)
             continue
         text, user_column = row.fields[params.text_column], row.fields.get(params.user_column or "")
@@ -63,7 +62,7 @@ def usable(
                 id=_id_of(row, params, text),
                 user=None if params.user_column is None else str(as_text(user_column)).strip(),
                 text=text,
-                raw=tuple(as_text(row.fields.get(column)) for column in raw_columns),
+                raw=tuple([as_text(row.fields.get(column)) for column in raw_columns]),
             )
         )
     if bad and params.bad_rows is BadRows.REFUSE:
@@ -75,7 +74,7 @@ def usable(
     return tuple(records), {problem: len(numbers) for problem, numbers in bad.items()}
 
 
-def _problem(row: Row, params: PrepareSettings) -> str | None:
+def _problem(row: Row, params: PrepareSettings, columns: Sequence[str]) -> str | None:
     cell = row.fields.get(params.text_column)
     if is_missing(cell):
         return f"has no text in column '{params.text_column}'"
@@ -85,6 +84,9 @@ def _problem(row: Row, params: PrepareSettings) -> str | None:
         return f"has no id in column '{params.id_column}' of prepare.id_column"
     if _says_nothing(row, params.user_column):
         return f"column '{params.user_column}' of prepare.user_column has no value"
+    for column in columns:
+        if _is_half(as_text(row.fields.get(column)) or ""):
+            return f"column '{column}' holds half a character (a lone surrogate)"
     return _problem_of_text(cell, params)
 
 
@@ -95,11 +97,18 @@ def _problem_of_text(text: str, params: PrepareSettings) -> str | None:
         return "the text holds a NUL byte"
     if len(text) > params.max_characters:
         return f"the text is longer than prepare.max_characters={params.max_characters}"
+    return "the text holds half a character (a lone surrogate)" if _is_half(text) else None
+
+
+def _is_half(text: str) -> bool:
+    """Whether a text has a half of a surrogate pair, which no file can store."""
+    if text.isascii():
+        return False
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return "the text holds half a character (a lone surrogate)"
-    return None
+        return True
+    return False
 
 
 def _rows(numbers: Sequence[int]) -> str:
@@ -124,6 +133,8 @@ def as_text(value: Any) -> str | None:
 
     A time of midnight is read as a date.
     """
+    if type(value) is str:
+        return value
     if is_missing(value):
         return None
     if isinstance(value, datetime) and value.time() == time.min:

@@ -39,7 +39,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from sugarbush.errors import SchemaError
 
@@ -79,7 +78,7 @@ class Attribute(BaseModel):
             for source in ("keywords", "zero_shot", "groups"):
                 if isinstance(fields.get(source), dict):
                     fields[source] = {
-                        _as_text(k): [_as_text(w) for w in v] if isinstance(v, list) else [v]
+                        _as_text(k): [*map(_as_text, v)] if isinstance(v, list | tuple) else [v]
                         for k, v in fields[source].items()
                     }
             if isinstance(fields.get("groups"), dict) and not fields.get("values"):
@@ -217,7 +216,7 @@ def load_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}: not found (setting prepare.schema)") from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"{path}: cannot be read as UTF-8 text") from None
-    except YAMLError as error:
+    except Exception as error:  # values that are no number or date raise what Python raises
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise SchemaError(f"{path}{where}: is not YAML") from None

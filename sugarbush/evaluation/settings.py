@@ -19,6 +19,8 @@ class EvaluateSettings(Section):
         "second_encoder": None,
     }
 
+    show: bool = True
+    """Whether figures are computed and shown; the card counts the runs whose figures were."""
     max_texts: Annotated[int, Field(ge=10)] = 2000
     """Maximum number of real texts that are used."""
     texts: Annotated[int, Field(ge=10)] | None = None

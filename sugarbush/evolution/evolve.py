@@ -10,8 +10,8 @@ drawn a second time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +48,17 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """All rounds, and the final set: the texts chosen last with `expansion` - 1 variations each."""
+    """All rounds, and the final set.
+
+    `usage` is what the texts cost that were written after the last round. `examples` are the places
+    of the donated examples in their prompts, by the id of the text.
+    """
 
     rounds: tuple[Round, ...]
     final: Population
     usage: Usage
     ledger_ids: tuple[str, ...]
+    examples: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,19 +73,23 @@ class Writer:
         if not requests.value:
             return ()
         answers = self.generator.generate(requests, what=what).value
+        self.require_usable(answers, requested=len(requests.value), what=what)
+        return answers
+
+    def require_usable(self, answers: Sequence[Answer], *, requested: int, what: str) -> None:
+        """Raises GeneratorError when too many of the requested answers are missing or unusable."""
         dropped = sum(answer.text is None for answer in answers)
-        if len(answers) != len(requests.value) or dropped > self.max_dropped_share * len(answers):
+        if len(answers) != requested or dropped > self.max_dropped_share * len(answers):
             kinds = ", ".join(f"{k}: {n}" for k, n in usage_of(answers).problems.items())
             raise GeneratorError(
-                f"{what}: {len(requests.value)} texts requested, {len(answers) - dropped} usable"
+                f"{what}: {requested} texts requested, {len(answers) - dropped} usable"
                 f"{' (' + kinds + ')' if kinds else ''}; more than "
                 f"generator.max_dropped_share={self.max_dropped_share:g} is missing. "
                 + _advice(answers)
             )
-        return answers
 
 
-def _advice(answers: tuple[Answer, ...]) -> str:
+def _advice(answers: Sequence[Answer]) -> str:
     """What to do about missing answers: failed calls are retried, bad answers are cached."""
     if all(a.problem is Problem.FAILED for a in answers if a.text is None):
         return "Answers that arrived are cached; run again to continue."
@@ -101,8 +110,11 @@ def evolve(
     store: ResultStore,
     seed: int,
     say: Callable[[str], None],
+    survivors: int | None = None,
 ) -> Evolution:
     """The final set after `params.rounds` rounds from the candidates `first`.
+
+    `survivors` are kept in each round; None: as many as there are first candidates, by label.
 
     Guarantee: each round is one `noisy_histogram` with the noise `voting.stddev` (L2 sensitivity 1
     to one record). With kernel herding it is one `noisy_sum` (L2 sensitivity RESOLUTION to one
@@ -116,6 +128,8 @@ def evolve(
         _refuse_early(voting, params, store)
     labels, counts = np.unique(first.value.labels, return_counts=True)
     quota = {int(label): int(n) for label, n in zip(labels, counts, strict=True)}
+    if survivors is not None:
+        quota = {0: survivors}
     run = _RoundSteps(
         params=params, schema=schema, writer=writer, encode=encode, store=store, seed=seed
     )
@@ -140,8 +154,12 @@ def evolve(
             f"round {number} of {params.rounds}: {len(population)} candidates, "
             f"{len(places)} survive"
         )
-    final, usage = run.final_set(parents)
-    return Evolution(rounds=tuple(rounds), final=final, usage=usage, ledger_ids=parents.ledger_ids)
+    return Evolution(
+        rounds=tuple(rounds),
+        final=parents.population,
+        usage=Usage(),
+        ledger_ids=parents.ledger_ids,
+    )
 
 
 def _refuse_early(voting: VotingSession, params: EvolutionSettings, store: ResultStore) -> None:
@@ -185,8 +203,7 @@ class _RoundSteps:
             round_=number,
             seed=self.seed,
         )
-        what = f"round {number}" if number <= self.params.rounds else "final set"
-        answers = self.writer.write(Released(requests, parents.ledger_ids), what=what)
+        answers = self.writer.write(Released(requests, parents.ledger_ids), what=f"round {number}")
         population = with_variations(
             parents.population,
             answers,
@@ -240,10 +257,3 @@ class _RoundSteps:
             counts=quota,
             rng=public_rng(self.seed, "select", number),
         )
-
-    def final_set(self, last: _Parents) -> tuple[Population, Usage]:
-        """The survivors with `expansion` - 1 variations each, which no record votes on."""
-        run = replace(
-            self, params=self.params.model_copy(update={"variations": self.params.expansion})
-        )
-        return run.varied(last, "final", self.params.rounds + 1)

@@ -6,15 +6,19 @@ of the corpus. Kernel herding chooses candidates with scores like those of the r
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
-from sugarbush.evolution.kernel_scores import scores_of, summed_scores
+from sugarbush.evolution.kernel_scores import FINE, KernelScores
 from sugarbush.evolution.selection import Votes
+from sugarbush.threads import blocks, run_in_threads, thread_count
 
-# if there are at most this many candidates, all their scores are computed at once
-_ROWS_IN_MEMORY = 2000
+# With more candidates than this, the scores of a chosen one are computed again: 2 GiB at most.
+_ROWS_IN_MEMORY = 2**15
+_BLOCK_ROWS = 512
 
 
 def herd(
@@ -37,24 +41,42 @@ def herd(
     if len(embeddings) != len(scores) or not 0 <= count <= len(scores):
         raise InvariantError(f"{count} texts cannot be chosen from {len(scores)} candidates")
     total = float(np.sum(scores))
-    own: NDArray[np.int64] | None = None
-    if 0 < len(scores) <= _ROWS_IN_MEMORY:
-        own = scores_of(embeddings, embeddings, width=width)
-        whole = own.sum()
-    else:
-        whole = summed_scores(embeddings, embeddings, width=width).sum()
-    one = whole / max(len(scores), 1)
+    if not count:
+        return np.empty(0, dtype=np.int64)
+    own = _OwnScores(embeddings, width=width)
+    one = own.sum / len(scores)
     target = np.asarray(scores, dtype=np.float64) * (one / total if total > 0 else 0.0)
-    missing, free, places = target.copy(), np.ones(len(scores), dtype=bool), []
-    for _ in range(count):
-        place = int(np.argmax(np.where(free, missing, -np.inf)))
-        places.append(place)
-        free[place] = False
-        row = own[place] if own is not None else _row(place, embeddings, width=width)
-        missing += target - row
-    return np.array(places, dtype=np.int64)
+    missing, places = target.copy(), np.empty(count, dtype=np.int64)
+    for number in range(count):
+        places[number] = place = int(missing.argmax())
+        missing += target - own.row(place)
+        missing[place] = -np.inf
+    return places
 
 
-def _row(place: int, embeddings: NDArray[np.float32], *, width: float) -> NDArray[np.int64]:
-    row: NDArray[np.int64] = scores_of(embeddings[[place]], embeddings, width=width)[0]
-    return row
+class _OwnScores:
+    """The candidates' own scores (m, m), and their exact sum."""
+
+    def __init__(self, embeddings: NDArray[np.float32], *, width: float) -> None:
+        # On the grid of earlier versions: earlier rounds that are restored choose the same texts.
+        self._scores = KernelScores(embeddings, width=width, grid=FINE)
+        self._embeddings = embeddings
+        count = len(embeddings)
+        kept = count if count <= _ROWS_IN_MEMORY else 0
+        self._rows = np.empty((kept, count), dtype=np.uint16)  # at most RESOLUTION, 4096
+        sums = np.zeros(count, dtype=np.int64)
+
+        def fill(rows: slice) -> None:
+            own = self._scores(embeddings[rows])
+            sums[rows] = own.sum(axis=1)
+            if kept:
+                self._rows[rows] = own
+
+        run_in_threads(fill, blocks(count, _BLOCK_ROWS), threads=thread_count())
+        self.sum = int(sums.sum())
+
+    def row(self, place: int) -> NDArray[np.integer[Any]]:
+        """The scores of one candidate for all, `(m,)`."""
+        rows = self._rows[[place]] if len(self._rows) else self._scores(self._embeddings[[place]])
+        row: NDArray[np.integer[Any]] = rows[0]
+        return row

@@ -17,7 +17,7 @@ from sugarbush.data.schema import Schema
 from sugarbush.errors import ParamsError
 from sugarbush.evolution.population import NO_CODE, Population
 from sugarbush.evolution.selection import apportion
-from sugarbush.evolution.settings import EvolutionSettings, FirstLength, PromptContent
+from sugarbush.evolution.settings import CandidateSettings, FirstLength, PromptContent
 from sugarbush.generators.interface import Answer, RandomRequest
 from sugarbush.randomness import Rng, public_rng, seed_of
 
@@ -40,7 +40,7 @@ class Targets:
     labels: NDArray[np.int64]
 
 
-def candidate_count(params: EvolutionSettings, *, record_count: float | None) -> int:
+def candidate_count(params: CandidateSettings, *, record_count: float | None) -> int:
     """The number of candidates in a round, from a setting or the *DP* record count.
 
     Raises ParamsError when it depends on the record count and no mechanism has released a count.
@@ -53,7 +53,7 @@ def candidate_count(params: EvolutionSettings, *, record_count: float | None) ->
             "stage does not release: set evolve.<method>.candidates"
         )
     wanted = int(params.candidates_per_record * max(record_count, 0.0))
-    return max(min(wanted, params.max_candidates), params.variations)
+    return max(min(wanted, params.max_candidates), 1)
 
 
 def open_targets(count: int, schema: Schema) -> Targets:
@@ -95,7 +95,7 @@ def first_requests(
     targets: Targets,
     *,
     schema: Schema,
-    params: EvolutionSettings,
+    params: CandidateSettings,
     length: FirstLength,
     donated: Donated | None,
     choose: ChooseExamples,
@@ -105,14 +105,13 @@ def first_requests(
 
     Raises ParamsError when the prompt needs donated examples and there are none.
     """
-    with_examples = params.prompt in {PromptContent.EXAMPLES, PromptContent.BOTH}
-    if with_examples and (donated is None or not donated.texts):
+    if params.shows_examples and (donated is None or not donated.texts):
         raise ParamsError(
             f"prompt: {params.prompt} shows donated examples; set prepare.donated, or choose "
             "prompt: metadata"
         )
     shown: list[tuple[str, ...]] = [()] * len(targets.labels)
-    if with_examples and donated is not None:
+    if params.shows_examples and donated is not None:
         if params.prompt is PromptContent.BOTH:
             places = choose(targets.codes, params.examples)
         else:
@@ -121,7 +120,7 @@ def first_requests(
     return tuple(
         RandomRequest(
             subject=schema.subject,
-            attributes=_attributes(row, schema) if _shows_metadata(params) else (),
+            attributes=_attributes(row, schema) if params.shows_metadata else (),
             examples=examples,
             words=_words(row, schema, length),
             sample=seed_of(seed, "first", i) >> 1,
@@ -135,10 +134,6 @@ def first_population(targets: Targets, answers: tuple[Answer, ...]) -> Populatio
     kept = np.array([i for i, answer in enumerate(answers) if answer.text is not None], dtype=int)
     texts = [str(answers[i].text) for i in kept]
     return Population.first(texts, codes=targets.codes[kept], labels=targets.labels[kept])
-
-
-def _shows_metadata(params: EvolutionSettings) -> bool:
-    return params.by_label or params.prompt in {PromptContent.METADATA, PromptContent.BOTH}
 
 
 def _attributes(row: NDArray[np.int64], schema: Schema) -> tuple[tuple[str, str], ...]:

@@ -11,16 +11,13 @@ Ties go to the lowest index: if candidates are bitwise equal, the first one gets
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from sugarbush.errors import InvariantError
+from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _SCORE_BYTES = 256 * 2**20  # bytes of all blocks of scores that exist at one time
 _MAX_BLOCK_ROWS = 1024  # the fastest of 512, 1024, 2048 (benchmarks/voting.py)
@@ -117,35 +114,16 @@ def _search(
     candidates: NDArray[np.float32],
 ) -> NDArray[np.int64]:
     """`nearest` for the queries at `rows`, `(len(rows),)`."""
-    target, threads = _target(candidates), _threads()
+    target, threads = _target(candidates), thread_count()
     found = np.empty(len(rows), dtype=np.int64)
 
     def fill(block: slice) -> None:
         found[block] = target.places[_nearest_of_block(queries[rows[block]], target)]
 
-    # One thread per block, each with its own product. So the search for the maximum uses as many
-    # cores as the product, and no thread waits for another.
-    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(fill, _blocks(len(rows), len(target.vectors), threads)):
-            pass
+    most = min(_SCORE_BYTES // (4 * len(target.vectors) * threads), -(-len(rows) // threads))
+    size = max(1, min(_MAX_BLOCK_ROWS, most))
+    run_in_threads(fill, blocks(len(rows), size), threads=threads)
     return found
-
-
-def _threads() -> int:
-    """As many threads as the BLAS would use."""
-    return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
-
-
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    """The BLAS of NumPy. Cached, because finding it takes longer than a small vote."""
-    return ThreadpoolController().select(user_api="blas")
-
-
-def _blocks(n: int, m: int, threads: int) -> Iterator[slice]:
-    size = max(1, min(_MAX_BLOCK_ROWS, _SCORE_BYTES // (4 * m * threads), -(-n // threads)))
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
 
 
 def _scores(

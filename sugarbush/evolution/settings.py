@@ -52,10 +52,8 @@ class Selection(StrEnum):
         return RESOLUTION if self is Selection.KERNEL_HERDING else 1
 
 
-class EvolutionSettings(Section):
-    """One method's evolution, from the first candidates to the final set."""
-
-    removed_settings: ClassVar[Mapping[str, Any]] = {"contrast": 0, "final": "survivors"}
+class CandidateSettings(Section):
+    """What a method asks a generator for, and how many texts the records read."""
 
     prompt: PromptContent = PromptContent.BOTH
     """What the first prompt contains: independent (nothing), metadata, examples, or both."""
@@ -67,6 +65,29 @@ class EvolutionSettings(Section):
     """Candidates for each record of the DP count."""
     max_candidates: AtLeastOne = 2000
     """Candidates in a round, at most."""
+    score_width: Annotated[float, Field(ge=0.005)] = 0.2
+    """Width of the kernel in cosine distance, where records give kernel scores."""
+
+    @property
+    def shows_metadata(self) -> bool:
+        """Whether a first prompt names attribute values."""
+        return self.prompt in {PromptContent.METADATA, PromptContent.BOTH}
+
+    @property
+    def shows_examples(self) -> bool:
+        """Whether a first prompt contains donated examples."""
+        return self.prompt in {PromptContent.EXAMPLES, PromptContent.BOTH}
+
+
+class EvolutionSettings(CandidateSettings):
+    """One method's evolution, from the first candidates to the final set."""
+
+    removed_settings: ClassVar[Mapping[str, Any]] = {
+        "contrast": 0,
+        "final": "survivors",
+        "expansion": 1,
+    }
+
     rounds: Count = 2
     """Rounds of private votes; each one spends budget."""
     variations: AtLeastOne = 4
@@ -77,8 +98,6 @@ class EvolutionSettings(Section):
     """Whether repeated texts are dropped before the vote."""
     selection: Selection = Selection.RANK
     """rank (by votes), or kernel_herding (by kernel scores of all candidates)."""
-    score_width: Annotated[float, Field(ge=0.005)] = 0.2
-    """Width of the kernel in cosine distance, with kernel_herding."""
     threshold: NotNegative = 0.0
     """Standard deviations of the noise that are subtracted from each vote count, down to 0."""
     mask_share: Share = 0.5
@@ -89,8 +108,11 @@ class EvolutionSettings(Section):
     """Spread of the length of variations, in words, before it is multiplied by mask_share."""
     min_words: AtLeastOne = 25
     """Words that a variation asks for, at least."""
-    expansion: AtLeastOne = 1
-    """Final texts for each survivor: itself, and variations without a vote."""
+
+    @property
+    def shows_metadata(self) -> bool:
+        """Whether a first prompt names attribute values; with votes by label it names the label."""
+        return self.by_label or super().shows_metadata
 
     def key_settings(self) -> dict[str, Any]:
         """All settings as cache keys spell them, so that finished rounds stay known."""

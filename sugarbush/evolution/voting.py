@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
+from sugarbush.evolution.kernel_scores import RESOLUTION, KernelScores
 from sugarbush.evolution.nearest import nearest, nearest_within_label
 from sugarbush.evolution.population import Population
 from sugarbush.evolution.settings import EvolutionSettings, Selection
@@ -94,11 +94,7 @@ def sum_scores(
     most RESOLUTION. So the guarantee is that of `noisy_sum`.
     """
     vectors: Private[Any] = voting.embeddings.map_batch(lambda records: records.embeddings)
-
-    def scores(block: NDArray[np.float32]) -> NDArray[np.int64]:
-        return scores_of(block, embeddings, width=width)
-
-    size = len(embeddings)
+    scores, size = KernelScores(embeddings, width=width), len(embeddings)
     if voting.stddev is None:
         return exact_sum(
             vectors,

@@ -183,13 +183,13 @@ def script(text: str) -> str | None:
 
 
 def _copied(text: str, request: Request) -> Problem | None:
-    answer = _runs(text)
+    answer = word_runs(text)
     if isinstance(request, VariationRequest):
-        parent = _runs(request.parent)
+        parent = word_runs(request.parent)
         if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
             return Problem.COPIED_PARENT
-    held = [_runs(example) for example in set(request.examples)]
-    # A run that many examples share (a greeting, a form's headings) does not count as copied.
+    held = [word_runs(example) for example in set(request.examples)]
+    # What many examples share (a greeting, a form's headings) is not copied from one.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
     copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
@@ -207,8 +207,8 @@ def _repeats_prompt(text: str, request: Request) -> bool:
         and not any(map(_BLANKS.search, shown))
     ):
         return True
-    repeated = _runs(text) & _runs(instructions(request))
-    return bool(repeated) and not any(repeated & _runs(other) for other in shown)
+    repeated = word_runs(text) & word_runs(instructions(request))
+    return bool(repeated) and not any(repeated & word_runs(other) for other in shown)
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
@@ -271,7 +271,8 @@ def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _runs(text: str) -> frozenset[Run]:
+def word_runs(text: str) -> frozenset[Run]:
+    """The runs of eight words of a text, in lower case; of a shorter text all its words."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _RUN:
         return frozenset([tuple(words)] if words else [])

@@ -39,16 +39,17 @@ class AugPE(EvolvingMethod):
         labels = ShareRequest(name=LABELS, share="metadata", count=1)
         return (*((labels,) if self.by_label else ()), *super().share_requests())
 
-    def targets(self, inputs: MethodInputs, *, seed: int) -> Released[Targets]:
+    def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
         """Candidates in proportion to the DP counts; without labels, candidates without required
         values."""
         metadata = inputs.metadata
         if not self.by_label:
-            return Released(super().targets(inputs, seed=seed).value, metadata.ledger_ids)
+            open_ = super().targets(inputs, count=count, seed=seed)
+            return Released(open_.value, metadata.ledger_ids)
         if metadata.labels is None or metadata.label is None:
             raise InvariantError("augpe by label starts from DP counts, and none were released")
         targets = targets_by_label(
-            self.first_count(float(metadata.labels.sum())),
+            self.first_count(float(metadata.labels.sum())) if count is None else count,
             inputs.schema,
             attribute=metadata.label,
             label_counts=metadata.labels,

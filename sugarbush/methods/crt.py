@@ -114,9 +114,10 @@ class CRT(Method):
         key: dict[str, Any] = {
             "version": versions.CRT,
             "patterns": described(),
+            "weights": policy.identities,
             "start": digest_of_start(inputs.pretrained, settings),
             "corpus": inputs.digests["texts"],
-            "settings": settings.model_dump(mode="json"),
+            "settings": {**settings.model_dump(mode="json"), **settings.removed_settings},
             "known": sorted(known),
             "event": mechanism.event.as_dict(),
         }
@@ -141,17 +142,17 @@ class CRT(Method):
         from sugarbush.training.device import open_device
         from sugarbush.training.dpsgd.generate import generate
 
-        how, settings = self.sampling, self.training
+        how, settings, count = self.sampling, self.training, inputs.texts
         network, tokenizer = load_trained(model.value, device=open_device(settings.device))
         made = generate(
             Released(network, model.ledger_ids),
-            Released([""] * settings.texts),
+            Released([""] * count),
             tokenizer=tokenizer,
             settings=how,
             max_length=settings.max_length,
             after_end=True,
         )
-        no_codes = np.full((settings.texts, len(inputs.schema.names)), NO_CODE, dtype=np.int64)
+        no_codes = np.full((count, len(inputs.schema.names)), NO_CODE, dtype=np.int64)
         return FinalSet.without_rounds(made, codes=no_codes, run=digest_of(seed=how.seed, ids=[]))
 
     def measured_recall(
@@ -173,7 +174,13 @@ class CRT(Method):
         if name is None:
             return None
         sample = load_labelled(inputs.find(name), text_column=inputs.text_column)
-        return measure(sample, policy, name=Path(name).name, conservative=conservative)
+        return measure(
+            sample,
+            policy,
+            name=Path(name).name,
+            conservative=conservative,
+            must_find=self.training.must_find,
+        )
 
     def known_sentences(self, inputs: MethodInputs) -> frozenset[str]:
         """The sentences of `crt.known`, which are public word for word.

@@ -56,7 +56,7 @@ class DPFT(Method):
     """`training` describes how to train, `sampling` how to generate texts from the model.
 
     >>> from sugarbush.training.dpsgd.settings import GenerateSettings
-    >>> DPFT(sampling=GenerateSettings(texts=500)).stages
+    >>> DPFT(sampling=GenerateSettings(top_k=20)).stages
     ('finetune', 'generate')
     """
 
@@ -168,21 +168,23 @@ class DPFT(Method):
         If `training.processes` is above 1, the first process does this, and the others only take
         part in the training.
         """
-        from sugarbush.training.processes import broadcast_from_first, processes
+        from sugarbush.training.processes import broadcast_from_first, is_first, processes
 
-        plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
-        mechanism = self._mechanism(inputs, plan)
-        with processes(self.training.processes, restart=inputs.restart) as rank:
-            if rank:
-                run_id: str | None = broadcast_from_first(None)
-                if run_id is not None:
-                    self._train(inputs, mechanism, run=run_id, store=None)
+        plan = None  # computed before the start of other processes, so that an error has one report
+        if is_first():
+            plan = self.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
+        with processes(self.training.processes, restart=inputs.restart):
+            if plan is None:
+                told: tuple[str, Mechanism] | None = broadcast_from_first(None)
+                if told is not None:
+                    self._train(inputs, told[1], run=told[0], store=None)
                 return None
+            mechanism = self._mechanism(inputs, plan)
             key = self._cache_key(inputs, mechanism)
             with inputs.open_store(STAGE, key, forced=forced) as store:
                 missing = store.finished(_MODEL) is None
                 internal: dict[str, Any] = {}
-                if broadcast_from_first(store.run if missing else None):
+                if broadcast_from_first((store.run, mechanism) if missing else None):
                     internal = self._train(inputs, mechanism, run=store.run, store=store)
                 finished = store.finished(_MODEL)
                 assert finished is not None
@@ -219,8 +221,7 @@ class DPFT(Method):
         rows = inputs.metadata.rows
         if rows is None:
             raise InvariantError("dpft takes its codes from a DP table, and none was released")
-        wanted = self.sampling.texts if self.sampling.texts is not None else len(rows)
-        drawn = targets_by_rows(wanted, rows, rng=public_rng(self.sampling.seed, "codes"))
+        drawn = targets_by_rows(inputs.texts, rows, rng=public_rng(self.sampling.seed, "codes"))
         return Released(drawn.codes, inputs.metadata.ledger_ids)
 
     def _schedule(self, metadata: MetadataRelease, *, records_per_user: int) -> Any:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from sugarbush.data.private_store import PrivateCorpus
 from sugarbush.data.schema import Schema
@@ -37,6 +38,27 @@ if TYPE_CHECKING:
 
 METADATA, LABELS = "metadata", "labels"  # parts of the budget plan that methods share
 TRAINING = "training"
+MOST_TEXTS = 5000  # of a release whose size is not set
+_TEXTS = 1000  # the same, without a DP record count
+
+
+class ReleaseSettings(Section):
+    """The size of the release."""
+
+    texts: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Texts of each method; null: about the DP record count, at most 5,000."""
+
+    def size(self, record_count: float | None) -> int:
+        """Texts to release. The count is never the exact one; without one, a release has 1,000.
+
+        >>> ReleaseSettings().size(812.3), ReleaseSettings().size(None)
+        (812, 1000)
+        """
+        if self.texts is not None:
+            return self.texts
+        if record_count is None:
+            return _TEXTS
+        return round(min(max(record_count, 1.0), MOST_TEXTS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +91,13 @@ class MetadataRelease:
     labels: NDArray[np.int64] | None = None
     label: str | None = None
     ledger_ids: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> float | None:
+        """The DP record count: the table's, or the sum of the labels' counts."""
+        if self.record_count is None and self.labels is not None:
+            return float(self.labels.sum())
+        return self.record_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,16 +173,17 @@ class MethodInputs:
     """Everything that a method may use.
 
     `writer(stage)` opens the generator; `encode` embeds public text and `encode_private` private
-    text. `open_store(stage, key, dataset)` opens the finished results of a stage, and
-    `scratch(name)` is a private folder. `pretrained` is a folder of small public models;
-    `find(name)` is a public file that the settings name; `restart` is the command of this stage,
-    for torchrun. `digests` are random names of the private data, for cache keys.
+    text. `plan` computes the budget plan, which `budget` returns; that takes seconds, so a method
+    that draws nothing does not ask. `open_store(stage, key, dataset)` opens the finished results of
+    a stage, and `scratch(name)` is a private folder. `pretrained` is a folder of small public
+    models; `find(name)` is a public file that the settings name; `restart` is the command of this
+    stage, for torchrun. `digests` are random names of the private data, for cache keys.
     """
 
     schema: Schema
     corpus: PrivateCorpus
     privacy: PrivacySettings
-    budget: BudgetPlan
+    plan: Callable[[], BudgetPlan]
     metadata: MetadataRelease
     donated: Donated | None
     label: str
@@ -174,7 +204,18 @@ class MethodInputs:
     find: Callable[[str], Path]
     pretrained: Path
     restart: tuple[str, ...] = ()
+    release: ReleaseSettings = field(default_factory=ReleaseSettings)
     report: Callable[[str], None] = field(default=lambda line: None)
+
+    @property
+    def budget(self) -> BudgetPlan:
+        """Every mechanism of the run with its share."""
+        return self.plan()
+
+    @property
+    def texts(self) -> int:
+        """How many texts the release should have."""
+        return self.release.size(self.metadata.count)
 
     def cache_key_of_private_data(self) -> dict[str, str]:
         """The names of the texts and of their codes, which last until they change."""
@@ -263,7 +304,19 @@ class Method(Section):
         length: FirstLength,
         record_count: float | None,
     ) -> tuple[PlannedCalls, ...]:
-        """Every batch of requests that it sends to the generator."""
+        """Every batch of requests that it sends to the generator, except those of `enlarge`."""
+        return ()
+
+    def planned_further_calls(
+        self,
+        *,
+        schema: Schema,
+        donated: Sequence[str],
+        length: FirstLength,
+        record_count: float | None,
+        texts: int,
+    ) -> tuple[PlannedCalls, ...]:
+        """The requests of stage `enlarge` for a release of `texts`, if no answer is dropped."""
         return ()
 
     def card_settings(self) -> dict[str, Any]:
@@ -290,6 +343,10 @@ class Method(Section):
     ) -> FinalSet:
         """The final set, from the first candidates if the method has any."""
         raise InvariantError(f"method {self.name} has no stage evolve")
+
+    def enlarge(self, inputs: MethodInputs, final: FinalSet) -> FinalSet:
+        """The release of `inputs.texts` texts, from the final set of stage evolve."""
+        raise InvariantError(f"method {self.name} has no stage enlarge")
 
     def finetune(self, inputs: MethodInputs, *, forced: bool) -> TrainedModel | None:
         """A model trained on the private texts; None in a process that only takes part in the

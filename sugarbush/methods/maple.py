@@ -10,6 +10,7 @@ from typing import ClassVar
 from sugarbush.errors import InvariantError
 from sugarbush.evolution.initialisation import Targets, targets_by_rows
 from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import METADATA, MethodInputs, ShareRequest
 from sugarbush.privacy.data_types import Released
 from sugarbush.randomness import public_rng
@@ -30,11 +31,18 @@ class Maple(EvolvingMethod):
         """The DP table, and its votes."""
         return (TABLE, *super().share_requests())
 
-    def targets(self, inputs: MethodInputs, *, seed: int) -> Released[Targets]:
-        """One row of the DP table for each first candidate."""
-        metadata = inputs.metadata
-        if metadata.rows is None or metadata.record_count is None:
-            raise InvariantError("maple starts from a DP table, and none was released")
-        count = self.first_count(metadata.record_count)
-        rows = targets_by_rows(count, metadata.rows, rng=public_rng(seed, "rows"))
-        return Released(rows, metadata.ledger_ids)
+    def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
+        """One row of the DP table for each text."""
+        return table_targets(self, inputs, count=count, seed=seed)
+
+
+def table_targets(
+    method: GeneratingMethod, inputs: MethodInputs, *, count: int | None, seed: int
+) -> Released[Targets]:
+    """One row of the DP table for each of `count` texts; None: for each first candidate."""
+    metadata = inputs.metadata
+    if metadata.rows is None or metadata.record_count is None:
+        raise InvariantError(f"{method.name} starts from a DP table, and none was released")
+    wanted = method.first_count(metadata.record_count) if count is None else count
+    rows = targets_by_rows(wanted, metadata.rows, rng=public_rng(seed, "rows"))
+    return Released(rows, metadata.ledger_ids)

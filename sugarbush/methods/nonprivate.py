@@ -45,13 +45,13 @@ class NonPrivatePE(EvolvingMethod):
                 "it out"
             )
 
-    def targets(self, inputs: MethodInputs, *, seed: int) -> Released[Targets]:
+    def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
         """Real rows, opened after the use is noted."""
         with self.open_store(inputs, forced=False) as store:
             charge = self._session(inputs, store.run).charge(NonPrivate())
         real = inputs.corpus.real_texts(inputs.schema.names, seed=seed)
-        count = self.first_count(len(real.texts))
-        rows = targets_by_rows(count, real.codes, rng=public_rng(seed, "rows"))
+        wanted = self.first_count(len(real.texts)) if count is None else count
+        rows = targets_by_rows(wanted, real.codes, rng=public_rng(seed, "rows"))
         return Released(rows, (charge,))
 
     def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession:

@@ -2,7 +2,7 @@
 
     artifacts = Artifacts(Path("."))             # the folder with params.yaml
     artifacts.metadata().rows                  # the DP table, values instead of codes
-    artifacts.evolution("maple").rounds[0].votes
+    artifacts.evolution("mosaic").rounds[0].votes
 
 Guarantee: reads only DP or public data (data/released, data/public, reports/public). Results
 computed on real texts are in data/private and reports/internal, and cannot be loaded here.
@@ -148,8 +148,10 @@ class Artifacts:
         )
 
     def evolution(self, method: str) -> Evolution:
-        """What stage evolve released for a method."""
+        """The rounds of a method and its release; before stage enlarge has run, the survivors."""
+        enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
+        folder = enlarged if (enlarged / "final.parquet").exists() else folder
         usage = json.loads((folder / "usage.json").read_text())
         rounds = []
         for own in sorted(folder.glob("round_*")):

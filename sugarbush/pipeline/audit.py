@@ -109,8 +109,10 @@ def audit(
     delta: float = DELTA,
     confidence: float = CONFIDENCE,
     seed: int = 0,
+    run: CanaryRun | None = None,
 ) -> Finding:
-    """Audit one of MECHANISMS at `epsilon`. With `fault`, audit its copy that has this fault.
+    """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit its copy that has this
+    fault.
 
     Guarantee: if the mechanism has the privacy that the ledger claims, the audit reports a
     violation with probability at most 1 - `confidence`. `seed` determines the coin flips that
@@ -118,7 +120,7 @@ def audit(
     """
     rng = public_rng(seed, "coins", mechanism)
     coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]
-    observed = [_observe(MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
+    observed = [_observe(run or MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
     scores = np.concatenate([one.scores for one in observed])
     outcome = outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
     # There are two tests, so each one gets half of the error probability.

@@ -62,7 +62,7 @@ def audit_votes(included: Coins, *, epsilon: float, delta: float) -> Observation
     """Canary i votes for candidate i. Its score is the noisy count."""
     votes: Private[int] = Private(np.flatnonzero(included))
     size = len(included)
-    with _temporary_session(delta) as session:
+    with temporary_session(delta) as session:
         if math.isinf(epsilon):
             counts = exact_histogram(votes, size=size, session=session)
         else:
@@ -83,7 +83,7 @@ def audit_kernel_scores(included: Coins, *, epsilon: float, delta: float) -> Obs
     scores: list[NDArray[np.float64]] = []
     events: set[Event] = set()
     for start in range(0, len(included), _CANDIDATES):
-        with _temporary_session(delta) as session:
+        with temporary_session(delta) as session:
             scores.append(_one_round(included[start : start + _CANDIDATES], stddev, session))
             events.update(_charged(session))
     (event,) = events  # every round has the same cost
@@ -122,7 +122,7 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
     side = math.ceil(math.sqrt(len(included)))
     rows = np.stack(np.divmod(np.flatnonzero(included), side), axis=1)
     mu = _allocation(epsilon, delta, count=0).mu
-    with _temporary_session(delta) as session:
+    with temporary_session(delta) as session:
         session.charge(GaussianDp(mu=mu))
         measurer = MarginalMeasurer(Private(rows), {"row": side, "column": side}, mu=mu)
         each = mu / math.sqrt(_MEASUREMENTS) * (1 - 1e-12)
@@ -144,7 +144,7 @@ def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation
     infinite = math.isinf(epsilon)
     mu = math.inf if infinite else mu_of(epsilon=epsilon, delta=delta)
     noise_multiplier = 0.0 if infinite else math.sqrt(_STEPS) / mu
-    with _temporary_session(delta) as session, tempfile.TemporaryDirectory() as folder:
+    with temporary_session(delta) as session, tempfile.TemporaryDirectory() as folder:
         scores = train_on_canaries(
             included,
             steps=_STEPS,
@@ -153,11 +153,12 @@ def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation
             folder=Path(folder),
         )
         (event,) = _charged(session)
-        return Observation(scores=scores, epsilon=_epsilon(event, delta), mu=mu)
+        return Observation(scores=scores, epsilon=epsilon_of_events((event,), delta), mu=mu)
 
 
 @contextmanager
-def _temporary_session(delta: float) -> Iterator[PrivacySession]:
+def temporary_session(delta: float) -> Iterator[PrivacySession]:
+    """A session on a ledger that is deleted."""
     with tempfile.TemporaryDirectory() as state:
         ledger = Ledger(
             Path(state),
@@ -181,13 +182,15 @@ def _allocation(
 
 
 def _observed(scores: NDArray[np.float64], events: Sequence[Event], delta: float) -> Observation:
-    (event,) = events
-    return Observation(scores=scores, epsilon=_epsilon(event, delta), mu=gaussian_mu(events))
+    return Observation(
+        scores=scores, epsilon=epsilon_of_events(tuple(events), delta), mu=gaussian_mu(events)
+    )
 
 
 @lru_cache(maxsize=16)  # every run of an audit has the same cost
-def _epsilon(event: Event, delta: float) -> float:
-    return epsilon_of([event], delta=delta)
+def epsilon_of_events(events: tuple[Event, ...], delta: float) -> float:
+    """Epsilon of the composition."""
+    return epsilon_of(events, delta=delta)
 
 
 def _charged(session: PrivacySession) -> list[Event]:

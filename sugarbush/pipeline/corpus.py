@@ -1,54 +1,103 @@
-"""The corpus and the public texts that the settings name, read and checked."""
+"""The corpus and the public texts that the settings name, read and checked batch by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from sugarbush.data.private_store import HELDOUT, TRAIN
-from sugarbush.data.reading import Row, read_rows
-from sugarbush.data.records import donated_records, frame_of, usable, wanted_columns
-from sugarbush.data.split import ContributionBounder, Prepared, private_frame, split
+from sugarbush.data.reading import Row, read_rows, row_batches
+from sugarbush.data.records import Record, donated_records, frame_of, usable, wanted_columns
+from sugarbush.data.split import ContributionBounder, Parts, Splitter, private_frame
 from sugarbush.pipeline.project import Project
+from sugarbush.privacy.fingerprint import FingerprintBuilder
+from sugarbush.privacy.ledger import has_fingerprint_of_0_2
 from sugarbush.privacy.unit import Unit
 
 
-def read_corpus(project: Project) -> Prepared:
-    """Read, check and split the data file, and write nothing."""
-    settings, schema = project.settings.prepare, project.schema
+class SplitCorpus:
+    """The private parts of rows, batch by batch, and what is known after the last batch.
+
+    `batches` returns the rows with the name of their source. If the unit is a user, it is called
+    twice. Texts that the generator returns as they are are `public`, too.
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[tuple[str, Sequence[Row]]]],
+        project: Project,
+        *,
+        public: Iterable[str],
+        source: str,
+        setting: str,
+    ) -> None:
+        self._batches, self._project = batches, project
+        self._source, self._setting = source, setting
+        generated = project.settings.generator.chosen.public_texts(project.base)
+        self._public = (*public, *generated)
+        self.tally: Mapping[str, int] = {}
+        self.fingerprint: tuple[str, ...] = ()
+
+    def parts(self, *, fingerprint: bool) -> Iterator[Parts]:
+        """The parts of each batch. Then `tally` is known, and `fingerprint` if it is wanted."""
+        privacy, params = self._project.settings.privacy, self._project.settings.prepare
+        builder, bound, bad = None, None, Counter[str]()
+        if fingerprint:
+            of_0_2 = has_fingerprint_of_0_2(self._project.state)
+            builder = FingerprintBuilder(key=self._project.key, of_0_2=of_0_2)
+        if privacy.unit is Unit.USER:
+            bound = ContributionBounder(records=privacy.records_per_user, key=self._project.key)
+            kept = Splitter(params, public=self._public).kept
+            for _, records in self._records(Counter()):
+                bound.add(kept(records))
+        splitter = Splitter(params, public=self._public, bound=bound, fingerprint=builder)
+        for source, records in self._records(bad):
+            yield splitter.parts(records, source=source)
+        self.tally = {**splitter.tally(source=self._source), **bad}
+        self.fingerprint = builder.values() if builder is not None else ()
+
+    def frames(self) -> Iterator[dict[str, pd.DataFrame]]:
+        """The parts of each batch as frames."""
+        project = self._project
+        by_user = project.settings.privacy.unit is Unit.USER
+        for parts in self.parts(fingerprint=True):
+            yield {
+                part: private_frame(own, project.schema, key=project.key, by_user=by_user)
+                for part, own in parts.items()
+            }
+
+    def records(self) -> Iterator[Record]:
+        """The records of both parts."""
+        for parts in self.parts(fingerprint=False):
+            for own in parts.values():
+                yield from own
+
+    def _records(self, bad: Counter[str]) -> Iterator[tuple[str, tuple[Record, ...]]]:
+        settings, schema = self._project.settings.prepare, self._project.schema
+        for source, rows in self._batches():
+            records, dropped = usable(rows, settings, schema, source=source, setting=self._setting)
+            bad.update(dropped)
+            yield source, records
+
+
+def read_corpus(project: Project) -> SplitCorpus:
+    """The data file, read, checked and split while its parts are iterated."""
+    settings = project.settings.prepare
     path = project.find(settings.file)
-    wanted = wanted_columns(settings, schema, private=True)
-    return split_rows(
-        read_rows(path, setting="prepare.file", wanted=wanted),
+    wanted = wanted_columns(settings, project.schema, private=True)
+
+    def batches() -> Iterator[tuple[str, Sequence[Row]]]:
+        for file, rows in row_batches(path, setting="prepare.file", wanted=wanted):
+            yield str(file), rows
+
+    return SplitCorpus(
+        batches,
         project,
         public=tuple(read_donated(project)["text"]),
         source=str(path),
         setting="prepare.file",
     )
-
-
-def split_rows(
-    rows: Sequence[Row], project: Project, *, public: Iterable[str], source: str, setting: str
-) -> Prepared:
-    """Check and split rows. Texts that the generator returns unchanged count as public, too."""
-    settings, privacy = project.settings, project.settings.privacy
-    records, bad = usable(rows, settings.prepare, project.schema, source=source, setting=setting)
-    bound = None
-    if privacy.unit is Unit.USER:
-        bound = ContributionBounder(records=privacy.records_per_user, key=project.key)
-    known = (*public, *settings.generator.chosen.public_texts(project.base))
-    parts = split(records, settings.prepare, public=known, source=source, bound=bound)
-    return replace(parts, tally={**parts.tally, **bad})
-
-
-def private_frames(parts: Prepared, project: Project) -> dict[str, pd.DataFrame]:
-    """Make one frame of the training records and one frame of the held-out records."""
-    return {
-        TRAIN: private_frame(parts.train, project.schema, key=project.key),
-        HELDOUT: private_frame(parts.heldout, project.schema, key=project.key),
-    }
 
 
 def read_donated(project: Project) -> pd.DataFrame:

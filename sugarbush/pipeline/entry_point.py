@@ -46,7 +46,8 @@ def run_with_error_report(name: str, run: Callable[[Path], None]) -> None:
             sys.exit(_INTERRUPTED)
         except Exception as error:
             message, code = format_error(error)
-            log = _write_down(base, name, message, code)
+            last = {"stage": name, "type": type(error).__name__, "message": message}
+            log = _write_down(base, last | {"exit_code": code})
             print(f"{name} failed; see {log}" if quiet else f"{name}: {message}", file=terminal)
             sys.exit(code)
 
@@ -69,7 +70,7 @@ def format_error(error: Exception) -> tuple[str, int]:
     ), _OUR_FAULT
 
 
-def _write_down(base: Path, name: str, message: str, code: int) -> Path:
+def _write_down(base: Path, last: dict[str, str | int]) -> Path:
     """Append to the error log, and write the last error to a separate file for the process that
     started the run.
 
@@ -77,13 +78,12 @@ def _write_down(base: Path, name: str, message: str, code: int) -> Path:
     """
     folder = Roots(checkout_root(base)).internal
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    last = {"time": now, "stage": name, "message": message, "exit_code": code}
     try:
         make_private(folder)
         with _open_private(folder / LOG, os.O_APPEND) as file:
-            file.write(f"{now} {name}: {message}\n")
+            file.write(f"{now} {last['stage']}: {last['message']}\n")
         with _open_private(folder / LAST, os.O_TRUNC) as file:
-            json.dump(last, file)
+            json.dump({"time": now} | last, file)
     except (OSError, SugarbushError):
         pass  # a full disk must not hide the message about it
     return folder / LOG

@@ -1,8 +1,8 @@
 """Calls, tokens and cost of a run, computed from the settings before anything is sent.
 
-A method requests `candidates` / `variations` first texts, then `variations` - 1 variations of each
-survivor in each round, and at the end `expansion` - 1 variations of each final survivor. A run that
-reuses cached answers, or drops some answers, needs fewer calls.
+A method requests its first texts, then variations of each survivor in each round, and then further
+texts up to the size of the release. A run that reuses cached answers needs fewer calls; one that
+drops answers needs more.
 """
 
 from __future__ import annotations

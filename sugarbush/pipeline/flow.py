@@ -11,13 +11,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sugarbush.paths import Roots
-from sugarbush.pipeline.entry_point import LOG, QUIET_VARIABLE
+from filelock import FileLock, Timeout
+
+from sugarbush.errors import BudgetExceededError, FailureError
+from sugarbush.paths import Roots, make_owner_only
+from sugarbush.pipeline.entry_point import LAST, LOG, QUIET_VARIABLE
 from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 if TYPE_CHECKING:
@@ -26,8 +31,24 @@ if TYPE_CHECKING:
 FIRST = "fingerprint"
 
 
-class StageFailedError(RuntimeError):
+class StageFailedError(FailureError):
     """A stage failed. The operator's terminal and reports/internal show the reason."""
+
+
+@contextmanager
+def only_run(base: Path) -> Iterator[None]:
+    """Raise FailureError while another flow runs on the same dataset, in whatever checkout.
+
+    The lock is a file's, so that it ends with the process, also after a kill.
+    """
+    project = Project(base)
+    folder = project.state / "runs"
+    make_owner_only(folder)
+    try:
+        with FileLock(folder / f"{project.settings.privacy.purpose}-{project.dataset}.lock", 0):
+            yield
+    except Timeout:
+        raise FailureError(f"another run on dataset '{project.dataset}' has not ended") from None
 
 
 @dataclass(frozen=True)
@@ -160,12 +181,14 @@ def _starts(line: str, name: str) -> bool:
 
 
 def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) -> None:
-    """Run DVC in `folder`, and pass each line that it prints to `say`. Raises StageFailedError.
+    """Run DVC in `folder`, and pass each line that it prints to `say`.
 
     DVC and its stage end when this process ends. The reason of a failed stage is printed on this
-    terminal and not passed to `say`, which may store it.
+    terminal and not passed to `say`, which may store it. Raises BudgetExceededError where the cap
+    is the reason, which is public, and else StageFailedError.
     """
     errors = Roots(folder).internal / LOG
+    errors.with_name(LAST).unlink(missing_ok=True)
     old_size = errors.stat().st_size if errors.exists() else 0
     runner = ("-m", "sugarbush.pipeline.run_with_parent", str(os.getpid()))
     with subprocess.Popen(
@@ -186,7 +209,21 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
             raise
     if process.returncode != 0:
         _print_new_errors(errors, old_size)
+        if (passed := _passed_cap(errors.with_name(LAST), arguments)) is not None:
+            raise BudgetExceededError(passed)
         raise StageFailedError(f"dvc {' '.join(arguments)} failed; see {errors}")
+
+
+def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
+    """The message of one of `stages` that would have passed the cap; None after another failure.
+
+    It follows from the ledger and the settings, which the release card shows too.
+    """
+    with suppress(OSError, ValueError, KeyError):
+        error = json.loads(last_error.read_text(encoding="utf-8"))
+        if error["stage"] in stages and error["type"] == BudgetExceededError.__name__:
+            return str(error["message"])
+    return None
 
 
 def environment_of_dvc() -> dict[str, str]:

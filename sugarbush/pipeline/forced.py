@@ -63,6 +63,8 @@ def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
 
 def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
     """Whether these arguments to DVC force the stages that they run."""
+    if not any(argument.startswith("-") and "f" in argument for argument in arguments):
+        return False  # no -f, --force or --infofile: this spares the import of DVC
     from dvc.cli import parse_args
 
     parsed = parse_args(list(arguments))

@@ -2,8 +2,8 @@
 
     make_example ─ fingerprint ─ prepare ─ extract_metadata ─ synthesize_metadata ─┐
        ┌───────────────────────────────────────────────────────────────────────────┘
-       ├─ initialise@m ─ evolve@m ──────────┬─ evaluate ─ report
-       └─ pretrain ─ finetune@m ─ generate@m ┘
+       ├─ initialise@m ─ evolve@m ─ enlarge@m ─┬─ evaluate ─ report
+       └─ pretrain ─ finetune@m ─ generate@m ──┴─ audit
 
 A stage that spends budget depends on settings, on random names that stand for the private data, and
 on its own version number. It does not depend on code, because an edited comment must not cost
@@ -120,6 +120,31 @@ STAGES = (
         by_method=True,
     ),
     Stage(
+        name="enlarge",
+        description="the release: more texts of the same kind, chosen by what was released",
+        inputs=("data/released/evolve/{method}", _METADATA, _DONATED, _SCHEMA, _POOL, _CODES),
+        settings=(
+            "by_method.{method}",
+            "release",
+            "initialise",
+            "evolve.seed",
+            "generator",
+            "embedding",
+            "privacy.dataset",
+            "privacy.purpose",
+        ),
+        plan=("by_method.{method}",),
+        code=(
+            "sugarbush.evolution.enlarge",
+            "sugarbush.evolution.herding",
+            "sugarbush.evolution.initialisation",
+            "sugarbush.methods",
+            "sugarbush.pipeline.stages.enlarge",
+        ),
+        outputs=(Output(path="data/released/enlarge/{method}", persist=True),),
+        by_method=True,
+    ),
+    Stage(
         name="pretrain",
         description="the small models that training starts from, made of public text",
         inputs=(_DONATED, _SCHEMA, _POOL),
@@ -153,7 +178,7 @@ STAGES = (
         name="generate",
         description="texts from the trained model",
         inputs=("data/released/finetune/{method}", _METADATA, _SCHEMA),
-        settings=("by_method.{method}",),
+        settings=("by_method.{method}", "release"),
         code=("sugarbush.pipeline.stages.generate", "sugarbush.training.dpsgd.generate"),
         outputs=(Output(path="data/released/generate/{method}", persist=True),),
         by_method=True,
@@ -168,7 +193,7 @@ STAGES = (
             _POOL,
             _DONATED,
             "data/released/initial",
-            "data/released/evolve",
+            "data/released/enlarge",
             "data/released/generate",
         ),
         settings=("evaluate", "methods", "embedding", "extract_metadata", "generator"),
@@ -182,13 +207,27 @@ STAGES = (
         outputs=(_stamp("evaluate", persist=True),),
     ),
     Stage(
+        name="audit",
+        description="attacks on the texts and on the methods, on public data (internal)",
+        inputs=(
+            f"{STAMPS}/prepare.json",
+            f"{STAMPS}/extract_metadata.json",
+            _SCHEMA,
+            "data/released/evolve",
+            "data/released/generate",
+        ),
+        settings=("audit", "methods", "by_method", "privacy", "embedding", "synthesize_metadata"),
+        code=("sugarbush.audits", "sugarbush.pipeline.method_audit"),
+        outputs=(_stamp("audit", persist=True),),
+    ),
+    Stage(
         name="report",
         description="the release card, and the public and internal pages",
         inputs=(
             _DONATED,
             _METADATA,
             "data/released/initial",
-            "data/released/evolve",
+            "data/released/enlarge",
             "data/released/finetune",
             "data/released/generate",
             f"{STAMPS}/evaluate.json",
@@ -196,6 +235,7 @@ STAGES = (
         ),
         settings=(
             "report",
+            "evaluate.show",
             "methods",
             "by_method",
             "privacy",

@@ -35,7 +35,7 @@ from sugarbush.embedding.cache import EmbeddingCache, EmbeddingsInMemory
 from sugarbush.embedding.encoder import Encoder
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.generators.interface import GeneratorContext
-from sugarbush.pipeline.corpus import private_frames, split_rows
+from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.key import state_key
@@ -132,14 +132,15 @@ def prepare_corpus(
     project.__dict__ |= {"schema": schema} | ({"state": state} if state else {})
     donated_frame = _donated_frame(donated, settings, schema)
     wanted = wanted_columns(settings.prepare, schema, private=True)
-    parts = split_rows(
-        rows_of_frame(frame, wanted=wanted),
+    rows = rows_of_frame(frame, wanted=wanted)
+    parts = SplitCorpus(
+        lambda: [("the frame", rows)],
         project,
         public=tuple(donated_frame["text"]),
         source="the frame",
         setting="frame",
     )
-    prepared = private_frames(parts, project)
+    (prepared,) = parts.frames()
     embeddings = {private: EmbeddingsInMemory() for private in (True, False)}
     examples = read_donated_codes(
         donated_frame,
@@ -163,7 +164,7 @@ def prepare_corpus(
     codes = {
         part: codes_frame(coded(records_of(own)), schema.names) for part, own in prepared.items()
     }
-    own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint(key=project.key))
+    own = CorpusInMemory(prepared, codes, fingerprint=parts.fingerprint)
     return Corpus(
         private=own,
         donated=examples,

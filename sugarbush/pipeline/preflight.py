@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.interface import Request
-from sugarbush.methods.interface import PlannedCalls
+from sugarbush.methods.interface import METADATA, PlannedCalls
 from sugarbush.pipeline.corpus import read_donated
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.data_types import Released
@@ -41,14 +42,25 @@ def check_generator(project: Project, donated: Sequence[str] | None = None) -> N
 def planned_calls(
     project: Project, donated: Sequence[str], *, record_count: float | None = None
 ) -> tuple[PlannedCalls, ...]:
-    """Every batch of requests. Each request has the greatest length that the settings, the schema
-    and the donated examples allow."""
-    length = project.settings.initialise.length
+    """Every batch of requests: each as long as settings, schema and donated examples allow.
+
+    Without a DP record count the release has the most texts that its default size allows.
+    """
+    settings = project.settings
+    fields: dict[str, Any] = {
+        "schema": project.schema,
+        "donated": donated,
+        "length": settings.initialise.length,
+        "record_count": record_count,
+    }
+    counts = any(r.share == METADATA for m in settings.chosen for r in m.share_requests())
+    texts = settings.release.size(math.inf if counts and record_count is None else record_count)
     return tuple(
         batch
-        for method in project.settings.chosen
-        for batch in method.planned_calls(
-            schema=project.schema, donated=donated, length=length, record_count=record_count
+        for method in settings.chosen
+        for batch in (
+            *method.planned_calls(**fields),
+            *method.planned_further_calls(**fields, texts=texts),
         )
     )
 

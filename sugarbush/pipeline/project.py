@@ -75,7 +75,9 @@ class Project:
     @property
     def private(self) -> PrivateStore:
         """The private files of this project."""
-        return PrivateStore(self.roots.private)
+        from sugarbush.pipeline.cluster import engine
+
+        return PrivateStore(self.roots.private, map_parts=engine(self.settings.run.cluster))
 
     @property
     def corpus(self) -> PrivateCorpus:
@@ -295,7 +297,7 @@ class Project:
             schema=self.schema,
             corpus=self.corpus,
             privacy=settings.privacy,
-            budget=self.plan,
+            plan=lambda: self.plan,
             metadata=metadata,
             donated=self.donated(),
             label=self.label(),
@@ -315,6 +317,7 @@ class Project:
             scratch=self.scratch,
             find=self.find,
             pretrained=self.pretrained,
+            release=settings.release,
             restart=("-m", f"tasks.{stage}", "--method", method.name),
             report=report,
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from sugarbush.data.schema import Schema
 from sugarbush.deep_merge import deep_merge
+from sugarbush.evolution.population import Population
 from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.pipeline.shown_runs import shown_count
 from sugarbush.privacy.budget import BudgetPlan
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.registry import ENCODERS, GENERATORS, METHODS, package_of
@@ -27,6 +29,7 @@ def release_facts(
     donated: int,
     engine: str | None,
     plan: BudgetPlan,
+    texts: Mapping[str, Mapping[str, int]],
 ) -> Release:
     """Collect the facts of a release. The guarantee is computed from the entries of `ledger` that
     have these `ledger_ids`."""
@@ -59,8 +62,17 @@ def release_facts(
         if schema.asked_of_llm
         else None,
         other_packages=_packages_with_private_texts(settings),
+        texts=texts,
         settings=_shown_settings(settings),
+        shown_runs=shown_count(ledger.state, f"{privacy.purpose}-{privacy.dataset}"),
     )
+
+
+def text_counts(final: Population, rounds: int) -> dict[str, int]:
+    """The size of a release, and how many of its texts took part in its rounds."""
+    afterwards = int((final.rounds > rounds).sum())
+    voted_on = len(final) - afterwards if rounds else 0
+    return {"released": len(final), "voted_on": voted_on, "written_afterwards": afterwards}
 
 
 def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:

@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from sugarbush.data.private_store import PrivateStore, write_stamp
 from sugarbush.data.schema import Schema
-from sugarbush.errors import InvariantError, LedgerError
-from sugarbush.evolution.evolve import Evolution
+from sugarbush.errors import LedgerError
+from sugarbush.evolution.evolve import Evolution, Round
 from sugarbush.evolution.initialisation import Donated
 from sugarbush.evolution.population import NO_CODE, Population, load_population, save_population
+from sugarbush.generators.interface import Usage
 from sugarbush.methods.interface import FinalSet, MetadataRelease, Method
 from sugarbush.paths import Roots, atomic_directory, require
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.privacy.data_types import Released
-from sugarbush.privacy.ledger import Entry, Ledger
+from sugarbush.privacy.ledger import NOT_AN_ENTRY, Entry, Ledger
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FILE = "release.json"
+_NAMES = {"initialise": "initial"}
 # The folders that version 0.1 used for the texts and the model of `dpft`.
 _FOLDERS_OF_0_1 = {"generate": "generated", "finetune": "finetuned"}
 
@@ -97,7 +99,7 @@ def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, 
     for path, fields in _releases(roots, privacy):
         try:
             found += [Entry.from_public_fields(charge) for charge in fields.get("charges", ())]
-        except (ValueError, KeyError, TypeError, AttributeError, InvariantError):
+        except NOT_AN_ENTRY:
             raise _damaged(path) from None
     return tuple(found)
 
@@ -115,7 +117,7 @@ def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, di
             named = fields["dataset"], fields["purpose"], list(fields["ledger_ids"])
         except FileNotFoundError:
             continue  # another process has just replaced the folder
-        except (ValueError, KeyError, TypeError):
+        except (OSError, *NOT_AN_ENTRY):
             raise _damaged(path) from None
         if named[:2] == (privacy.dataset, privacy.purpose.value):
             yield path, fields
@@ -185,8 +187,8 @@ def method_folder(roots: Roots, method: Method, stage: str) -> Path:
     """
     if method.stays_private:
         folder = PrivateStore(roots.private).method_folder(method.name)
-        return folder / "initial" if stage == "initialise" else folder
-    name = "initial" if stage == "initialise" else stage
+        return folder / {"enlarge": stage, **_NAMES}.get(stage, "")
+    name = _NAMES.get(stage, stage)
     folder = roots.released / name / method.name
     older = roots.released / _FOLDERS_OF_0_1.get(stage, "")
     return older if not folder.exists() and (older / FILE).exists() else folder
@@ -240,6 +242,30 @@ def write_final_set(project: Project, method: Method, stage: str, final: FinalSe
         write_texts(final.evolution, project.schema, folder)
 
 
+def read_final_set(roots: Roots, method: Method, schema: Schema) -> FinalSet:
+    """What stage evolve of a method wrote: its rounds and its final set."""
+    folder = method_folder(roots, method, "evolve")
+    require(folder / "final.parquet", left_by=f"evolve@{method.name}")
+    usage, ids = json.loads((folder / "usage.json").read_text()), read_ledger_ids(folder)
+    rounds = tuple(
+        Round(
+            number=int(own.name.removeprefix("round_")),
+            population=load_population(own / "candidates.parquet", schema.names),
+            votes=Released(np.load(own / "votes.npy"), ids),
+            survivors=np.load(own / "survivors.npy"),
+            usage=Usage(**usage[own.name]),
+        )
+        for own in sorted(folder.glob("round_*"))
+    )
+    evolution = Evolution(
+        rounds=rounds,
+        final=load_population(folder / "final.parquet", schema.names),
+        usage=Usage(**usage["final"]),
+        ledger_ids=ids,
+    )
+    return FinalSet(evolution=evolution, run=read_release(folder)["run"])
+
+
 def _keep_others(old: Path, new: Path) -> None:
     """Copy the files that earlier stages of the method wrote and this stage did not."""
     if old.is_dir():
@@ -291,17 +317,24 @@ def write_texts(evolution: Evolution, schema: Schema, folder: Path) -> None:
     usage["final"] = asdict(evolution.usage)
     (folder / "usage.json").write_text(json.dumps(usage, indent=1))
     save_population(evolution.final, schema.names, folder / "final.parquet")
-    readable(evolution.final, schema).to_json(
+    readable(evolution, schema).to_json(
         folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False
     )
 
 
-def readable(population: Population, schema: Schema) -> pd.DataFrame:
-    """One row per text: id, text, the requested values, parent and round."""
+def readable(evolution: Evolution, schema: Schema) -> pd.DataFrame:
+    """One row per final text: id, text, the requested values, parent and round.
+
+    If texts were written after the last round, `examples` are the places of the donated examples in
+    their prompts.
+    """
+    population, examples = evolution.final, evolution.examples
     columns: dict[str, Any] = {"id": population.ids, "text": list(population.texts)}
     values = values_of(population.codes, schema)
     columns |= {name: own for name, own in values.items() if any(v is not None for v in own)}
     columns |= {"parent": population.parents, "round": population.rounds}
+    if examples:
+        columns["examples"] = [examples.get(i) for i in population.ids.tolist()]
     return pd.DataFrame(columns)
 
 

@@ -13,26 +13,28 @@ import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
+from sugarbush.audits.settings import AuditSettings
 from sugarbush.data.settings import EXAMPLE_FILE, EXAMPLE_FOLDER, PrepareSettings
 from sugarbush.deep_merge import deep_merge
 from sugarbush.embedding.settings import EmbeddingSettings
 from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
-from sugarbush.evolution.settings import EvolutionSettings, InitialiseSettings, PromptContent
+from sugarbush.evolution.settings import CandidateSettings, InitialiseSettings, PromptContent
 from sugarbush.examples.settings import MakeExampleSettings
 from sugarbush.generators.openai.settings import SHARED_BY_ENDPOINTS
 from sugarbush.generators.settings import GeneratorSection, generator_class
 from sugarbush.methods import method_class
 from sugarbush.methods.augpe import AugPE
-from sugarbush.methods.interface import Method
+from sugarbush.methods.interface import Method, ReleaseSettings
 from sugarbush.methods.maple import Maple
+from sugarbush.methods.mosaic import Mosaic
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
 from sugarbush.privacy.settings import PrivacySettings, Purpose
 from sugarbush.privacy.unit import Unit
 from sugarbush.registry import GENERATORS, METHODS, package_of, plugin_names
 from sugarbush.report.settings import ReportSettings
-from sugarbush.settings import Section, parse_sections
+from sugarbush.settings import NOT_IN_OUTPUT, Section, parse_sections
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.training.crt.settings import CrtSettings
 from sugarbush.training.dpsgd.settings import FinetuneSettings, GenerateSettings, PretrainSettings
@@ -45,6 +47,7 @@ class EvolveSettings(Section):
 
     model_config = ConfigDict(extra="allow")
 
+    mosaic: Mosaic = Mosaic()
     maple: Maple = Maple()
     augpe: AugPE = AugPE()
     public: Public = Public()
@@ -78,14 +81,22 @@ class EvolveSettings(Section):
         return method_class(name)() if own is None else own
 
 
+class RunSettings(Section):
+    """Where stages work."""
+
+    cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
+    """local, processes (several of this machine), or the address of a Dask scheduler."""
+
+
 class ProjectSettings(Section):
     """All settings of a project, checked together.
 
     `ProjectSettings()` are the settings of the example.
     """
 
-    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("maple",)
-    """Methods to run: maple, augpe, public, dpft, crt, nonprivate."""
+    methods: Annotated[tuple[str, ...], Field(min_length=1)] = ("mosaic",)
+    """Methods to run: mosaic, maple, augpe, public, dpft, crt, nonprivate."""
+    release: ReleaseSettings = ReleaseSettings()
     privacy: PrivacySettings = PrivacySettings()
     make_example: MakeExampleSettings = MakeExampleSettings()
     prepare: PrepareSettings = PrepareSettings()
@@ -100,7 +111,9 @@ class ProjectSettings(Section):
     generate: GenerateSettings = GenerateSettings()
     crt: CrtSettings = CrtSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
+    audit: AuditSettings = AuditSettings()
     report: ReportSettings = ReportSettings()
+    run: RunSettings = RunSettings()
 
     def method(self, name: str) -> Method:
         """One method, configured. Raises ParamsError when no method of that name is installed."""
@@ -175,6 +188,15 @@ class ProjectSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _audits_public_data(self) -> ProjectSettings:
+        if self.audit.enabled and self.privacy.purpose is Purpose.RELEASE:
+            raise ValueError(
+                "audit.enabled: an audit needs records that the attacker knows. Set it to false, "
+                "or privacy.purpose: benchmark if the data is public"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _example_is_the_example(self) -> ProjectSettings:
         """The ledger of the example is in the checkout and is deleted with it, so no other corpus
         may use it."""
@@ -196,7 +218,7 @@ def load_params(path: Path = Path(FILE)) -> ProjectSettings:
         raise ParamsError(f"{path}: not found; run in the project's folder") from None
     except (OSError, UnicodeDecodeError):
         raise ParamsError(f"{path}: cannot be read as UTF-8 text") from None
-    except yaml.YAMLError as error:
+    except Exception as error:  # values that are no number or date raise what Python raises
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise ParamsError(f"{path}{where}: is not YAML") from None
@@ -325,7 +347,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
     changed = {}
     for method, kind in {**kinds, **added}.items():
         own = evolve.get(method, {})
-        if not (issubclass(kind, EvolutionSettings) and isinstance(own, dict)):
+        if not (issubclass(kind, CandidateSettings) and isinstance(own, dict)):
             continue
         if own.get("prompt", kind.model_fields["prompt"].default) == PromptContent.BOTH:
             changed[method] = {**own, "prompt": PromptContent.METADATA.value}
@@ -358,7 +380,9 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
     if problem["type"] == "missing":
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
-    got = "" if isinstance(arrived, dict | list) else f" (got {arrived!r})"
+    # An address may contain a password.
+    hidden = isinstance(arrived, dict | list) or problem["loc"][-1:] == ("base_url",)
+    got = "" if hidden else f" (got {arrived!r})"
     where = f"{source}: {place}" if place else source
     return f"{where}: {message.removesuffix('.')}{got}."
 

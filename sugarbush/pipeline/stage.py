@@ -71,7 +71,8 @@ class Stage:
         """Whether the chosen methods need the stage.
 
         A stage `by_method` is needed if `method` has that stage. `make_example` is needed for the
-        example's own data, and `pretrain` if a method starts from one of its models.
+        example's own data, `pretrain` if a method starts from one of its models, and `audit` where
+        the settings ask for it.
         """
         if self.by_method:
             return method is not None and self.name in method.stages
@@ -79,7 +80,7 @@ class Stage:
             return settings.reads_example
         if self.name == "pretrain":
             return any(chosen.starts_from_pretrained for chosen in settings.chosen)
-        return True
+        return self.name != "audit" or settings.audit.enabled
 
     def run(self, project: Project, method: Method | None = None) -> None:
         """Run the stage, or mark its outputs as not needed."""

@@ -18,6 +18,8 @@ from typing import Any, Generic, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sugarbush.privacy.parts import Parts
+
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
@@ -43,8 +45,10 @@ class Private(Generic[T_co]):
         """Apply a vectorised function, for example embedding or nearest neighbours.
 
         Element i of its result must depend on element i alone. The result must have one element per
-        unit.
+        unit. Where the elements are in parts, it is applied when a mechanism reads each part.
         """
+        if isinstance(self._per_unit, Parts):
+            return Private(self._per_unit.then(function))
         mapped = function(self._per_unit)
         if len(mapped) != len(self._per_unit):
             raise ValueError("map_batch: the function did not return one element per unit")
@@ -55,6 +59,8 @@ class Private(Generic[T_co]):
         order."""
         if len(other._per_unit) != len(self._per_unit):
             raise ValueError("zip_batch: the two values do not contain the same units")
+        if isinstance(self._per_unit, Parts):
+            return Private(self._per_unit.zipped(other._per_unit, function))
         return self.map_batch(lambda own: function(own, other._per_unit))
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:

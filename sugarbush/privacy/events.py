@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar
 
 from sugarbush.errors import InvariantError
+
+# What no mechanism has, and no accountant can compute.
+_SMALLEST, _LARGEST = 1e-9, 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +21,11 @@ class Event:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not (math.isfinite(value) and value > 0):
-                raise InvariantError(f"{self.kind}: {name}={value!r} is not positive and finite")
+            most = 1 if name == "rate" else _LARGEST
+            if not (math.isfinite(value) and _SMALLEST <= value <= most):
+                raise InvariantError(
+                    f"{self.kind}: {name}={value!r} is not between {_SMALLEST:g} and {most:g}"
+                )
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}
@@ -84,6 +91,10 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_from_dict(fields: dict[str, Any]) -> Event:
-    """The inverse of `Event.as_dict`. Raises KeyError or TypeError on unknown fields."""
-    rest = {name: value for name, value in fields.items() if name != "kind"}
-    return _KINDS[fields["kind"]](**rest)
+    """The inverse of `Event.as_dict`. Raises KeyError, TypeError or InvariantError."""
+    kind, rest = _KINDS[fields["kind"]], {n: v for n, v in fields.items() if n != "kind"}
+    whole = {field.name for field in dataclass_fields(kind) if field.type == "int"}
+    for name, value in rest.items():
+        if isinstance(value, bool) or (name in whole and value != int(value)):
+            raise TypeError(f"{name} is not a number of the kind that it must be")
+    return kind(**rest)

@@ -50,6 +50,11 @@ from sugarbush.privacy.unit import Unit
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
+_FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
+# What other values than those of an entry raise where they are read.
+NOT_AN_ENTRY = (
+    ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvariantError
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +89,8 @@ class Entry:
 
     @classmethod
     def from_public_fields(cls, fields: Mapping[str, Any]) -> Entry:
-        """The inverse of `public_fields`. Raises KeyError, TypeError or ValueError."""
-        return cls(
+        """The inverse of `public_fields`. Raises an error of `NOT_AN_ENTRY`."""
+        entry = cls(
             id=str(fields["id"]),
             time=str(fields["time"]),
             unit=Unit(fields["unit"]),
@@ -96,6 +101,9 @@ class Entry:
             delta=float(fields["delta"]),
             dataset_fingerprint=tuple(map(str, fields.get("sketch", ()))),
         )
+        if not 0 < entry.delta < 1 or not all(entry.dataset_fingerprint):
+            raise ValueError("delta is not a probability, or the fingerprint has an empty value")
+        return entry
 
     def as_line(self) -> bytes:
         """The entry as JSON, without its seal."""
@@ -144,7 +152,7 @@ class Ledger:
         self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
         self.user_column = user_column
         self.different_from = frozenset(different_from)
-        self._state, self._purpose, self.paid_for = state, purpose, paid_for
+        self.state, self._purpose, self.paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
         self._lock_path = self.folder / "lock"
@@ -230,13 +238,13 @@ class Ledger:
         return self._missing(self.entries())
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
-        named = _ids_of_results(self._state / "draws", f"{self._purpose}-{self.dataset}")
+        named = _ids_of_results(self.state / "draws", f"{self._purpose}-{self.dataset}")
         named |= self.paid_for()
         known = {entry.id for entry in entries}
         if named.keys() <= known:
             return {}
         for path in self.folder.parent.glob(f"*/{self.dataset}.jsonl"):
-            known |= {entry.id for entry in _read(path, self._state).entries}
+            known |= {entry.id for entry in _read(path, self.state).entries}
         return {i: place for i, place in named.items() if i not in known}
 
     def of(self, ids: Iterable[str]) -> tuple[Entry, ...]:
@@ -299,7 +307,7 @@ class Ledger:
         paths = set(self.folder.parent.glob("*/*.jsonl")) - {self.path}
         different = self.different_from - {self.dataset}
         for path in sorted(path for path in paths if path.stem not in different):
-            for known in {e.dataset_fingerprint for e in _read(path, self._state).entries}:
+            for known in {e.dataset_fingerprint for e in _read(path, self.state).entries}:
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (
                         f" If nobody is in both, set `privacy.different_from: [{path.stem}]`"
@@ -328,7 +336,7 @@ class Ledger:
             raise LedgerError(f"{self.path}: cannot be used: {error.strerror}") from None
 
     def _chain(self) -> _Chain:
-        return _read(self.path, self._state)
+        return _read(self.path, self.state)
 
     def _refuse_missing_charges(self, entries: tuple[Entry, ...]) -> None:
         missing = self._missing(entries)
@@ -350,7 +358,7 @@ class Ledger:
         edited.
         """
         body = entry.as_line()
-        seal = _seal(state_key(self._state), self.path, chain.last, body)
+        seal = _seal(state_key(self.state), self.path, chain.last, body)
         line = body[:-1] + _SEAL_FIELD + seal.encode() + b'"}\n'
         if not _head(self.path).exists():
             self._store_seal(chain.last)
@@ -401,12 +409,11 @@ def _read(path: Path, state: Path) -> _Chain:
     """Read the entries of a file, and check their seals. An incomplete last line comes from a crash
     before a mechanism ran. Any other line with a wrong seal means that somebody edited the file.
     """
-    # The seal is read before the file, because another process may extend the file.
-    head = _head(path).read_text() if _head(path).exists() else None
     try:
-        *lines, _unfinished = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        lines = []
+        head = _stored_seal(path)  # before the file: it grows
+        *lines, _unfinished = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be read: {error.strerror}") from None
     entries: list[Entry] = []
     unsealed = hashlib.sha256()
     seals: list[str] = []
@@ -426,7 +433,7 @@ def _read(path: Path, state: Path) -> _Chain:
             unsealed.update(line + b"\n")
         try:
             entries.append(Entry.from_public_fields(json.loads(line)))
-        except (ValueError, KeyError, TypeError, AssertionError, InvariantError):
+        except NOT_AN_ENTRY:
             raise LedgerError(
                 f"{path}, line {number}: not an entry. Restore the file from a backup; "
                 "no mechanism runs while the ledger cannot be read."
@@ -436,6 +443,12 @@ def _read(path: Path, state: Path) -> _Chain:
     if seals if head is None else head not in (unsealed.hexdigest(), *seals):
         raise _edited(path, "its last lines are missing, or its .head file")
     return _Chain(tuple(entries), seals[-1] if seals else unsealed.hexdigest())
+
+
+def has_fingerprint_of_0_2(state: Path) -> bool:
+    """Whether a ledger of the state folder recognises a corpus as versions 0.1 and 0.2 did."""
+    ledgers = (state / "ledgers").glob("*/*.jsonl")
+    return any(_FINGERPRINT_OF_0_2.search(ledger.read_bytes()) for ledger in ledgers)
 
 
 def _edited(path: Path, what: str) -> LedgerError:
@@ -454,6 +467,12 @@ def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
     return hmac.digest(key, said, "sha256").hex()
 
 
+def _stored_seal(path: Path) -> str | None:
+    """The seal that was stored last; None before the first."""
+    head = _head(path)
+    return head.read_text("ascii", "replace") if head.exists() else None
+
+
 def _head(path: Path) -> Path:
     return path.with_suffix(".head")
 
@@ -467,7 +486,7 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
     for path in (folder / dataset).glob("*/generation-*/[!.]*/ledger_ids.json"):
         try:
             found |= {str(i): path for i in json.loads(path.read_text())}
-        except (ValueError, TypeError):
+        except (OSError, *NOT_AN_ENTRY):
             raise LedgerError(
                 f"{path}: is damaged, so its charges are unknown. Restore it from a backup, or "
                 "delete the folder of this result. The ledger keeps the result's charges"

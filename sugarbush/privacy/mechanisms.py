@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,12 @@ from sugarbush.errors import InvariantError
 from sugarbush.privacy.data_types import Private, Released, as_released_array
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
 from sugarbush.privacy.noise import discrete_gaussian
+from sugarbush.privacy.parts import Parts
 from sugarbush.privacy.session import PrivacySession
+from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _BLOCK_ROWS = 512  # number of records that are scored at one time
+_CACHED_NUMBERS = 2**16  # checked at one time, so that they stay in the processor's cache
 
 
 def noisy_histogram(
@@ -87,7 +92,7 @@ def noisy_sum(
     comes after the sum, which may take minutes: a crash while summing spends no budget.
 
     `scores` maps a block of `vectors` (n, d) to `(n, size)` int64; row i must depend on row i
-    alone. `stddev` is in the unit of the scores.
+    alone. It is called in several threads. `stddev` is in the unit of the scores.
     Raises BudgetExceededError before anything is summed, and InvariantError when a row is not int64
     or is longer than `record_l2_sensitivity`.
     """
@@ -121,22 +126,49 @@ def exact_sum(
 def _summed(
     vectors: Private[Any], scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
 ) -> NDArray[np.int64]:
-    total = np.zeros(size, dtype=np.int64)
-    for start in range(0, len(vectors._per_unit), _BLOCK_ROWS):
-        block = np.asarray(vectors._per_unit[start : start + _BLOCK_ROWS])
+    own = partial(_summed_here, scores=scores, size=size, norm=norm)
+    per_unit = vectors._per_unit
+    return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
+
+
+def _summed_here(
+    vectors: Any, *, scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
+) -> NDArray[np.int64]:
+    total, lock = np.zeros(size, dtype=np.int64), Lock()
+
+    def add(places: slice) -> None:
+        block = np.asarray(vectors[places])
         rows = scores(block)
         if rows.dtype != np.int64 or rows.shape != (len(block), size):
-            raise InvariantError("scores must have one int64 row per record")
-        # Single numbers are checked first, because squares of larger ones could overflow.
-        lowest, highest = rows.min(initial=0), rows.max(initial=0)
-        if lowest < -norm or highest > norm or (rows**2).sum(axis=1).max() > norm**2:
-            raise InvariantError("the L2 norm of a record's scores is above the bound")
-        total += rows.sum(axis=0)
+            raise InvariantError("scores must be an int64 row of their own for every record")
+        for own in blocks(len(rows), max(1, _CACHED_NUMBERS // size)):
+            sums = _sum_of_bounded(rows[own], norm)
+            with lock:
+                np.add(total, sums, out=total)
+
+    every = blocks(len(vectors), _BLOCK_ROWS)
+    run_in_threads(add, every, threads=thread_count())
     return total
 
 
+def _sum_of_bounded(rows: NDArray[np.int64], norm: int) -> NDArray[np.int64]:
+    # Single numbers are checked first, because squares of larger ones could overflow.
+    lowest, highest = rows.min(initial=0), rows.max(initial=0)
+    if not -norm <= lowest <= highest <= norm or (
+        np.einsum("ij,ij->i", rows, rows).max() > norm**2
+    ):
+        raise InvariantError("a record's scores are longer than their bound")
+    sums: NDArray[np.int64] = rows.sum(axis=0)
+    return sums
+
+
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:
-    chosen = np.asarray(bins._per_unit, dtype=np.int64)
+    own, per_unit = partial(_counts_here, size=size), bins._per_unit
+    return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
+
+
+def _counts_here(bins: Any, *, size: int) -> NDArray[Any]:
+    chosen = np.asarray(bins, dtype=np.int64)
     if chosen.ndim != 1 or (len(chosen) and not (chosen.min() >= 0 and chosen.max() < size)):
         raise InvariantError("every record must have one bin between 0 and size-1")
     counts: NDArray[Any] = np.bincount(chosen, minlength=size)

@@ -25,11 +25,14 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from sugarbush.errors import PrivacyError, StorageError
-from sugarbush.paths import atomic_directory, make_owner_only
+from sugarbush.paths import atomic_directory, make_owner_only, reading
 from sugarbush.privacy.data_types import Released
 from sugarbush.privacy.key import random_id
 
 _LOCK_TIMEOUT_S = 6 * 3600
+_DAMAGED = (
+    "Restore it from a backup, or delete its folder: what it contained is drawn and charged again"
+)
 _GENERATION = re.compile(r"generation-(\d+)")
 
 
@@ -70,8 +73,10 @@ class ResultStore:
                 np.save(folder / f"{name}.npy", drawn.value)
                 (folder / "ledger_ids.json").write_text(json.dumps(drawn.ledger_ids))
         done = self.folder / name
-        ids = tuple(json.loads((done / "ledger_ids.json").read_text()))
-        return Released(np.load(done / f"{name}.npy"), ids)
+        with reading(done, advice=_DAMAGED):
+            ids = tuple(map(str, json.loads((done / "ledger_ids.json").read_text())))
+            with (done / f"{name}.npy").open("rb") as file:
+                return Released(np.lib.format.read_array(file, allow_pickle=False), ids)
 
 
 @contextmanager
@@ -111,7 +116,8 @@ def _run_id(generation: Path, *, otherwise: str) -> str:
     """The random id of a generation. Version 0.2 wrote no id; then the digest, which is already
     public, is used."""
     path = generation / "run"
-    return path.read_text() if path.exists() else otherwise
+    with reading(path, advice=_DAMAGED):
+        return path.read_text() if path.exists() else otherwise
 
 
 def _generations(folder: Path) -> list[int]:

@@ -93,7 +93,7 @@ class Snapshots:
             raise StorageError(
                 f"{self._path}.lock: another run held the lock for {_LOCK_TIMEOUT_S} s"
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise StorageError(
                 f"{self._path}: is damaged. Restore it from a backup, or delete it: every input "
                 "then gets a new name, and results are drawn and charged again"

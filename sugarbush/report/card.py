@@ -75,6 +75,7 @@ def release_card(release: Release) -> dict[str, Any]:
         "remarks": remarks(release),
         "made_by": {
             "methods": list(release.methods),
+            "texts": {name: dict(counts) for name, counts in release.texts.items()},
             "generator": _generator(release),
             "encoder": release.encoder,
             "metadata_engine": release.engine,

@@ -34,12 +34,14 @@ class Release:
 
     `entries` are the ledger entries of this release. `dataset_epsilon` is the total of all charges
     on the dataset so far, including this release, under `cap`. `donated` is the number of donated
-    examples, which are public. `labels_endpoint` received every private text to assign attributes;
+    examples, which are public. `labels_endpoint` received every private text to assign attributes,
     None if there was no such endpoint. `generator` is None if no method used one. `starts_from` is
     the model that was fine-tuned. `other_packages` are names and versions of packages with a method
     or encoder that read the private texts. `different_from` are datasets that, according to the
-    settings, share nobody with this one. `settings` are settings, never results; `created` is a
-    date.
+    settings, share nobody with this one. `texts` are the texts of each method: their number, how
+    many the records voted on, and how many were written afterwards. `settings` are settings, never
+    results; `created` is a date. `shown_runs` counts the runs on the dataset for which somebody saw
+    metrics on held-out texts.
     """
 
     title: str
@@ -64,7 +66,9 @@ class Release:
     labels_endpoint: str | None = None
     other_packages: tuple[str, ...] = ()
     different_from: tuple[str, ...] = ()
+    texts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    shown_runs: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,12 +136,14 @@ class MethodData:
     """A method's released results.
 
     `asked` counts the attribute values that the final texts were requested to have. `texts` are
-    the texts to browse, and `final_texts` is the size of the released corpus. If `scored`, the
-    votes of its rounds are sums of kernel scores, in units of one vote.
+    the texts to browse, and `final_texts` is the size of the released corpus, of which
+    `written_afterwards` were written after the last round. If `scored`, the votes of its rounds are
+    sums of kernel scores, in units of one vote.
     """
 
     name: str
     final_texts: int
+    written_afterwards: int = 0
     asked: Released[Mapping[str, NDArray[Any]]]
     texts: Released[tuple[SyntheticText, ...]]
     rounds: tuple[RoundData, ...] = ()

@@ -74,7 +74,7 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
             "∞" if math.isinf(spent) else rounded_up(spent, 3),
             f"at delta {short_power(release.delta)}, for one {release.unit.value}",
         ),
-        ("synthetic texts", f"{texts:,}", "by " + ", ".join(m.name for m in data.methods)),
+        ("synthetic texts", f"{texts:,}", _written(data)),
         ("generator calls", f"{sum(s.usage.calls for s in spends):,}", _generator(release)),
     ]
     if costs:
@@ -84,6 +84,13 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
     if rounds := max((len(m.rounds) for m in data.methods), default=0):
         found.append(("rounds of votes", f"{rounds}", "fixed before any noise was sampled"))
     return found
+
+
+def _written(data: PublicData) -> str:
+    """Which methods wrote the texts, and how many of them after the last round."""
+    named = "by " + ", ".join(m.name for m in data.methods)
+    later = sum(m.written_afterwards for m in data.methods)
+    return f"{named}; {later:,} written after the last round" if later else named
 
 
 def _generator(release: Release) -> str:
@@ -118,6 +125,8 @@ def _method_view(method: MethodData, internal: InternalData | None) -> dict[str,
         "scored": method.scored,
         "round_shades": used_shades(rounds),
         "written_shades": used_shades(rounds + 1),
+        "map_shades": used_shades(rounds + 1 + bool(method.written_afterwards)),
+        "newest": "after the last round" if method.written_afterwards else f"round {rounds}",
         "map": None,
         "map_real": real is not None,
     }
@@ -186,7 +195,7 @@ def _browser(data: PublicData) -> dict[str, Any]:
             "text": item.text,
             "words": len(item.text.split()),
             "round": item.round,
-            "origin": origin(item.round),
+            "origin": origin(item.round, rounds=len(method.rounds)),
             "parent": None if item.parent is None else f"{method.name}-{item.parent}",
             "votes": item.votes,
             "final": item.final,

@@ -72,7 +72,8 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
         for written, count in enumerate(ages):
             if count:
                 box = svg.rectangle(x(start), y + 4, x(start + count) - x(start), row - 9, "bar")
-                note = svg.element("title", f"{count} written {origin(written)}")
+                when = origin(written, rounds=len(rounds))
+                note = svg.element("title", f"{count} written {when}")
                 drawn = [note, box]
                 parts.append(svg.group(drawn, class_=f"shade-{shade(written, newest + 1)}"))
                 start += int(count)
@@ -117,8 +118,10 @@ def used_shades(count: int) -> list[int]:
     return list(dict.fromkeys(shade(place, count) for place in range(count)))
 
 
-def origin(written: int) -> str:
-    """The round for which a text was written, in words."""
+def origin(written: int, *, rounds: int) -> str:
+    """When a text was written, in words: a number above `rounds` is after the last one."""
+    if written > rounds:
+        return "after the last round" if rounds else "afterwards"
     return "at the start" if written == 0 else f"for round {written}"
 
 

@@ -193,6 +193,7 @@ def not_covered(release: Release) -> list[str]:
         "Attacks that failed: they do not limit what a better attack can find. Safety depends on "
         "the ledger alone.",
         "Other releases about the same people, under other dataset names or by other programs.",
+        _choice(release.shown_runs),
     ]
     if release.other_packages:
         items.append(
@@ -212,6 +213,15 @@ def not_covered(release: Release) -> list[str]:
             "private and enter the release only through the noisy metadata."
         )
     return items
+
+
+def _choice(runs: int) -> str:
+    if not runs:
+        return "The choice of this run: no figures on held-out texts were shown for any run so far."
+    return (
+        "The choice of this run by figures on held-out texts, which are exact. They were shown "
+        f"for {runs} {'run' if runs == 1 else 'runs'} on this dataset so far."
+    )
 
 
 def remarks(release: Release) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
 
 from sugarbush.errors import InvariantError
 from sugarbush.report.model import PublicData, SyntheticText
@@ -89,5 +88,8 @@ def synthetic_projection(
     """
     if len(embeddings) < 2 or embeddings.shape[1] < 2:
         raise InvariantError("a map needs two texts and two dimensions")
-    axes = PCA(n_components=2, svd_solver="full").fit(embeddings)
-    return lambda other: np.asarray(axes.transform(other), dtype=np.float64)
+    mean = embeddings.mean(axis=0, dtype=np.float64)
+    axes = np.linalg.svd(embeddings - mean, full_matrices=False)[2][:2]
+    # The sign of an axis is arbitrary: its largest component is made positive.
+    axes *= np.sign(axes[[0, 1], np.abs(axes).argmax(axis=1)])[:, None]
+    return lambda other: (other - mean) @ axes.T

@@ -22,14 +22,14 @@ _RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # as torchrun sets them
 
 
 @contextmanager
-def processes(number: int, *, restart: Sequence[str]) -> Iterator[int]:
-    """Yield this process's rank among `number` processes. Does not return in the process that
-    becomes torchrun.
+def processes(number: int, *, restart: Sequence[str]) -> Iterator[None]:
+    """Connect this process with the other ones of `number` processes. Does not return in the
+    process that becomes torchrun.
 
     `restart` are the arguments that start this stage again, such as `-m tasks.finetune`.
     """
     if number == 1 and _RANK not in os.environ:
-        yield 0
+        yield
         return
     if _RANK not in os.environ:
         _become_torchrun(number, restart)
@@ -37,9 +37,14 @@ def processes(number: int, *, restart: Sequence[str]) -> Iterator[int]:
         torch.cuda.set_device(int(os.environ[_LOCAL_RANK]))
     distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     try:
-        yield distributed.get_rank()
+        yield
     finally:
         distributed.destroy_process_group()
+
+
+def is_first() -> bool:
+    """Whether this is the only process or process 0; torchrun need not have started yet."""
+    return os.environ.get(_RANK, "0") == "0"
 
 
 def broadcast_from_first(value: T | None) -> T | None:

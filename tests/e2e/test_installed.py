@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from sugarbush.cli.template import project_files
-from tests.integration.project import letters
+from tests.integration.project import TINY_ENCODER, letters
 from tests.settings import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("installed")]
@@ -34,12 +34,13 @@ SMALL = (
     "prepare.min_records=20",
     "evolve.maple.candidates=12",
     "evolve.maple.rounds=1",
-    "evolve.maple.expansion=1",
+    "release.texts=12",
     "evolve.maple.variations=2",
     "evaluate.bootstrap=0",
     "evaluate.clusters=2",
     "synthesize_metadata.degree=1",
     "privacy.cap=50",
+    "embedding.model=tiny",  # from another package; test_real_complaints has the bundled encoder
 )
 
 
@@ -109,7 +110,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     subprocess.run([*pip, "--python", str(python), "install", *offline, str(wheel)], check=True)
     paths = sysconfig.get_paths()
     own = next((environment / "lib").glob("python3*/site-packages"))
-    (own / "dependencies.pth").write_text(f"{paths['purelib']}\n{paths['platlib']}\n")
+    (own / "dependencies.pth").write_text(
+        f"{paths['purelib']}\n{paths['platlib']}\n{TINY_ENCODER}\n"
+    )
     return Installed(wheel=wheel, python=python, folder=folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 import tempfile
 import zlib
@@ -26,6 +27,8 @@ def unpacked(file: Path) -> str:
     """The content of a file as text: tables and databases as rows, with compressed values
     unpacked."""
     content = file.read_bytes()
+    if content.startswith(b"\x1f\x8b"):
+        content = gzip.decompress(content)
     text = content.decode("utf-8", "replace")
     if content.startswith(b"PAR1"):
         return text + pd.read_parquet(file).to_json(orient="split", force_ascii=False)

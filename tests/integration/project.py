@@ -17,7 +17,7 @@ from sugarbush.privacy.unit import Unit
 from tests.settings import ROOT, settings
 
 PARTS = [
-    "flows", "tasks", "sugarbush", "research",
+    "flows", "tasks", "sugarbush", "research", "prefect.yaml",
     "params.yaml", "dvc.yaml", ".dvc", ".dvcignore", ".gitignore", "pyproject.toml",
 ]  # fmt: skip
 TINY_ENCODER = ROOT / "tests" / "plugins"  # on PYTHONPATH, it adds the encoder `tiny`
@@ -51,7 +51,7 @@ SMALL: dict[str, Any] = {
     "evaluate__bootstrap": 0,
     "evaluate__clusters": 2,
     "report__texts": 5,
-    "generate__texts": None,
+    "release__texts": 8,
     "pretrain__texts": 60,
     "pretrain__vocabulary": 400,
     "pretrain__layers": 1,
@@ -59,7 +59,7 @@ SMALL: dict[str, Any] = {
     "pretrain__max_length": 64,
 }
 SMALL_TRAINING = {"batch_size": 20, "epochs": 2, "max_length": 64, "repeatable_steps": 10}
-SMALL_EVOLUTION = {"candidates": 16, "rounds": 1, "variations": 2, "expansion": 1, "examples": 2}
+SMALL_EVOLUTION = {"candidates": 16, "rounds": 1, "variations": 2, "examples": 2}
 
 
 def letters(count: int) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -40,12 +41,18 @@ def in_an_array(folder: Path) -> None:
     np.save(folder / "array.npy", np.frombuffer(MARK.encode(), dtype=np.uint8))
 
 
+def in_a_gz_file(folder: Path) -> None:
+    (folder / "texts.jsonl.gz").write_bytes(gzip.compress(MARK.encode() * 50))
+
+
 def in_a_name(folder: Path) -> None:
     (folder / MARK).mkdir()
 
 
 OPEN: list[sqlite3.Connection] = []
-PLACES = [in_a_table, in_a_database_that_is_open, in_a_kept_answer, in_an_array, in_a_name]
+PLACES = [
+    in_a_table, in_a_database_that_is_open, in_a_kept_answer, in_an_array, in_a_gz_file, in_a_name,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("hide", PLACES, ids=lambda hide: hide.__name__)

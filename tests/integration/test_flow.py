@@ -24,9 +24,16 @@ from prefect.settings import get_current_settings
 
 from flows import pipeline as flow_module
 from sugarbush.pipeline.flow import StageFailedError, read_stages, stale_stages
-from sugarbush.randomness import public_rng
 from tests.integration.canary import files_with, unpacked
-from tests.integration.llm.server import KEY, Body, FaultServer, Reply, completion, running
+from tests.integration.llm.server import (
+    KEY,
+    Body,
+    FaultServer,
+    Reply,
+    completion,
+    random_words,
+    running,
+)
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters, make_project
 from tests.pipelines import FinishedPipelines, copied
 
@@ -43,18 +50,6 @@ STAGES = {
     "fingerprint", "prepare", "extract_metadata", "synthesize_metadata", "initialise@maple",
     "evolve@maple", "evaluate", "report",
 }  # fmt: skip
-WORDS = (
-    "the a this that lamp chair kettle box door table shop street morning evening week month "
-    "arrived came went broke stopped worked called wrote asked waited paid returned opened found "
-    "late early twice again never always under over with without before after from customer agent "
-    "parcel courier receipt colour handle screw light cable wood steel paper small large heavy new"
-)
-
-
-def written(number: int, body: Body) -> Reply:
-    """An answer of forty random words, so that all answers differ."""
-    rng = public_rng(number, json.dumps(body, sort_keys=True))
-    return completion(" ".join(rng.choice(WORDS.split(), size=40)).capitalize() + ".")
 
 
 def labelled(number: int, body: Body) -> Reply:
@@ -91,7 +86,7 @@ def finished_flow(
     """The results of one run of the flow on a small marked corpus. Tests only read them."""
     folder = tmp_path_factory.mktemp("flow")
     with contextlib.ExitStack() as stack:
-        writer = stack.enter_context(running(FaultServer(behave=written)))
+        writer = stack.enter_context(running(FaultServer(behave=random_words)))
         reader = stack.enter_context(running(FaultServer(behave=labelled)))
         project = marked_project(folder, writer, reader)
         address = get_current_settings().api.url

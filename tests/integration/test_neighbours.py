@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from sugarbush.evolution.voting import PrivateEmbeddings
-from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import read_metadata
 from sugarbush.privacy.accounting import adaptive_epsilon
@@ -154,6 +154,7 @@ CLIP_NORM = 1.0
 CASES: dict[str, dict[str, Any]] = {
     "votes": {"methods": ["maple"]},
     "kernel_scores": {"methods": ["maple"], "evolve__maple__selection": "kernel_herding"},
+    "mosaic": {"methods": ["mosaic"], "evolve__mosaic__candidates": 16, "release__texts": 20},
     "labels": {"methods": ["augpe"]},
     "dpft": {"methods": ["dpft"], "finetune__dpft__clip_norm": CLIP_NORM},
     "user": {
@@ -234,6 +235,7 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
         [
             {"methods": ["maple", "augpe"]},
             {"methods": ["maple"], "evolve__maple__selection": "kernel_herding"},
+            {"methods": ["mosaic"], "evolve__mosaic__candidates": 40},
         ]
     ):
         folder = tmp_path / str(number)
@@ -293,7 +295,7 @@ def test_the_card_states_the_totals_of_the_ledger(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method_name", ["maple", "augpe"])
+@pytest.mark.parametrize("method_name", ["maple", "augpe", "mosaic"])
 def test_what_a_record_votes_with_depends_on_that_record_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method_name: str
 ) -> None:
@@ -308,9 +310,9 @@ def test_what_a_record_votes_with_depends_on_that_record_alone(
             tmp_path / name, embedding__model="tiny", prepare__id_column="id", methods=[method_name]
         )
         (tmp_path / name / "letters.jsonl").write_text(as_lines(rows))
-        run_stages(tmp_path / name, without=frozenset({"evolve", "evaluate", "report"}))
+        run_stages(tmp_path / name, without=frozenset({"evolve", "enlarge", "evaluate", "report"}))
         (method,) = project.settings.chosen
-        assert isinstance(method, EvolvingMethod)
+        assert isinstance(method, GeneratingMethod)
         inputs = project.method_inputs(
             method, stage="evolve", metadata=read_metadata(project.roots)
         )

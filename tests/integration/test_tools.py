@@ -76,7 +76,7 @@ def test_types_are_right_and_keep_private_text_from_an_endpoint_that_is_not_trus
     program."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    finished = run_tool("mypy", "sugarbush", str(program))
+    finished = run_tool("mypy", "sugarbush", "tasks", "flows", str(program))
     errors = [line for line in finished.stdout.splitlines() if ": error: " in line]
     found = [re.search(r"program\.py:(\d+): error: .*\[arg-type\]", line) for line in errors]
     assert all(found), finished.stdout + finished.stderr

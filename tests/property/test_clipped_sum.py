@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,6 +102,7 @@ def test_a_record_adds_at_most_the_clip_norm_where_its_terms_cancel(
     assert record_l2_sensitivity([layer.weight.grad]) <= clip_norm * (1 + OWN_ROUNDING)
 
 
+@pytest.mark.slow
 def test_a_longer_record_moves_many_similar_ones_by_their_last_bits_only():
     """A longer record changes the padding of all 1,024 other records. These are so similar that
     their rounding errors add up."""

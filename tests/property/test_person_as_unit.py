@@ -5,10 +5,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sugarbush.data.records import Record
-from sugarbush.data.split import ContributionBounder, Prepared, split
+from sugarbush.data.split import ContributionBounder, Parts
 from sugarbush.errors import InputError
 from sugarbush.privacy.data_types import Private
 from tests.settings import params
+from tests.splits import split
 
 SETTINGS = params(prepare__min_records=2, prepare__heldout_share=0.3).prepare
 KEY = bytes(32)
@@ -23,10 +24,10 @@ def records_of(users: list[str]) -> list[Record]:
     ]
 
 
-def parts_of(records: list[Record], at_most: int) -> Prepared:
+def parts_of(records: list[Record], at_most: int) -> Parts:
     try:
         bound = ContributionBounder(records=at_most, key=KEY)
-        return split(records, SETTINGS, public=(), source="f", bound=bound)
+        return split(records, SETTINGS, bound=bound)[0]
     except InputError:  # too few records remain
         assume(False)
         raise
@@ -41,8 +42,8 @@ def test_a_person_takes_away_their_own_rows_and_no_others(
     with_them = parts_of(records, at_most)
     without = parts_of([r for r in records if r.user != person][::-1], at_most)
     for part in ("train", "heldout"):
-        others = {r.id for r in getattr(with_them, part) if r.user != person}
-        assert others == {r.id for r in getattr(without, part)}
+        others = {r.id for r in with_them[part] if r.user != person}
+        assert others == {r.id for r in without[part]}
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -51,7 +52,7 @@ def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_part(
     users: list[str], at_most: int
 ) -> None:
     parts = parts_of(records_of(users), at_most)
-    train, heldout = ([r.user for r in part] for part in (parts.train, parts.heldout))
+    train, heldout = ([r.user for r in part] for part in parts.values())
     assert not set(train) & set(heldout)
     for user in set(users):
         assert (train + heldout).count(user) == min(at_most, users.count(user))
@@ -67,7 +68,7 @@ def test_a_person_moves_a_histogram_of_records_by_at_most_the_bound_in_l2(
     records = records_of(users)
 
     def counted(kept: list[Record]) -> np.ndarray:
-        train = parts_of(kept, at_most).train
+        train = parts_of(kept, at_most)["train"]
         return np.bincount([bins[record.number] for record in train], minlength=3)
 
     moved = counted(records) - counted([r for r in records if r.user != f"person {who}"])

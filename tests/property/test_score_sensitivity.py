@@ -1,6 +1,7 @@
 """One record more or less changes the sums of scores by at most RESOLUTION in L2, for any
 vectors."""
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sugarbush.errors import BudgetExceededError, InvariantError
-from sugarbush.evolution.kernel_scores import RESOLUTION, scores_of
+from sugarbush.evolution.kernel_scores import FAST, FINE, RESOLUTION, Grid, KernelScores, scores_of
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.events import DiscreteGaussian, NonPrivate
@@ -73,6 +74,56 @@ def test_scores_do_not_depend_on_the_records_beside_them() -> None:
     for start, stop in ((0, 1), (3, 5), (17, 700)):
         own = scores_of(records[start:stop], candidates, width=0.2)
         assert np.array_equal(own, together[start:stop])
+
+
+def slow_scores(
+    records: NDArray[np.float32], candidates: NDArray[np.float32], *, grid: Grid, width: float
+) -> list[list[int]]:
+    """The scores with sums and quotients of Python's integers, which are exact."""
+    a, b = (
+        [[round(float(grid.dtype(x) * grid.dtype(grid.steps))) for x in row] for row in vectors]
+        for vectors in (records, candidates)
+    )
+    step, found = grid.dtype(2**14 / grid.steps**2), []
+    for record in a:
+        products = [sum(x * y for x, y in zip(record, other, strict=True)) for other in b]
+        below = [int(grid.dtype(max(products) - product) * step) for product in products]
+        weights = [round(float(np.exp(-np.float64(k) / 2**14 / width)) * 2**20) for k in below]
+        norm = math.isqrt(sum(w * w for w in weights) - 1) + 1
+        found.append([w * RESOLUTION // norm for w in weights])
+    return found
+
+
+@pytest.mark.parametrize("dim", [3, 384, 1500])
+@pytest.mark.parametrize("width", [0.02, 0.2])
+def test_scores_are_those_of_exact_integers(dim: int, width: float) -> None:
+    rng = public_rng(dim, "exact")
+    records = unit(rng.standard_normal((6, dim), dtype=np.float32))
+    noise = rng.standard_normal((50, dim), dtype=np.float32)
+    candidates = unit(records[rng.integers(0, 6, 50)] + noise / (2 * dim))
+    found = {
+        grid: KernelScores(candidates, width=width, grid=grid)(records) for grid in (FAST, FINE)
+    }
+    for grid, scores in found.items():
+        assert scores.tolist() == slow_scores(records, candidates, grid=grid, width=width)
+    assert np.abs(found[FAST] - found[FINE]).max() <= 4e-4 / width * RESOLUTION
+
+
+@pytest.mark.parametrize("dim", [1, 2, 1000, 4000])
+def test_vectors_whose_sums_of_products_might_not_be_exact_are_refused(dim: int) -> None:
+    """A sum over 2^24 would be rounded in float32, and so depend on the order of its terms."""
+    longest = math.isqrt(2**24 // dim)
+    vectors = np.full((1, dim), (longest + 1) / 4000, dtype=np.float32)
+    with pytest.raises(InvariantError, match="not a unit vector"):
+        scores_of(vectors, vectors, width=0.2)
+    accepted = np.full((2, dim), math.floor(0.99 * longest) / 4000, dtype=np.float32)
+    assert len(scores_of(accepted, accepted, width=0.2)) == 2
+
+
+def test_more_candidates_than_squares_are_summed_at_a_time_score_alike() -> None:
+    candidates = unit(np.ones((2**13 + 3, 2), dtype=np.float32))
+    scores = scores_of(candidates[:1], candidates, width=0.2)
+    assert set(scores[0].tolist()) == {RESOLUTION // math.ceil(math.sqrt(2**13 + 3))}
 
 
 def test_a_narrow_kernel_is_a_vote_for_the_nearest() -> None:

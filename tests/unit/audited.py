@@ -64,6 +64,8 @@ OPENS_REAL_TEXTS: dict[str, str] = {
     "sugarbush.data.private_store": "defines it",
     "sugarbush.pipeline.stages.evaluate": "metrics: reports/internal",
     "sugarbush.pipeline.stages.report": "the internal page",
+    "sugarbush.pipeline.stages.audit": "attacks on public data: reports/internal",
+    "sugarbush.pipeline.method_audit": "attacks on public data",
     "sugarbush.methods.nonprivate": "charged as not private; stays in the private root",
     "sugarbush.pipeline.in_memory": "metrics of the API, which says that they are not DP",
 }

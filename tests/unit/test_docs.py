@@ -15,6 +15,7 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 
@@ -98,12 +99,37 @@ def test_the_python_api_runs() -> None:
     assert isinstance(found["figures"].value.iloc[0], float)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PACKAGES)
-def test_the_package_of_a_page_passes_its_own_tests(name: str, tmp_path: Path) -> None:
-    package = tmp_path / "package"
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The outcome of each test of each package, and of loading its plug-in, by package.
+
+    One process for all of them: it imports what they share once.
+    """
+    folder = tmp_path_factory.mktemp("packages")
+    for name in PACKAGES:
+        write_package(DOCS / "how-to" / f"{name}.md", folder / name)
+    path = os.pathsep.join([str(ROOT), *(str(folder / name) for name in PACKAGES)])
+    finished = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "--doctest-modules", "-p", "no:cacheprovider"),
+            *("--import-mode=importlib", "--junitxml=found.xml", "--rootdir=."),
+            *PACKAGES,
+        ],
+        env=os.environ | {"PYTHONPATH": path, "SUGARBUSH_STATE": str(folder / "state")},
+        cwd=folder, text=True, capture_output=True, check=False, timeout=900,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    found: dict[str, list[str]] = {name: [] for name in PACKAGES}
+    for case in ElementTree.parse(folder / "found.xml").iter("testcase"):
+        outcome = "passed" if not len(case) else case[0].tag
+        found[case.attrib["classname"].split(".")[0]].append(outcome)
+    return found
+
+
+def write_package(page: Path, package: Path) -> None:
+    """The package of a page as if it was installed, and a test that loads its plug-in."""
     package.mkdir()
-    for block in blocks(DOCS / "how-to" / f"{name}.md"):
+    for block in blocks(page):
         if block.title:
             (package / block.title).write_text(block.text)
     project = tomllib.loads((package / "pyproject.toml").read_text())
@@ -118,17 +144,20 @@ def test_the_package_of_a_page_passes_its_own_tests(name: str, tmp_path: Path) -
     ((group, points),) = project["project"]["entry-points"].items()
     ((key, target),) = points.items()
     (info / "entry_points.txt").write_text(f"[{group}]\n{key} = {target}\n")
-    load = f"from sugarbush.registry import load_plugin; assert load_plugin({group!r}, {key!r})"
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{package}"}
-    for command in (
-        ["-c", load],
-        ["-m", "pytest", "-q", "--doctest-modules", "-p", "no:cacheprovider", str(package)],
-    ):
-        finished = subprocess.run(
-            [sys.executable, *command], env=environment, cwd=package, text=True,
-            capture_output=True, check=False, timeout=900,
-        )  # fmt: skip
-        assert finished.returncode == 0, finished.stdout + finished.stderr
+    (package / "test_it_loads.py").write_text(
+        "from sugarbush.registry import load_plugin\n"
+        f"def test_it_loads():\n    assert load_plugin({group!r}, {key!r})\n"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("packages")
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_package_of_a_page_passes_its_own_tests(
+    name: str, outcomes: dict[str, list[str]]
+) -> None:
+    assert len(outcomes[name]) > 1  # its own, and that its plug-in loads
+    assert set(outcomes[name]) == {"passed"}
 
 
 def test_the_mechanism_of_the_page_passes_its_own_tests(

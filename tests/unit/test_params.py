@@ -12,6 +12,7 @@ from sugarbush.errors import ParamsError
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.settings import EvolutionSettings, PromptContent
 from sugarbush.methods.augpe import AugPE
+from sugarbush.methods.interface import ReleaseSettings
 from sugarbush.methods.maple import Maple
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.methods.public import Public
@@ -48,7 +49,8 @@ def message_of(fields: object) -> str:
 def test_the_settings_of_a_new_project_are_short_and_are_the_examples() -> None:
     text = (ROOT / "params.yaml").read_text()
     assert len(text.splitlines()) <= 60
-    assert load_params(ROOT / "params.yaml") == COMPLETE
+    release = {"release": ReleaseSettings(texts=1000)}  # the example's; own data has the default
+    assert load_params(ROOT / "params.yaml") == COMPLETE.model_copy(update=release)
     assert COMPLETE.output_settings() == ProjectSettings().output_settings()
     assert ProjectSettings().privacy.dataset == "example"
 
@@ -56,6 +58,7 @@ def test_the_settings_of_a_new_project_are_short_and_are_the_examples() -> None:
 def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     old = yaml.safe_load((FIXTURES / "params_0_1.yaml").read_text())
     endpoint = old["extract_metadata"].pop("llm")
+    assert old.pop("methods") == ["maple"]  # the default was another one
     assert parse_params(old) == COMPLETE
     whole = copy.deepcopy(old)
     whole["extract_metadata"]["llm"] = endpoint
@@ -65,6 +68,7 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
     # model.
     assert new["extract_metadata"].pop("llm") is None
     assert new["generator"].pop("simulator") == {}
+    assert new.pop("run") == {"cluster": "local"}
     assert new["privacy"].pop("different_from") == []
     assert new["privacy"].pop("allow_large_delta") is False
     for name in ("openai", "huggingface"):
@@ -77,6 +81,11 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
             del old["evolve"][method][name]
     for name in FinetuneSettings.removed_settings:
         del old["finetune"][name]
+    for section in ("generate", "crt"):
+        del old[section]["texts"]
+    assert new.pop("methods") == ["mosaic"]
+    assert new.pop("release") == {"texts": None}
+    assert new["evolve"].pop("mosaic")["candidates_per_record"] == 2
     for name in EmbeddingSettings.removed_settings:
         del old["embedding"][name]
     assert new == old
@@ -85,6 +94,9 @@ def test_a_complete_file_of_version_0_1_loads_to_the_same_settings() -> None:
 def test_settings_that_were_removed_still_load() -> None:
     old = settings(
         evolve__maple__contrast=3,
+        evolve__maple__expansion=4,
+        generate__texts=200,
+        crt__texts=5,
         evolve__maple__final="density",
         evolve__maple__selection="sample",
         finetune__precision="bfloat16",

@@ -179,6 +179,7 @@ def test_two_packages_that_register_one_name_are_named(install: Install) -> None
             parse_params(changes)
 
 
+@pytest.mark.slow
 def test_pip_installs_the_toy_package_with_its_entry_points(tmp_path: Path) -> None:
     if not (find_spec("pip") and find_spec("setuptools")):
         pytest.skip("needs pip and setuptools")

@@ -223,7 +223,9 @@ class _Ends(StoppingCriteria):
         self.ended |= self._limits <= added
         if self._tokenizer is not None:
             tails = self._tokenizer.batch_decode(input_ids[:, -min(added, _TAIL_TOKENS) :])
-            self.ended |= torch.tensor([SEPARATOR in tail for tail in tails], device=scores.device)
+            self.ended |= torch.tensor(
+                [SEPARATOR in tail for tail in tails], device=self.ended.device
+            )
         return self.ended
 
 

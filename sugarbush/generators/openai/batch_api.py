@@ -278,7 +278,7 @@ class BatchApi:
                         refused[call.key] = status
                     continue
                 completion = read_completion(ChatCompletion.construct(**response["body"]))
-            except (*FAULTS, ValueError, KeyError, TypeError, AttributeError):
+            except (*FAULTS, ValueError, OverflowError, KeyError, TypeError, AttributeError):
                 continue  # a call of another run, or not a completion: the key stays missing
             self.receive(call, completion)
             del missing[call.key]

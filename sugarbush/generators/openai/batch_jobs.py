@@ -12,6 +12,7 @@ Only the run that holds the lock of the account makes and removes files (`cost.M
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -57,10 +58,13 @@ def load_job(path: Path) -> Job | None:
     """The batch of a file; None if another run has just collected it."""
     try:
         fields = json.loads(path.read_text())
-        return Job(**{**fields, "keys": tuple(fields["keys"])})
+        job = Job(**{**fields, "keys": tuple(map(str, fields["keys"]))})
+        if not 0 <= job.worst_cost < math.inf:
+            raise ValueError("a cost that no batch has")
+        return job
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise StorageError(
             f"{path}: is not a record of a submitted batch. The answers can still be fetched "
             "from the endpoint by hand; remove the file to continue without them."

@@ -13,6 +13,7 @@ line contains time, stage, batch, model, tokens and cost; no text.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -303,7 +304,8 @@ class _Journal:
         with _storage(self.path):
             written = self._settling.read_bytes() if self._settling.exists() else b""
             place, _, line = written.partition(b"\n")
-            if _parse(line) is None or not line.endswith(b"\n") or not place.isdigit():
+            known = place.isdigit() and len(place) < 19
+            if _parse(line) is None or not line.endswith(b"\n") or not known:
                 return  # nothing to append, or the run died before it stored anything
             after = self.path.read_bytes()[int(place) :] if self.path.exists() else b""
         if line not in after:
@@ -341,10 +343,15 @@ def _ends_a_line(descriptor: int) -> bool:
 
 
 def _parse(line: bytes) -> Paid | None:
+    """The paid call of a line; None where a kill or an edit left something else."""
     try:
-        return Paid(**json.loads(line))
-    except (ValueError, TypeError):
+        paid = Paid(**json.loads(line))
+        words = [paid.stage, paid.what]
+        counts = [paid.prompt_tokens, paid.completion_tokens, paid.cost or 0]
+        sound = all(isinstance(w, str) for w in words) and all(0 <= n < math.inf for n in counts)
+    except (ValueError, TypeError, RecursionError):
         return None
+    return paid if sound else None
 
 
 @contextmanager

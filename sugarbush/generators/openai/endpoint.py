@@ -38,6 +38,7 @@ from sugarbush.generators.openai.settings import EndpointSettings
 
 # A burst of this many seconds stays below an endpoint's limit per minute.
 _BURST_S = 2.0
+_MOST_TOKENS = 2**40
 
 
 class _ClosingError(Exception):
@@ -232,7 +233,8 @@ class Endpoint:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    """A number of tokens; 0 for what is no such number, as for an endpoint that counts none."""
+    return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:

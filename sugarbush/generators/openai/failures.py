@@ -134,18 +134,18 @@ def explain(error: BaseException, params: EndpointSettings) -> str:
             )
         case openai.APIConnectionError():
             return (
-                f"{where} cannot be reached ({_reason(error.__cause__)}). Check that the server "
-                "runs and that http or https, host and port are right."
+                f"{where} cannot be reached ({_reason(error.__cause__, params)}). Check that the "
+                "server runs and that http or https, host and port are right."
             )
     return (
-        f"{where} answered with something that is not a chat completion ({_reason(error)}). "
-        "Check that base_url is the address of an OpenAI-compatible API; it usually ends in /v1."
+        f"{where} answered with something that is not a chat completion ({_reason(error, params)})."
+        " Check that base_url is the address of an OpenAI-compatible API; it usually ends in /v1."
     )
 
 
-def _reason(error: BaseException | None) -> str:
-    """The message of a local error, shortened."""
-    words = " ".join(str(error or "").split())
+def _reason(error: BaseException | None, params: EndpointSettings) -> str:
+    """The message of a local error, shortened. It may quote what the endpoint sent."""
+    words = "" if params.reads_private_text else " ".join(str(error or "").split())
     return words[:_QUOTED_CHARACTERS] or type(error).__name__
 
 
@@ -155,6 +155,7 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
     match error.status_code:
         case 301 | 302 | 303 | 307 | 308:
             place = error.response.headers.get("location", "elsewhere")[:_QUOTED_CHARACTERS]
+            place = "elsewhere" if params.reads_private_text else place
             problem = (
                 f"redirects to {place}, and redirects are not followed. If that is the endpoint, "
                 "set base_url to its address, without /chat/completions."

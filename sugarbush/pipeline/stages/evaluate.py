@@ -32,7 +32,8 @@ from sugarbush.methods.interface import Method
 from sugarbush.paths import atomic_file, make_private
 from sugarbush.pipeline.evaluator import Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.released import donated_frame, final_folder, first_folder
+from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_release
+from sugarbush.pipeline.shown_runs import note_shown
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
@@ -53,10 +54,15 @@ def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Popu
 
 def run(project: Project) -> None:
     """Measure every compared method, and a sample of real texts as the upper limit."""
-    methods = project.settings.measured
+    methods = project.settings.measured if project.settings.evaluate.show else ()
     if not methods:
         write_figures(project, [], {})
         return
+    released = [method for method in methods if not method.stays_private]
+    shown = [read_release(final_folder(project.roots, method))["run"] for method in released]
+    note_shown(
+        project.state, f"{project.settings.privacy.purpose}-{project.dataset}", map(str, shown)
+    )
     wanted, schema = project.settings.evaluate, project.schema
     train, heldout = (
         project.private.real_texts(

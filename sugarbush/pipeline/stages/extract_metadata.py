@@ -50,7 +50,11 @@ def run(project: Project) -> None:
         )
 
     for part in (TRAIN, HELDOUT):
-        store.save_codes(part, store.records(part).map_batch(extract), schema.names)
+        if labeller is None:
+            codes = store.map_records(extract, part=part)
+        else:  # all at once: the endpoint's costs are checked before the first call
+            codes = store.records(part).map_batch(extract)
+        store.save_codes(part, codes, schema.names)
     train, heldout = store.codes_file(TRAIN), store.codes_file(HELDOUT)
     for name, files in {"extract_metadata": [train, heldout], "train_codes": [train]}.items():
         digest = keyed_digest_of_files(files, key=key)

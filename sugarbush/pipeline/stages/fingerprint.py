@@ -21,9 +21,12 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, write_stamp
 from sugarbush.data.reading import digest_of_files
@@ -33,8 +36,10 @@ from sugarbush.pipeline.forced import was_forced
 from sugarbush.pipeline.graph import STAGES
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
+from sugarbush.privacy.results import digest_of
 
 NAME = "fingerprint"
+_ACCOUNTING = ("sugarbush.privacy", "sugarbush.pipeline.budget")
 
 
 def run(project: Project, *, only_look: bool = False) -> None:
@@ -111,7 +116,29 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 
 
 def _plan(project: Project) -> dict[str, Any]:
-    """The noise of each mechanism: one list for the metadata stage, and one list per method."""
+    """The noise of each mechanism: one list for the metadata stage, and one list per method.
+
+    A no-op run spends most of its time here, so the last plan is kept in `.cache`. It decides only
+    what is stale: a stage that draws noise computes its plan itself.
+    """
+    key = digest_of(
+        privacy=project.settings.privacy.model_dump(mode="json"),
+        requests=[[asdict(r) for r in m.share_requests()] for m in project.settings.chosen],
+        methods=[method.name for method in project.settings.chosen],
+        code=code_digest(_ACCOUNTING),
+        library=version("dp-accounting"),
+    )
+    file = project.base / ".cache" / "plan.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):  # without a plan of these settings
+        if (kept := json.loads(file.read_text()))["key"] == key:
+            return cast(dict[str, Any], kept["plan"])
+    plan = _computed_plan(project)
+    with atomic_file(file) as path:
+        path.write_text(json.dumps({"key": key, "plan": plan}))
+    return plan
+
+
+def _computed_plan(project: Project) -> dict[str, Any]:
     plan = project.plan
     shared = [_allocation(plan, name) for name in (METADATA, LABELS)]
     by_method = {

@@ -12,19 +12,18 @@ Spends   nothing; the id or the user of a record decides alone whether it is a t
 from __future__ import annotations
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, USER, keyed_digest_of_files
-from sugarbush.pipeline.corpus import private_frames, read_corpus
+from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.unit import Unit
 
 
 def run(project: Project) -> None:
     """Write both parts, the corpus's keyed fingerprint and the stamps that DVC sees."""
-    parts, key, store = read_corpus(project), project.key, project.private
-    store.save_prepared(
-        private_frames(parts, project),
-        fingerprint=parts.fingerprint(key=key),
-        tally=parts.tally,
-    )
+    corpus, key, store = read_corpus(project), project.key, project.private
+    with store.saving_prepared() as files:
+        for frames in corpus.frames():
+            files.add(frames)
+        files.finish(fingerprint=corpus.fingerprint, tally=corpus.tally)
     train, heldout = store.prepared_file(TRAIN), store.prepared_file(HELDOUT)
     whole = keyed_digest_of_files([train, heldout], key=key)
     project.write_stamp("prepare", digest=whole, within="corpus")

@@ -29,7 +29,7 @@ from sugarbush.paths import Roots, atomic_directory, atomic_file, make_private, 
 from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of, engine_of
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.release_facts import release_facts
+from sugarbush.pipeline.release_facts import release_facts, text_counts
 from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_ledger_ids
 from sugarbush.privacy.data_types import Released
 from sugarbush.report.card import card_json, card_markdown, release_card
@@ -73,6 +73,7 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
     return MethodData(
         name=method.name,
         final_texts=len(final),
+        written_afterwards=text_counts(final, len(rounds))["written_afterwards"],
         asked=Released(counts_of(final.codes, schema), ids),
         texts=Released(_texts(final, folder, schema, limit, method.vote_unit), ids),
         rounds=rounds,
@@ -180,9 +181,7 @@ def internal_of(project: Project) -> InternalData:
     """Values computed on real texts, for the internal page only."""
     roots, schema, settings = project.roots, project.schema, project.settings.evaluate
     rows = pd.read_csv(require(roots.internal / "figures.csv", left_by="evaluate"))
-    codes = {
-        part: project.private.real_texts(schema.names, part=part).codes for part in (TRAIN, HELDOUT)
-    }
+    codes = {part: project.private.real_codes(schema.names, part=part) for part in (TRAIN, HELDOUT)}
     read = json.loads(require(roots.internal / "read.json", left_by="evaluate").read_text())
     real = project.private.real_texts(
         schema.names, part=HELDOUT, limit=settings.max_texts, seed=settings.seed
@@ -229,12 +228,19 @@ def public_data(project: Project) -> PublicData:
             donated=len(donated_frame(project.roots)),
             engine=engine_of(project.base),
             plan=project.final_plan(),
+            texts={m.name: _text_counts(project, m) for m in project.settings.released},
         ),
         methods=tuple(method_of(project, m, encode=encode) for m in project.settings.released),
         metadata=dp_counts_of(project.base, project.schema),
         table=dp_table_of(project.base),
         agreements=agreements_of(project.roots),
     )
+
+
+def _text_counts(project: Project, method: Method) -> dict[str, int]:
+    folder = final_folder(project.roots, method)
+    final = load_population(folder / "final.parquet", project.schema.names)
+    return text_counts(final, len(list(folder.glob("round_*"))))
 
 
 def run(project: Project) -> None:
@@ -254,6 +260,9 @@ def run(project: Project) -> None:
         plots.mkdir()
         votes_table(data).to_csv(plots / "votes.csv", index=False)
         survivors_table(data).to_csv(plots / "survivors.csv", index=False)
-    make_private(roots.internal)
-    with atomic_file(roots.internal / "index.html") as path:
+    page = make_private(roots.internal) / "index.html"
+    if not project.settings.evaluate.show:
+        page.unlink(missing_ok=True)
+        return
+    with atomic_file(page) as path:
         path.write_text(render_internal_page(data, internal_of(project)), encoding="utf-8")

@@ -5,19 +5,25 @@ charged twice. A stage retries calls to a language model itself. `python -m flow
 server. prefect.yaml and flows/weekly.py run it every week.
 
 Prefect stores each line that a stage prints, so a stage prints public lines only. The reason of a
-failed stage is printed on the terminal and written to reports/internal.
+failed stage is printed on the terminal and written to reports/internal. One reason is public and
+becomes the state of the run: the cap on the dataset's budget.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
+from pydantic import Field
 
+from sugarbush.cli.settings import changed_settings, write_settings
+from sugarbush.errors import SugarbushError
 from sugarbush.pipeline.flow import (
-    StageFailedError,
+    only_run,
     publish_artifacts,
     read_stages,
     run_stage,
@@ -26,11 +32,26 @@ from sugarbush.pipeline.flow import (
 
 
 @flow(name="sugarbush", log_prints=False)
-def pipeline(force: bool = False) -> None:
-    """Bring the release up to date.
+def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None = None) -> None:
+    """Bring the release up to date. One run on a dataset at a time.
 
-    `force` makes a new release even if nothing changed: every stage runs, and is charged again.
+    Prefect's user interface shows these arguments as a form. Whoever opens it must not be able to
+    weaken the guarantee, so no argument changes the cap or trusts an endpoint.
+
+    Args:
+        force: Make a new release whatever changed; every stage runs and its budget is charged.
+        epsilon: A new privacy.epsilon. It is written to params.yaml, for later runs too.
     """
+    base = Path()
+    with only_run(base):
+        if epsilon is not None:
+            changed = changed_settings(base, assignments=[f"privacy.epsilon={epsilon}"])
+            write_settings(base, changed)
+        bring_up_to_date(force=force)
+
+
+def bring_up_to_date(*, force: bool) -> None:
+    """Run the stages that are out of date, and publish what they did as artifacts."""
     stages = read_stages()
     for name in stages.first:
         stage(name, stages.with_markers(name), force)
@@ -60,6 +81,6 @@ def stage(name: str, targets: tuple[str, ...], force: bool = False) -> bool:
 if __name__ == "__main__":
     try:
         pipeline()
-    except StageFailedError as error:
+    except SugarbushError as error:
         print(error, file=sys.stderr)
-        sys.exit(1)
+        sys.exit(error.exit_code)

@@ -57,6 +57,18 @@ def confidentiality_card(
             }
             for g in _GAMMAS
         ],
+        "by_kind": {}
+        if measured is None
+        else {
+            label: {
+                "gamma": round(share.upper, 5),
+                "secrets": share.total,
+                "epsilon": _number(
+                    bayesian(training, gamma=share.upper, delta=delta, delta_2=delta_2).epsilon
+                ),
+            }
+            for label, share in measured.traced_by_label.items()
+        },
         "recall": None if measured is None else _recall(measured),
         "not_covered": [
             "A secret that stands in several sentences which differ: epsilon grows with their "
@@ -64,6 +76,7 @@ def confidentiality_card(
             "Whatever is no secret by the policy's definition, authorship among it.",
             "A secret that stands in a sentence of the texts that are given as known to all.",
             "Secrets drawn otherwise than the labelled ones: gamma was measured on those.",
+            "Kinds of secrets without a label. The gamma of a kind holds alone, not all at once.",
         ],
     }
 
@@ -85,6 +98,7 @@ def _recall(measured: RecallMeasurement) -> dict[str, Any]:
         "missed_by_label": {k: _share(v) for k, v in measured.missed_by_label.items()},
         "precision": _share(measured.precision),
         "confidence_each": measured.confidence_each,
+        "texts_left_out": measured.left_out,
         "traced": _share(measured.traced),
         "shown": None if measured.public is None else _share(measured.public),
     }

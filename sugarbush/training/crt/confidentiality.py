@@ -143,14 +143,20 @@ def noise_for(
 def agreed_gamma(given: float | None, *, measured: float | None) -> float:
     """The miss rate for the accounting.
 
-    It is 1 if nothing is known: then the policy is not trusted.
+    It is 1 if nothing is measured: then the policy is not trusted.
 
-    Raises ParamsError when the given rate is below the measured upper bound.
+    Raises ParamsError when the given rate is below the measured upper bound, or below 1 without a
+    measurement.
     """
     if given is not None:
         _require_share(gamma=given)
     if given is None:
         return 1.0 if measured is None else measured
+    if measured is None and given < 1:
+        raise ParamsError(
+            f"gamma={given:g} is given, and nothing was measured. Name labelled texts in "
+            "crt.labelled, or leave gamma out."
+        )
     if measured is not None and given < measured:
         raise ParamsError(
             f"gamma={given:g} is given, and the labels allow no less than {measured:.4g} (upper "

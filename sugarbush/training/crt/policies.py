@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from sugarbush.training.crt.findings import Detector, PublicPolicy
-from sugarbush.training.crt.patterns import PlainWords, RegexDetector
+from sugarbush.training.crt.patterns import PATTERNS, WEAK, PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
 
-REGEX, PRESIDIO = "regex", "presidio"
+REGEX, LEARNED, PRESIDIO, SPACY = "regex", "learned", "presidio", "spacy"
+INSTALLED = "installed"
 PLAIN_WORDS = "plain_words"
 
 
 def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
-    """`regex`, `presidio`, or a token classification model by name or path; one or several.
+    """`regex`, `learned`, `presidio`, `spacy:<pipeline>`, `installed`, or a token classification
+    model by name or path; one or several.
 
-    Raises ParamsError without a name, and for a name that is neither a detector nor a model.
+    With `learned` (or a folder of a tuned redactor), `regex` leaves out its weak patterns.
+    `learned` is the redactor of the default recipe, which is trained when it is first needed.
+    `installed` is every one of Presidio and spaCy's pipelines that is installed. Raises ParamsError
+    without a name, and for a name that is neither a detector nor a model.
     """
-    return Policy([_detector(name) for name in names], threshold=threshold)
+    detectors = [own for name in names for own in _detectors(name)]
+    if any(hasattr(detector, "trained_on") for detector in detectors):
+        strong = [label for label in PATTERNS if label not in WEAK]
+        detectors = [RegexDetector(strong) if type(d) is RegexDetector else d for d in detectors]
+    return Policy(detectors, threshold=threshold)
 
 
 def make_public_policy(name: str | None) -> PublicPolicy | None:
@@ -34,13 +44,29 @@ def make_public_policy(name: str | None) -> PublicPolicy | None:
     return TokenClassifier(name)
 
 
-def _detector(name: str) -> Detector:
+def _detectors(name: str) -> list[Detector]:
     if name == REGEX:
-        return RegexDetector()
-    if name == PRESIDIO:
-        from sugarbush.training.crt.presidio import PresidioDetector
+        return [RegexDetector()]
+    if name == LEARNED:
+        from sugarbush.training.redactor.cache import default_redactor
 
-        return PresidioDetector()
+        return [default_redactor()]
+    if name in {PRESIDIO, INSTALLED} or name.startswith(f"{SPACY}:"):
+        return _of_other_packages(name)
+    from sugarbush.training.redactor.detector import DESCRIPTION, LearnedDetector
+
+    if (Path(name) / DESCRIPTION).exists():
+        return [LearnedDetector(Path(name))]
     from sugarbush.training.crt.token_classifier import TokenClassifier
 
-    return TokenClassifier(name)
+    return [TokenClassifier(name)]
+
+
+def _of_other_packages(name: str) -> list[Detector]:
+    from sugarbush.training.crt import presidio, spacy_entities
+
+    if name == INSTALLED:
+        return [*presidio.if_installed(), *spacy_entities.if_installed()]
+    if name == PRESIDIO:
+        return [presidio.PresidioDetector()]
+    return [spacy_entities.SpacyDetector(name.removeprefix(f"{SPACY}:"))]

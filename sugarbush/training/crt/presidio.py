@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from sugarbush.errors import ParamsError
@@ -39,3 +40,8 @@ class PresidioDetector:
             for recognizer in self._recognizers
             for result in recognizer.analyze(text, recognizer.supported_entities, None) or ()
         ]
+
+
+def if_installed() -> list[PresidioDetector]:
+    """The detector, or nothing where Presidio is not installed."""
+    return [PresidioDetector()] if find_spec("presidio_analyzer") else []

@@ -16,11 +16,12 @@ the labelled ones, so a report names the sample.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sugarbush.data.reading import read_rows
@@ -41,10 +42,11 @@ class LabelledText:
     spans: tuple[tuple[int, int, str], ...]
 
 
-def load_labelled(path: Path, *, text_column: str) -> list[LabelledText]:
+def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> list[LabelledText]:
     """The texts of a file with a column `spans`: start, end, label of each, as a list or as JSON.
 
-    Raises InputError naming file and row.
+    Raises InputError naming file and row; also for spans outside their text and, if `disjoint`,
+    for spans that overlap.
     """
     wanted = {text_column: "prepare.text_column", "spans": "crt.labelled"}
     labelled = []
@@ -53,13 +55,36 @@ def load_labelled(path: Path, *, text_column: str) -> list[LabelledText]:
             spans = row.fields["spans"]
             found = json.loads(spans) if isinstance(spans, str) else spans
             own = tuple((int(s["start"]), int(s["end"]), str(s["label"])) for s in found)
-            labelled.append(LabelledText(text=str(row.fields[text_column]), spans=own))
+            text = str(row.fields[text_column])
         except (KeyError, TypeError, ValueError):
             raise InputError(
                 f"{path}, row {row.number}: needs '{text_column}' and 'spans' with start, end and "
                 "label (crt.labelled)"
             ) from None
+        if disjoint:
+            require_disjoint(own, len(text), where=f"{path}, row {row.number}")
+        labelled.append(LabelledText(text=text, spans=own))
     return labelled
+
+
+def require_disjoint(spans: Sequence[tuple[int, int, str]], length: int, *, where: str) -> None:
+    """Refuse spans outside their text, and spans that overlap: one secret would count twice.
+
+    Offsets are those of Python: code points, not bytes and not UTF-16 units.
+    """
+    end_before = 0
+    for start, end, label in sorted(spans):
+        if not 0 <= start < end <= length:
+            raise InputError(
+                f"{where}: a span of {label} from {start} to {end} is not within its text of "
+                f"{length} characters (crt.labelled). Offsets count code points."
+            )
+        if start < end_before:
+            raise InputError(
+                f"{where}: the span of {label} from {start} to {end} overlaps another span "
+                "(crt.labelled). Keep one of them."
+            )
+        end_before = end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +95,9 @@ class RecallMeasurement:
     its `upper`); None without such a policy. These shares count each distinct secret once, and it
     counts if any of its spans does.
 
-    `precision`: the share of masked spans that overlap a labelled one.
+    `traced_by_label` has gamma by kind; each of its bounds holds at `confidence_each` alone.
+    `precision`: the share of masked spans that overlap a labelled one. `left_out`: texts that were
+    not counted because a detector was trained with them.
 
     Results that use gamma and delta_2 together hold at `confidence`. So the bounds of `traced` and
     of `public` each hold at `confidence_each`; each of the other bounds holds at `confidence`.
@@ -82,8 +109,10 @@ class RecallMeasurement:
     missed: Share
     traced: Share
     missed_by_label: dict[str, Share]
+    traced_by_label: dict[str, Share]
     precision: Share
     public: Share | None
+    left_out: int = 0
 
     @property
     def gamma(self) -> float:
@@ -100,14 +129,25 @@ def measure(
     *,
     name: str,
     conservative: PublicPolicy | None = None,
+    must_find: Sequence[str] = (),
     confidence: float = 0.95,
 ) -> RecallMeasurement:
     """Misses and precision of `policy` on `sample`, which is called `name`.
 
     gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 hold together. The
-    bounds assume that the distinct labelled secrets are independent. Raises InputError when there
-    is no label, or when one is not within its text.
+    bounds assume that the distinct labelled secrets are independent. Only secrets with a label in
+    `must_find` count, or all if it is empty. Texts that a detector was trained with do not count:
+    it knows their secrets. Raises InputError when there is no label of a kind that must be found,
+    or when one is not within its text.
     """
+    given = len(sample)
+    sample = [one for one in sample if text_digest(one.text) not in policy.trained_on]
+    if given and not sample:
+        raise InputError(
+            f"{name}: the redactor was trained with all of its texts, so they cannot measure what "
+            "it misses. Label other texts, or train with a share of them."
+        )
+    sample = of_kinds(sample, must_find, name=name)
     _require_spans(sample, name)
     masked = policy.spans([one.text for one in sample])
     secrets: list[Secret] = []
@@ -125,13 +165,19 @@ def measure(
     replays = replayed(sample, policy)
     each = confidence if conservative is None else (1 + confidence) / 2
     left = [missed or replay.traced for missed, replay in zip(every, replays, strict=True)]
+    traced = _of_any_span(secrets, left)
+    traces: dict[str, list[bool]] = defaultdict(list)
+    for secret, is_traced in traced.items():
+        traces[secret.label].append(is_traced)
     return RecallMeasurement(
         sample=name,
         confidence=confidence,
         confidence_each=each,
         missed=share([*missed_secrets.values()], confidence=confidence),
-        traced=share([*_of_any_span(secrets, left).values()], confidence=each),
+        traced=share([*traced.values()], confidence=each),
         missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
+        traced_by_label={k: share(v, confidence=each) for k, v in sorted(traces.items())},
+        left_out=given - len(sample),
         precision=share(hits, confidence=confidence),
         public=None
         if conservative is None
@@ -139,6 +185,32 @@ def measure(
             [*_of_any_span(secrets, shown(replays, conservative)).values()], confidence=each
         ),
     )
+
+
+def of_kinds(
+    sample: Sequence[LabelledText], must_find: Sequence[str], *, name: str
+) -> list[LabelledText]:
+    """The texts with only the spans that have a label in `must_find`; with all if it is empty.
+
+    Raises InputError for a kind without a label.
+    """
+    if not must_find:
+        return list(sample)
+    present = {label for one in sample for *_, label in one.spans}
+    if absent := sorted(set(must_find) - present):
+        raise InputError(
+            f"{name}: has no label {', '.join(absent)}, which crt.must_find names; there are "
+            f"{', '.join(sorted(present)) or 'none'}"
+        )
+    return [
+        replace(one, spans=tuple(span for span in one.spans if span[2] in must_find))
+        for one in sample
+    ]
+
+
+def text_digest(text: str) -> str:
+    """The identity of a labelled text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sugarbush.errors import ParamsError
 from sugarbush.training.crt.dedup import MASK
@@ -23,10 +23,11 @@ _MASKS = re.compile(re.escape(MASK))
 
 @dataclass(frozen=True)
 class TextSpan:
-    """Characters `start` to `end` (exclusive) of a text."""
+    """Characters `start` to `end` (exclusive) of a text, and the label of its first finding."""
 
     start: int
     end: int
+    label: str = field(default="", compare=False)
 
 
 class Policy:
@@ -54,10 +55,22 @@ class Policy:
                 found.extend(new)
         return [
             joined_spans(
-                text, (TextSpan(f.start, f.end) for f in found if f.score >= self._threshold)
+                text,
+                (TextSpan(f.start, f.end, f.label) for f in found if f.score >= self._threshold),
             )
             for text, found in zip(texts, by_text, strict=True)
         ]
+
+    @property
+    def trained_on(self) -> frozenset[str]:
+        """Digests of the labelled texts that a detector was trained with."""
+        own = (getattr(detector, "trained_on", frozenset()) for detector in self._detectors)
+        return frozenset().union(*own)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """What decides the findings of the detectors that are trained here: their weights."""
+        return tuple(d.identity for d in self._detectors if hasattr(d, "identity"))
 
     def redact(self, texts: Sequence[str]) -> list[str]:
         """The texts with one mask for each span."""
@@ -80,7 +93,8 @@ def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
                 "characters"
             )
         if result and not text[result[-1].end : span.start].strip(" \t"):
-            result[-1] = TextSpan(result[-1].start, max(result[-1].end, span.end))
+            one = result[-1]
+            result[-1] = TextSpan(one.start, max(one.end, span.end), one.label or span.label)
         else:
             result.append(span)
     return result

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -11,19 +12,25 @@ from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Positive, Share
 from sugarbush.training.dpsgd.settings import TINY, NoisyStepsSettings
 
 LSTM = "lstm"  # the value of crt.model for the LSTM of stage pretrain
+DEFAULT_DETECTORS = ("regex", "learned")
 
 
 class CrtSettings(NoisyStepsSettings):
     """Confidentially Redacted Training: confidentiality, not DP. Its texts stay private."""
 
+    removed_settings: ClassVar[Mapping[str, Any]] = {"texts": 100}
+
     model: str = TINY
     """First weights: tiny (by stage pretrain), lstm (its LSTM), or a GPT-2 or Llama by name."""
-    detectors: tuple[str, ...] = ("regex",)
-    """What finds secrets: regex, presidio, or a token classifier by name or path."""
+    detectors: tuple[str, ...] = DEFAULT_DETECTORS
+    """What finds secrets: regex, learned, presidio, spacy:<pipeline>, installed, or a token
+    classifier by name or path."""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.3
     """Score above which a detector's finding is a secret."""
     labelled: str | None = EXAMPLE_FOLDER + "donated.jsonl"
     """Public file of texts with labelled secrets, to measure the miss rate; null: unmeasured."""
+    must_find: tuple[str, ...] = ()
+    """Labels of the secrets that the detectors must find, and that gamma counts; empty: all."""
     known: str | None = EXAMPLE_FOLDER + "donated.jsonl"
     """Public file of texts (no masks) with sentences that never count as duplicates; null: none."""
     conservative: str | None = None
@@ -42,8 +49,6 @@ class CrtSettings(NoisyStepsSettings):
     """Tokens computed at once: memory against time."""
     checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 4
     """Steps between checkpoints."""
-    texts: AtLeastOne = 100
-    """Texts to sample from the trained model."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
     """auto, cpu or cuda."""
     seed: int = 1

@@ -28,7 +28,9 @@ class TokenClassifier:
 
     def __init__(self, name_or_path: str, *, device: str = "cpu", batch_size: int = 32) -> None:
         from transformers import AutoModelForTokenClassification, AutoTokenizer
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(
                 name_or_path, use_fast=True, trust_remote_code=False
@@ -41,6 +43,11 @@ class TokenClassifier:
                 f"{name_or_path!r} cannot be loaded ({type(error).__name__}): it is not a folder "
                 "with a token classification model, and no model of that name could be downloaded"
             ) from None
+        if model.num_labels < 2 or "TokenClassification" not in str(model.config.architectures):
+            raise ParamsError(
+                f"{name_or_path!r} has no head for token classification: its labels would be "
+                "random. Name a trained token classifier."
+            )
         self._model = model.to(device).eval()
         self._labels: dict[int, str] = model.config.id2label
         if _OUTSIDE not in self._labels.values():

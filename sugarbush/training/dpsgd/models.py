@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model
 from safetensors import SafetensorError
 from tokenizers import ByteLevelBPETokenizer
 from torch import nn
@@ -187,6 +186,8 @@ def with_lora(model: Any, *, rank: int) -> Any:
     Alpha is twice the rank, so that one learning rate suits several ranks. Move the model to its
     device before this call. Source: Hu et al. 2022.
     """
+    from peft import LoraConfig, get_peft_model  # imported here because it is slow to load
+
     blocks = [
         name
         for name, module in model.named_modules()

@@ -145,8 +145,8 @@ class FinetuneSettings(Section):
 class GenerateSettings(Section):
     """Sampling of texts from the trained model."""
 
-    texts: AtLeastOne | None = 500
-    """Number of texts to write; null: one for each row of the DP metadata."""
+    removed_settings: ClassVar[Mapping[str, Any]] = {"texts": 500}
+
     top_k: AtLeastOne = 50
     """Maximum number of tokens to choose from."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.9

@@ -3,8 +3,8 @@
 `behave(number, body)` returns the reply to chat request number `number` (from 0). Requests and
 complete responses are recorded, so that a test can check that each request was sent once and no
 response was lost. As a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S
-[FAULT_SHARE]]`), it writes its port to a file, and a share of FAULT_SHARE of the requests fails,
-with each kind of fault in turn.
+[FAULT_SHARE [PORT]]]`), it writes its port to a file, and a share of FAULT_SHARE of the requests
+fails, with each kind of fault in turn.
 """
 
 from __future__ import annotations
@@ -19,12 +19,20 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sugarbush.randomness import public_rng
+
 MODEL = "tiny"
 KEY = "sk-test-0123456789abcdef"
+WORDS = (
+    "the a this that lamp chair kettle box door table shop street morning evening week month "
+    "arrived came went broke stopped worked called wrote asked waited paid returned opened found "
+    "late early twice again never always under over with without before after from customer agent "
+    "parcel courier receipt colour handle screw light cable wood steel paper small large heavy new"
+)
 
 Body = dict[str, Any]
 
@@ -89,6 +97,12 @@ def good_text(body: Body) -> str:
         "The customer called about a late delivery and the agent found the parcel at the depot, "
         f"reference {zlib.crc32(json.dumps(body, sort_keys=True).encode())}."
     )
+
+
+def random_words(number: int, body: Body) -> Reply:
+    """Forty random words, so no two answers are alike."""
+    rng = public_rng(number, json.dumps(body, sort_keys=True))
+    return completion(" ".join(rng.choice(WORDS.split(), size=40)).capitalize() + ".")
 
 
 def always_good(number: int, body: Body) -> Reply:
@@ -350,14 +364,14 @@ def faulty(share: float) -> Callable[[int, Body], Reply]:
     return behave
 
 
-def main(port_file: str, delay_s: float = 0.0, fault_share: float = 0.0) -> None:
+def main(port_file: str, delay_s: float = 0.0, fault_share: float = 0.0, port: float = 0) -> None:
     behave = faulty(fault_share) if fault_share else _after(delay_s)
-    server = FaultServer(behave=behave)
+    server = FaultServer(behave=behave, port=int(port))
     asyncio.run(server.serve(lambda: _announce(Path(port_file), server.port)))
 
 
 def _after(delay_s: float) -> Callable[[int, Body], Reply]:
-    return lambda number, body: completion(good_text(body), delay_s=delay_s)
+    return lambda number, body: replace(random_words(number, body), delay_s=delay_s)
 
 
 def _announce(path: Path, port: int) -> None:

@@ -125,7 +125,7 @@ def test_the_repository_root_is_a_project_of_the_same_template() -> None:
 def test_the_settings_of_a_project_are_few_and_commented() -> None:
     lines = project_files()["params.yaml"].splitlines()
     assert len(lines) <= 60
-    section = ("privacy:", "prepare:", "generator:", "embedding:", "initialise:")
+    section = ("release:", "privacy:", "prepare:", "generator:", "embedding:", "initialise:")
     for line in lines:
         assert not line or "#" in line or line.startswith(section), line
 

@@ -144,7 +144,7 @@ def test_a_text_counts_up_to_its_first_tokens() -> None:
 
 
 def test_of_a_huge_text_only_the_beginning_is_tokenized() -> None:
-    model = encode._load(encode._model_folder("bundled"))
+    model = encode._load(encode.model_folder("bundled"))
     given: list[str] = []
 
     def tokenizer(texts: list[str], **options: object) -> Any:
@@ -203,6 +203,7 @@ def test_what_was_embedded_before_a_failure_is_kept(
 
     with (
         mock.patch.object(encode, "_TEXTS_PER_WRITE", 10),
+        mock.patch.object(encode, "_WRITE_EVERY_S", -1.0),
         mock.patch.object(cache, "add", fill_up),
         pytest.raises(StorageError),
     ):
@@ -238,7 +239,7 @@ def test_the_precision_of_older_settings_has_no_effect() -> None:
     assert old == EmbeddingSettings()
     assert old.cache_key() == {"model": "bundled", "max_tokens": 128, "precision": "auto"}
     assert next(
-        iter(encode._load_network(encode._model_folder("bundled"))[0].parameters())
+        iter(encode._load_network(encode.model_folder("bundled"))[0].parameters())
     ).dtype is (torch.float32)
 
 

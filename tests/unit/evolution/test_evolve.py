@@ -205,8 +205,8 @@ def test_a_round_is_charged_once_and_the_number_of_survivors_is_constant(tmp_pat
 
 def test_every_batch_is_named_for_the_journal_of_paid_calls(tmp_path: Path) -> None:
     generator = Drifting()
-    run(tmp_path, generator=generator, rounds=2, expansion=2)
-    assert generator.batches == ["round 1", "round 2", "final set"]
+    run(tmp_path, generator=generator, rounds=2)
+    assert generator.batches == ["round 1", "round 2"]
 
 
 def test_finished_rounds_are_restored_without_a_call_or_a_charge(tmp_path: Path) -> None:
@@ -310,13 +310,6 @@ def test_what_to_do_about_missing_answers_depends_on_why_they_are_missing(tmp_pa
     for problem, advice in advices.items():
         with pytest.raises(GeneratorError, match=advice):
             run(tmp_path, rounds=1, generator=Drifting(fail_every=2, problem=problem))
-
-
-def test_a_larger_final_set_costs_no_vote(tmp_path: Path) -> None:
-    found = run(tmp_path, rounds=1, expansion=3)
-    assert len(found.final) == 36
-    assert charges(tmp_path) == 1
-    assert set(found.final.rounds[-24:]) == {2}
 
 
 def test_without_rounds_nothing_is_charged(tmp_path: Path) -> None:

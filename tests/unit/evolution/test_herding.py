@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from sugarbush.errors import InvariantError
+from sugarbush.evolution import herding
 from sugarbush.evolution.herding import herd
-from sugarbush.evolution.kernel_scores import summed_scores
+from sugarbush.evolution.kernel_scores import FINE, KernelScores, summed_scores
 from sugarbush.evolution.selection import select_by_rank
 from sugarbush.randomness import public_rng
 
@@ -33,6 +34,23 @@ def test_survivors_follow_the_density_of_the_records_and_ranks_do_not() -> None:
     ranked = labels[select_by_rank(scores, count=30, rng=public_rng(1, "rank"))]
     assert np.abs(herded - [18, 9, 3]).max() <= 2
     assert np.bincount(ranked, minlength=3).tolist() == [30, 0, 0]
+
+
+@pytest.mark.parametrize("rows_in_memory", [0, 2**15])
+def test_choices_are_those_of_the_plain_algorithm(
+    rows_in_memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(herding, "_ROWS_IN_MEMORY", rows_in_memory)
+    candidates, _ = clouds([40, 30, 200], seed=7)
+    own = KernelScores(candidates, width=WIDTH, grid=FINE)(candidates)
+    for sums in (summed_scores(clouds([60, 60, 60], seed=8)[0], candidates, width=WIDTH), -own[0]):
+        share = own.sum() / len(own) / sums.sum() if sums.sum() > 0 else 0.0
+        gap, free, chosen = sums * share, np.ones(len(own), dtype=bool), []
+        for _ in range(100):
+            chosen.append(int(np.argmax(np.where(free, gap, -np.inf))))
+            free[chosen[-1]] = False
+            gap += sums * share - own[chosen[-1]]
+        assert herd(sums, candidates, width=WIDTH, count=100).tolist() == chosen
 
 
 def test_the_requested_number_of_distinct_candidates_survives() -> None:

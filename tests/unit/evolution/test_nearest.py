@@ -66,7 +66,7 @@ def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
 ) -> None:
     queries, candidates = crowded(300), crowded(50, seed=1)
     expected = nearest(queries, candidates)
-    monkeypatch.setattr(search, "_threads", lambda: 5)
+    monkeypatch.setattr(search, "thread_count", lambda: 5)
     assert np.array_equal(nearest(queries, candidates), expected)
     monkeypatch.setattr(search, "_MAX_BLOCK_ROWS", 7)
     assert np.array_equal(nearest(queries, candidates), expected)

@@ -31,10 +31,11 @@ CASES: dict[str, dict[str, Any]] = {
         "privacy__records_per_user": 2,
         "prepare__user_column": "writer",
     },
-    "dpft": {"methods": ["dpft"], "generate__texts": 12},
+    "mosaic": {"methods": ["mosaic"], "evolve__mosaic__candidates": 16, "release__texts": 30},
+    "dpft": {"methods": ["dpft"], "release__texts": 12},
 }
-# Sections of settings that have no argument of their own in `synthesize`.
-FURTHER = ("initialise", "synthesize_metadata", "embedding", "pretrain")
+# Sections that are not arguments of `synthesize`.
+FURTHER = ("release", "initialise", "synthesize_metadata", "embedding", "pretrain")
 
 
 def by_stages(folder: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> Project:

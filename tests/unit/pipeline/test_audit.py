@@ -21,6 +21,7 @@ COARSE = [Fault.NO_NOISE, Fault.TENTH, Fault.KNOWN_SEED]
 SMALL = Size(canaries=1000, guesses=100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("fault", COARSE)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
@@ -43,6 +44,7 @@ def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
     assert audit(mechanism, epsilon=epsilon, size=size, fault=Fault.ROOT_TWO).violation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_correct_noise_is_not_called_a_violation(mechanism: str, epsilon: float) -> None:
@@ -69,6 +71,7 @@ def test_without_noise_every_guess_is_right_and_nothing_is_violated(mechanism: s
     assert not found.violation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_stronger_claims_bring_higher_bounds(mechanism: str) -> None:
     """The attacker guesses 300 of 1000 canaries. At epsilon 10 about 98% of the guesses are right,

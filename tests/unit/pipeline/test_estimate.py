@@ -48,11 +48,11 @@ def planned(
     )
 
 
-def test_four_methods_ask_a_generator() -> None:
-    assert EVOLVING == ["augpe", "maple", "nonprivate", "public"]
+def test_five_methods_ask_a_generator() -> None:
+    assert EVOLVING == ["augpe", "maple", "mosaic", "nonprivate", "public"]
 
 
-@pytest.mark.parametrize("name", EVOLVING)
+@pytest.mark.parametrize("name", [name for name in EVOLVING if name != "mosaic"])
 def test_the_plan_counts_what_the_methods_ask_for(name: str) -> None:
     evolution = params().method(name)
     assert isinstance(evolution, EvolvingMethod)
@@ -69,11 +69,31 @@ def test_the_plan_counts_what_the_methods_ask_for(name: str) -> None:
     )
     population = first_population(targets, tuple(Answer(text="a b") for _ in requests))
     vary = len(variation_requests(population, schema=SCHEMA, params=evolution, round_=1, seed=1))
-    last = evolution.model_copy(update={"variations": evolution.expansion})
-    final = len(variation_requests(population, schema=SCHEMA, params=last, round_=2, seed=1))
     calls = [batch.calls for batch in planned(name)]
-    expected = [len(requests), *[vary] * evolution.rounds, final]
+    expected = [len(requests), *[vary] * evolution.rounds]
     assert calls == [count for count in expected if count]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "texts", "calls"),
+    [
+        ("maple", {}, 1000, 900),  # 100 survivors
+        ("maple", {}, 80, 0),
+        ("maple", {"selection": "kernel_herding"}, 1000, 1600),  # 400 have scores
+        ("mosaic", {}, 1000, 1600),
+        ("mosaic", {}, 200, 0),
+        ("public", {}, 1000, 600),
+    ],
+)
+def test_a_larger_release_asks_for_what_the_rounds_did_not(
+    name: str, changes: dict[str, Any], texts: int, calls: int
+) -> None:
+    own = params()
+    method = type(own.method(name))(candidates=400, **changes)
+    found = method.planned_further_calls(
+        schema=SCHEMA, donated=DONATED, length=own.initialise.length, record_count=None, texts=texts
+    )
+    assert [batch.calls for batch in found] == [calls] * bool(calls)
 
 
 _never: Callable[..., Any] = lambda codes, k: np.zeros((len(codes), 0), dtype=np.int64)  # noqa: E731

@@ -116,3 +116,25 @@ def test_an_experiments_copy_finds_files_that_git_does_not_track(base: Path) -> 
     copy = base / ".dvc" / "tmp" / "exps" / "standalone" / "tmp1"
     copy.mkdir(parents=True)
     assert stamps(copy, own()) == before
+
+
+def test_the_kept_plan_is_used_for_equal_settings_only(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan(**changes: Any) -> object:
+        return fingerprint.resolved_settings(Project(base, settings=own(**changes)))["plan"]
+
+    computed = plan()
+    monkeypatch.setattr(fingerprint, "_computed_plan", lambda project: "computed again")
+    assert plan() == computed
+    for changes in (
+        {"privacy__epsilon": 2.0},
+        {"privacy__delta": 1e-7},
+        {"evolve__maple__rounds": 3},
+        {"methods": ["augpe"]},
+    ):
+        plan()
+        assert plan(**changes) == "computed again", changes
+    for damaged in ("", "{", "[]", '{"key": 1}'):
+        (base / ".cache/plan.json").write_text(damaged)
+        assert plan() == "computed again"

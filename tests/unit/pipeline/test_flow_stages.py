@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,3 +32,20 @@ def test_a_stage_ran_when_dvc_says_that_it_runs_it(
     targets = ("finetune@maple", "evolve@maple")
     assert flow.run_stage("evolve@maple", targets, force=False, say=heard.append) is ran
     assert heard == [line]
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind", "shown"),
+    [
+        ("evolve@maple", "BudgetExceededError", "the reason"),
+        ("evolve@maple", "InputError", None),  # it may depend on private data
+        ("evolve@augpe", "BudgetExceededError", None),  # of another task
+    ],
+)
+def test_only_the_cap_is_a_reason_that_prefect_may_store(
+    tmp_path: Path, stage: str, kind: str, shown: str | None
+) -> None:
+    last = tmp_path / "last_error.json"
+    assert flow._passed_cap(last, ["evolve@maple"]) is None
+    last.write_text(json.dumps({"stage": stage, "type": kind, "message": "the reason"}))
+    assert flow._passed_cap(last, ["--single-item", "evolve@maple"]) == shown

@@ -24,7 +24,7 @@ from sugarbush.generators.interface import Price
 from sugarbush.generators.pool_files import PoolSource
 from sugarbush.methods import dpft
 from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.generating import GeneratingMethod
 from sugarbush.methods.interface import MetadataRelease, Method, MethodInputs
 from sugarbush.methods.nonprivate import NonPrivatePE
 from sugarbush.pipeline.dvc import dvc_yaml, parameter_keys
@@ -40,8 +40,8 @@ from sugarbush.privacy.settings import Purpose
 from sugarbush.settings import Section, _NotInOutput
 from tests.settings import ROOT, params
 
-EVERY_METHOD = ["maple", "augpe", "public", "nonprivate", "dpft", "crt"]
-EVOLVING = ["maple", "augpe", "public", "nonprivate"]
+EVERY_METHOD = ["mosaic", "maple", "augpe", "public", "nonprivate", "dpft", "crt"]
+EVOLVING = ["mosaic", "maple", "augpe", "public", "nonprivate"]
 SCHEMA = Schema.model_validate(
     {
         "subject": "letters",
@@ -76,6 +76,7 @@ FIRST = Population(
 # run one of these stages.
 KEYS = {
     "metadata": ("synthesize_metadata",),
+    "mosaic": ("evolve@mosaic",),
     "maple": ("evolve@maple",),
     "augpe": ("evolve@augpe",),
     "public": ("evolve@public",),
@@ -159,7 +160,7 @@ def _key_of(method: Method, inputs: MethodInputs) -> Mapping[str, Any]:
         catching = _replaced(inputs, open_store=lambda stage, key, **_: key)
         key: Mapping[str, Any] = method.open_store(catching, forced=False)
         return key
-    if isinstance(method, EvolvingMethod):
+    if isinstance(method, GeneratingMethod):
         return method.cache_key(inputs, FIRST)
     assert isinstance(method, DPFT)
     plan = method.final_plan(inputs.budget, inputs.metadata, inputs.privacy)
@@ -323,6 +324,7 @@ def provider_of(place: tuple[str, ...]) -> str:
     return place[1] if place[0] == "generator" and place[1] in PROVIDERS else "simulator"
 
 
+@pytest.mark.slow
 def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: World) -> None:
     """Otherwise a run could keep old results although a setting changed, or charge although nobody
     asked for it."""
@@ -362,6 +364,7 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
     }
 
 
+@pytest.mark.slow
 def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: World) -> None:
     """If no stage depends on a setting, the setting is missing in the graph, or should be marked
     with NOT_IN_OUTPUT."""
@@ -402,7 +405,7 @@ def test_another_model_makes_every_method_that_asks_it_stale(
     drawn, again = world.keys(own), world.keys(other)
     for method in EVOLVING:
         assert drawn[method] != again[method]
-        for stage in ("initialise", "evolve"):
+        for stage in ("initialise", "evolve", "enlarge"):
             assert before[f"{stage}@{method}"] != after[f"{stage}@{method}"]
     for stage in ("synthesize_metadata", "finetune@dpft"):
         assert before[stage] == after[stage]

@@ -2,16 +2,46 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines import FinishedPipelines, copied
+
+SLOW = (
+    "dp_accounting dvc matplotlib openai prefect scipy sentence_transformers sklearn torch "
+    "transformers"
+)
+PROGRAM = f"""
+import sys
+from pathlib import Path
+from sugarbush.pipeline.stages import evolve, extract_metadata, fingerprint, initialise, prepare
+from sugarbush.pipeline.project import Project
+if sys.argv[1:]:
+    for stage in (fingerprint, prepare, extract_metadata):
+        stage.run(Project(Path()))
+    project = Project(Path())
+    initialise.run(project, project.settings.method("maple"))
+print(*sorted(set({SLOW.split()}) & set(sys.modules)))
+"""
 
 
+def loaded(*arguments: str, folder: Path, **variables: str) -> list[str]:
+    finished = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], check=True, stdout=subprocess.PIPE, text=True,
+        timeout=900, cwd=folder, env=variables or None,
+    )  # fmt: skip
+    return finished.stdout.splitlines()[-1].split()
+
+
+@pytest.mark.slow
 def test_what_most_runs_do_not_need_is_not_loaded_with_the_stages() -> None:
-    program = (
-        "import sys;"
-        "from sugarbush.pipeline.stages import prepare, extract_metadata, initialise, evolve;"
-        "slow = {'torch', 'transformers', 'openai', 'dp_accounting', 'scipy.stats', 'sklearn'};"
-        "print(*sorted(slow & set(sys.modules)))"
-    )
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True, timeout=900
-    )
-    assert loaded.stdout.split() == []
+    assert loaded(folder=Path()) == []
+
+
+@pytest.mark.slow
+def test_a_stage_that_draws_no_noise_loads_no_accounting(
+    finished: FinishedPipelines, tmp_path: Path
+) -> None:
+    own = copied(finished("maple"), tmp_path)
+    assert loaded("run", folder=own.path, **own.environment) == []

@@ -14,7 +14,7 @@ from sugarbush.data.private_store import PrivateStore
 from sugarbush.data.records import Record
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.data.split import Prepared, split, unmatched_attributes
+from sugarbush.data.split import unmatched_attributes
 from sugarbush.errors import InputError, UsageError
 from sugarbush.pipeline.corpus import read_corpus
 from sugarbush.pipeline.project import Project
@@ -22,6 +22,7 @@ from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import prepare
 from sugarbush.privacy.fingerprint import is_same_dataset, stored_part
 from tests.settings import params
+from tests.splits import split
 
 CANARY = "canary-7731"
 SCHEMA = {
@@ -170,9 +171,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
     run(tmp_path, corpus(tmp_path, content, ".csv"))
 
 
-def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[Prepared, Schema]:
-    """The prepared records of a parquet file with dated letters, and a schema that uses the
-    date."""
+def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[list[Record], Schema]:
+    """The private parts of a parquet file of dated letters, and a schema that reads the date."""
     frame = pd.DataFrame(rows()).assign(
         at=pd.to_datetime(moments * (60 // len(moments)), format="ISO8601")
     )
@@ -183,12 +183,12 @@ def dated(folder: Path, moments: list[str], **attribute: Any) -> tuple[Prepared,
     )
     project = Project(folder, settings=settings)
     project.__dict__["schema"] = schema
-    return read_corpus(project), schema
+    return list(read_corpus(project).records()), schema
 
 
 def test_midnight_is_a_day_as_people_write_it(tmp_path: Path) -> None:
     parts, _ = dated(tmp_path, ["2024-01-05", "2024-01-05 09:30"], values=("2024-01-05",))
-    assert {r.raw[0] for r in parts.train} == {"2024-01-05", "2024-01-05 09:30:00"}
+    assert {r.raw[0] for r in parts} == {"2024-01-05", "2024-01-05 09:30:00"}
 
 
 @pytest.mark.parametrize(
@@ -318,27 +318,22 @@ def split_params(**changes: Any) -> PrepareSettings:
 def test_one_more_person_moves_nobody_else(ids: list[str], more: str) -> None:
     settings = split_params()
     try:
-        before = split(records_of(ids), settings, public=(), source="f")
-        after = split(
-            records_of([more, *reversed(ids)]) if more not in ids else records_of(ids),
-            settings, public=(), source="f",
-        )  # fmt: skip
+        before, _ = split(records_of(ids), settings)
+        everybody = [more, *reversed(ids)] if more not in ids else ids
+        after, _ = split(records_of(everybody), settings)
     except InputError:
         return
     for part in ("train", "heldout"):
-        kept = {r.id for r in getattr(after, part)} - {more}
-        assert kept == {r.id for r in getattr(before, part)} - {more}
+        assert {r.id for r in after[part]} - {more} == {r.id for r in before[part]} - {more}
 
 
 def test_the_slice_left_to_the_pool_is_no_part_of_the_private_data() -> None:
     from sugarbush.randomness import hash_share
 
-    parts = split(
-        records_of([str(i) for i in range(200)]), split_params(prepare__exclude_share=0.1),
-        public=(), source="f",
-    )  # fmt: skip
-    kept = [*parts.train, *parts.heldout]
-    assert parts.tally["left to the pool"] == 200 - len(kept) > 5
+    records = records_of([str(i) for i in range(200)])
+    parts, tally = split(records, split_params(prepare__exclude_share=0.1))
+    kept = [*parts["train"], *parts["heldout"]]
+    assert tally["left to the pool"] == 200 - len(kept) > 5
     assert all(hash_share(record.text) >= 0.1 for record in kept)
 
 

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from dp_accounting import get_epsilon_gaussian
 from dp_accounting.pld import privacy_loss_distribution as pld
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sugarbush.errors import InvariantError, ParamsError
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import _gaussian, epsilon
 from sugarbush.privacy.budget import BudgetRequest, make_plan, mu_of
 from sugarbush.privacy.events import (
     DiscreteGaussian,
@@ -40,6 +41,7 @@ def test_a_discrete_gaussian_costs_more_than_gaussian_dp_says_when_noise_is_smal
     assert exact > as_gaussian + 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stddev", "per_unit"), [(1.0, 2), (3.0, 5)])
 def test_a_unit_of_several_records_costs_no_less_however_its_records_fall(
     stddev: float, per_unit: int
@@ -56,6 +58,7 @@ def test_a_unit_of_several_records_costs_no_less_however_its_records_fall(
         assert charged <= 1.02 * together
 
 
+@pytest.mark.slow
 def test_gaussian_dp_agrees_with_the_closed_form() -> None:
     for target in (0.1, 1.0, 6.0):
         mu = mu_of(epsilon=target, delta=1e-6)
@@ -98,6 +101,7 @@ def test_no_event_is_free_and_no_dp_is_infinite() -> None:
     assert epsilon([NonPrivate(), GaussianDp(mu=0.1)], delta=1e-6) == math.inf
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None, derandomize=True)  # half a second each
 @given(st.lists(st.floats(0.05, 0.5), min_size=1, max_size=3), st.floats(0.05, 0.5))
 def test_epsilon_never_falls_when_something_is_added(mus: list[float], more: float) -> None:
@@ -134,6 +138,7 @@ def test_shares_are_shares_of_mu_squared() -> None:
     assert 0.995 <= plan.epsilon <= 1.0
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None, derandomize=True)  # half a second each
 @given(st.floats(0.05, 4.0), st.integers(1, 10), st.floats(0.02, 0.9))
 def test_no_plan_exceeds_its_target(target: float, rounds: int, share: float) -> None:
@@ -168,3 +173,20 @@ def test_shares_that_do_not_add_up_are_refused() -> None:
 
 def test_a_run_without_private_methods_spends_nothing() -> None:
     assert make_plan([], epsilon=1.0, delta=1e-6).epsilon == 0
+
+
+@pytest.mark.parametrize(("mu", "count"), [(0.05, 12), (0.3, 1), (1.0, 3), (6.0, 1)])
+def test_the_distribution_of_gaussian_dp_is_that_of_the_library_to_the_bit(
+    mu: float, count: int
+) -> None:
+    own, theirs = (
+        vars(vars(made)["_pmf_remove"])
+        for made in (
+            _gaussian(mu, count, 1e-4),
+            pld.from_gaussian_mechanism(
+                1 / (mu * math.sqrt(count)), value_discretization_interval=1e-4
+            ),
+        )
+    )
+    assert own.keys() == theirs.keys()
+    assert all(np.array_equal(own[name], theirs[name]) for name in own)

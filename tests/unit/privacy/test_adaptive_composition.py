@@ -12,6 +12,7 @@ from scipy.stats import norm
 from sugarbush.privacy.accounting import (
     Relation,
     _distribution,
+    _divergence,
     _gaussian_delta,
     _mu_with_slack,
     adaptive_epsilon,
@@ -34,6 +35,14 @@ REQUESTS = [
     BudgetRequest(name="training", share=0.5, count=0),
 ]
 
+EVENTS = [
+    PoissonGaussian(noise_multiplier=1.1, rate=0.02, count=300),
+    PoissonGaussian(noise_multiplier=4.0, rate=0.3, count=20),
+    PoissonGaussian(noise_multiplier=2.0, rate=1.0, count=3),
+    DiscreteGaussian(stddev=2.2, count=3),
+    DiscreteGaussian(stddev=0.9),
+]
+
 
 def training(records: float) -> tuple[float, PoissonGaussian]:
     """The mu of the table, and the DP-SGD event that is planned at epsilon 1 for a DP record
@@ -48,8 +57,8 @@ def training(records: float) -> tuple[float, PoissonGaussian]:
 def divergence(event: Event, x: np.ndarray) -> np.ndarray:
     """The hockey-stick divergence of an event at e^x, in the worse order, for increasing real x."""
     whole = _distribution(event, getattr(event, "count", 1), 1e-4, Relation.ADD_OR_REMOVE_ONE)
-    right = np.asarray(whole.get_delta_for_epsilon(np.maximum(x, 0)))
-    mirrored = np.asarray(whole.get_delta_for_epsilon(np.maximum(-x[::-1], 0)))[::-1]
+    right = _divergence(whole, np.maximum(x, 0))
+    mirrored = _divergence(whole, np.maximum(-x, 0))
     return np.where(x >= 0, right, 1 - np.exp(x) + np.exp(x) * mirrored)
 
 
@@ -77,17 +86,17 @@ def test_the_bound_costs_more_than_a_plan_that_is_fixed_in_advance() -> None:
     assert planned <= 1.0 < adaptive_epsilon([GaussianDp(mu=mu), event], delta=DELTA)
 
 
+@pytest.mark.parametrize("event", EVENTS)
+def test_the_divergence_is_that_of_the_library_to_the_bit(
+    event: PoissonGaussian | DiscreteGaussian,
+) -> None:
+    whole = _distribution(event, event.count, 1e-4, Relation.ADD_OR_REMOVE_ONE)
+    x = np.sort(np.r_[np.arange(500) * 1e-4, np.random.default_rng(2).uniform(0, 30, 500)])
+    assert (_divergence(whole, x) == whole.get_delta_for_epsilon(x)).all()
+
+
 @pytest.mark.parametrize("slack", [1e-8, 1e-7])
-@pytest.mark.parametrize(
-    "event",
-    [
-        PoissonGaussian(noise_multiplier=1.1, rate=0.02, count=300),
-        PoissonGaussian(noise_multiplier=4.0, rate=0.3, count=20),
-        PoissonGaussian(noise_multiplier=2.0, rate=1.0, count=3),
-        DiscreteGaussian(stddev=2.2, count=3),
-        DiscreteGaussian(stddev=0.9),
-    ],
-)
+@pytest.mark.parametrize("event", EVENTS)
 def test_the_divergence_is_nowhere_above_the_gaussians_by_more_than_the_slack(
     event: PoissonGaussian | DiscreteGaussian, slack: float
 ) -> None:

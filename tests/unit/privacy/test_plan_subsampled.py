@@ -56,6 +56,7 @@ def test_the_event_of_the_part_is_what_the_plan_counted():
     assert epsilon([event], delta=DELTA) == plan.epsilon
 
 
+@pytest.mark.slow
 def test_the_whole_plan_meets_the_target_and_other_noise_does_not_depend_on_the_steps():
     parts = [("aim", 0.1, 0), ("votes", 0.3, 2), ("dpft", 0.6, 0)]
     plain = plan_of(*parts, subsampled={})
@@ -72,6 +73,7 @@ def test_the_whole_plan_meets_the_target_and_other_noise_does_not_depend_on_the_
             assert plan.of(name) == plain.of(name)
 
 
+@pytest.mark.slow
 def test_a_larger_share_gets_less_noise():
     noises = [
         noise_of(

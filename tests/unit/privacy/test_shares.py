@@ -40,6 +40,7 @@ def by_zcdp(epsilon: float, rounds: int) -> float:
     return math.sqrt(rounds / (2 * (1 - AIM_SHARE) * rho))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "rounds"), [(0.5, 10), (1, 2), (1, 10), (2, 10), (4, 10)])
 def test_the_votes_noise_is_within_2_percent_of_exact_gaussian_dp(
     epsilon: float, rounds: int

@@ -50,6 +50,7 @@ def charges(base: Path) -> int:
     return len(Project(base).ledger().entries())
 
 
+@pytest.mark.slow
 def test_a_corpus_that_returns_to_an_earlier_state_is_a_new_release(project: Path) -> None:
     first = run_on(project, A)
     once = charges(project)

@@ -139,6 +139,7 @@ def test_a_pool_names_the_public_corpora_that_it_draws_on() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_card_names_floating_point_noise_where_it_is_used() -> None:
     sgd = entry("d0", PoissonGaussian(noise_multiplier=1.0, rate=0.01, count=10), "finetune")
     said = " ".join(release_card(release(entries=(sgd,)))["remarks"])

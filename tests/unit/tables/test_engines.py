@@ -291,6 +291,7 @@ def test_a_unit_of_several_records_gets_noise_for_all_of_them(engine):
         assert measurement.stddev * measurement.mu >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", [500, 5000])
 @pytest.mark.parametrize("mu", [0.03, 0.1, 0.3])
 def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records, mu):
@@ -325,6 +326,7 @@ def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records
     assert np.mean(ours) <= 1.15 * np.mean(theirs)
 
 
+@pytest.mark.slow
 def test_no_dependence_is_believed_where_there_is_none():
     """The attributes are independent, and nearly all values are merged. In measurements, 1 of 60
     runs did not end with independent marginals. At this rate, 6 of 40 such runs have a probability

@@ -11,12 +11,22 @@ import pytest
 from sugarbush.randomness import public_rng
 from sugarbush.tables.graphical_model import MarkovRandomField, Observation, estimate
 
-mbi = pytest.importorskip("mbi", reason="mbi is not installed")
+VERSION = next((found.version for found in importlib.metadata.distributions(name="mbi")), "")
+pytestmark = [
+    pytest.mark.skipif(not VERSION, reason="mbi is not installed"),
+    pytest.mark.xdist_group("jax"),  # one worker loads it
+]
+
+
+@pytest.fixture
+def mbi():
+    """Imported when a test runs: jax is slow to load."""
+    return importlib.import_module("mbi")
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_marginals_are_those_of_mbi():
+def test_marginals_are_those_of_mbi(mbi):
     """mbi computes in float32, so the tolerance is a few parts in 10^5 of the total."""
     domain = {"a": 4, "b": 3, "c": 5, "d": 2, "e": 6}
     cliques = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("e",)]
@@ -35,8 +45,8 @@ def test_marginals_are_those_of_mbi():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-@pytest.mark.skipif(importlib.metadata.version("mbi") < "2", reason="needs the extra 'mbi'")
-def test_an_estimate_is_that_of_mbi():
+@pytest.mark.skipif(VERSION < "2", reason="needs the extra 'mbi'")
+def test_an_estimate_is_that_of_mbi(mbi):
     """The marginals are noisy and inconsistent, and their cliques form a cycle. mbi uses mirror
     descent.
 

@@ -18,6 +18,7 @@ from sugarbush.tables.marginal_measurer import MarginalMeasurer
 from sugarbush.tables.settings import Engine, SynthesizeMetadataSettings
 from sugarbush.tables.synthesis import draw_rows
 
+pytestmark = pytest.mark.xdist_group("jax")  # one worker loads it
 SETTINGS = SynthesizeMetadataSettings(engine=Engine.SMARTNOISE)
 
 

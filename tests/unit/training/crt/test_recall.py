@@ -1,11 +1,20 @@
 """Tests of the measured recall: misses by label, which spans count as found, and the bounds."""
 
+import json
+
 import pytest
 
 from sugarbush.errors import InputError
 from sugarbush.training.crt.findings import Finding
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
-from sugarbush.training.crt.recall import LabelledText, measure, replayed, shown
+from sugarbush.training.crt.recall import (
+    LabelledText,
+    load_labelled,
+    measure,
+    replayed,
+    shown,
+    text_digest,
+)
 from sugarbush.training.crt.redact import Policy
 
 POLICY = Policy([RegexDetector(["PHONE"])])
@@ -140,3 +149,59 @@ def test_a_label_outside_its_text_is_refused(span):
 def test_a_sample_without_labels_is_refused():
     with pytest.raises(InputError, match="no labelled span"):
         measure([LabelledText(text="abc", spans=())], POLICY, name="s")
+
+
+def write_labelled(path, text, spans):
+    rows = [{"text": text, "spans": [{"start": a, "end": b, "label": k} for a, b, k in spans]}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("spans", "message"),
+    [
+        ([(0, 99, "NAME")], "row 1: a span of NAME from 0 to 99 is not within its text of 12"),
+        ([(0, 4, "NAME"), (2, 6, "PHONE")], "row 1: the span of PHONE from 2 to 6 overlaps"),
+    ],
+)
+def test_a_file_with_impossible_labels_is_refused_by_row(tmp_path, spans, message):
+    path = write_labelled(tmp_path / "l.jsonl", "Ada and Bert", spans)
+    with pytest.raises(InputError, match=message):
+        load_labelled(path, text_column="text")
+
+
+def test_labels_count_code_points(tmp_path):
+    text = "\U0001f600 שלום e\u0301 Ada"
+    start = text.index("Ada")
+    path = write_labelled(tmp_path / "l.jsonl", text, [(start, start + 3, "NAME")])
+    (one,) = load_labelled(path, text_column="text")
+    assert one.text[slice(*one.spans[0][:2])] == "Ada"
+
+
+class Trained(RegexDetector):
+    """A detector that was trained with the first text of SAMPLE."""
+
+    trained_on = frozenset({text_digest(SAMPLE[0].text)})
+
+
+def test_texts_that_trained_the_policy_do_not_measure_it():
+    policy = Policy([Trained(["PHONE"])])
+    measured = measure(SAMPLE, policy, name="s")
+    assert measured.left_out == 1
+    assert measured.missed == measure(SAMPLE[1:], POLICY, name="s").missed
+    with pytest.raises(InputError, match="trained with all of its texts"):
+        measure(SAMPLE[:1], policy, name="s")
+
+
+def test_only_the_kinds_that_must_be_found_count():
+    measured = measure(SAMPLE, POLICY, name="s", must_find=["PHONE"])
+    assert set(measured.missed_by_label) == set(measured.traced_by_label) == {"PHONE"}
+    assert measured.missed.total == measured.missed_by_label["PHONE"].total
+    with pytest.raises(InputError, match=r"has no label CARD, which crt\.must_find names"):
+        measure(SAMPLE, POLICY, name="s", must_find=["PHONE", "CARD"])
+
+
+def test_gamma_by_kind_is_a_bound_of_that_kind():
+    measured = measure(SAMPLE, POLICY, name="s")
+    assert measured.traced.total == sum(s.total for s in measured.traced_by_label.values())
+    assert all(s.upper >= s.value for s in measured.traced_by_label.values())

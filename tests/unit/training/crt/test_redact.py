@@ -76,6 +76,51 @@ def test_a_name_is_masked_without_the_words_before_it(before, name):
     assert names.redact([text, f"{before}<MASK>, hello."]) == [f"{before}<MASK>, hello."] * 2
 
 
+@pytest.mark.parametrize(
+    ("label", "text", "secret"),
+    [
+        ("PHONE", "Tel. +46 (0)179 459 33, please", "+46 (0)179 459 33"),
+        ("PHONE", "ruf 0345 / 451567 an", "0345 / 451567"),
+        ("PHONE", "(85) 5986-8343-office", "(85) 5986-8343"),
+        ("STREET", "wohnt Lange Hauptstraße 12a in", "Lange Hauptstraße 12a"),
+        ("STREET", "habite 5, rue, 12 Rue de la Paix", "12 Rue de la Paix"),
+        ("STREET", "in Via Garibaldi 3, Roma", "Via Garibaldi 3"),
+        ("STREET", "to P.O. Box 175 today", "P.O. Box 175"),
+        ("ADDRESS", "at 56 saint barnabas road , now", "56 saint barnabas road"),
+        ("POSTCODE", "in 1012 AB Amsterdam", "1012 AB"),
+        ("POSTCODE", "in k1a 0b1 Ottawa", "k1a 0b1"),
+        ("IBAN", "an GB29 NWBK 6016 1331 9268 19 zahlen", "GB29 NWBK 6016 1331 9268 19"),
+        (
+            "IP",
+            "von 2001:db8:85a3:8d3:1319:8a2e:370:7348 aus",
+            "2001:db8:85a3:8d3:1319:8a2e:370:7348",
+        ),
+        ("HANDLE", "hi @ada_l, hello", "@ada_l"),
+        ("CODE", "code a9x7-22b1 is", "a9x7-22b1"),
+        ("TITLED_NAME", "by dr. müller today", "müller"),
+        ("FIELD", "id: 1\nRecipient: Ada of X\nend", "Ada of X"),
+        ("NAME", "met Émile Zölde-Ávila there", "Émile Zölde-Ávila"),
+    ],
+)
+def test_formats_of_many_countries_are_found_whole(label, text, secret):
+    masked = Policy([RegexDetector([label])]).redact([text])
+    assert masked == [text.replace(secret, MASK)]
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("POSTCODE", "858-111-1607 is my number"),
+        ("PHONE", "from 12 to 14 in 2020"),
+        ("IBAN", "GB29 NWBK 6016 1331 9268 18"),
+        ("IP", "at 12:30:45"),
+        ("HANDLE", "ada@example.org"),
+    ],
+)
+def test_what_only_looks_like_a_format_is_left(label, text):
+    assert Policy([RegexDetector([label])]).redact([text]) == [text]
+
+
 def test_a_card_needs_its_check_digit():
     assert luhn("4111 1111 1111 1111")
     assert not luhn("4111 1111 1111 1112")
@@ -164,6 +209,7 @@ def test_masking_keeps_what_is_outside_of_spans():
     assert mask_spans("abcdef", [TextSpan(1, 2), TextSpan(4, 6)]) == f"a{MASK}cd{MASK}"
 
 
+@pytest.mark.slow
 def test_presidio_finds_by_pattern_without_a_model():
     pytest.importorskip("presidio_analyzer")
     from sugarbush.training.crt.presidio import PresidioDetector

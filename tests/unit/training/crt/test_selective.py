@@ -130,6 +130,7 @@ def test_an_empty_sample_has_zeros(model):
     assert record_l2_sensitivity(sums.public) == record_l2_sensitivity(sums.private) == 0
 
 
+@pytest.mark.slow
 def test_its_cost_without_misses_counts_both_releases_and_no_amplification():
     # In 400 steps at rate 0.01, a record is expected in 4 steps. It is in more than 15 steps with a
     # probability below 5e-6.

@@ -115,3 +115,10 @@ def test_unsure_plain_text_is_not_public(folder):
 def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(ParamsError, match="cannot be loaded"):
         TokenClassifier(str(tmp_path))
+
+
+def test_a_model_without_a_head_for_tokens_is_refused(folder, tmp_path):
+    TokenClassifier(str(folder))._model.bert.save_pretrained(tmp_path)
+    TokenClassifier(str(folder))._tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ParamsError, match="no head for token classification"):
+        TokenClassifier(str(tmp_path))

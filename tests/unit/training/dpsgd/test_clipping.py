@@ -5,7 +5,6 @@ import pytest
 import torch
 from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
-from peft import LoraConfig, get_peft_model
 from torch import nn
 from torch.nn import functional as F
 
@@ -75,6 +74,8 @@ def test_an_embedding_that_is_used_three_times_is_clipped_once(dtype):
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_lora_factors_are_clipped_as_if_each_record_were_alone(dtype):
+    from peft import LoraConfig, get_peft_model
+
     config = LoraConfig(
         r=4, lora_alpha=8, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True, lora_dropout=0.0
     )

@@ -105,6 +105,7 @@ def test_training_without_noise_is_charged_as_not_private(tmp_path, ledger):
     assert ledger.total() == math.inf
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss(tmp_path, ledger):
     from sugarbush.training.dpsgd.language_modelling import pad_together, record_losses
 
@@ -344,6 +345,7 @@ def test_progress_follows_from_settings_alone(tmp_path, ledger):
     assert set(vars(told[0])) == {"step", "steps", "epsilon"}  # no time: it depends on texts
 
 
+@pytest.mark.slow
 def test_progress_is_reported_at_most_twenty_times(tmp_path, ledger):
     told = []
     run(tmp_path, ledger, mechanism=replace(MECHANISM, steps=90), report=told.append)

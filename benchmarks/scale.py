@@ -1,0 +1,152 @@
+"""Seconds and peak memory of every stage, on invented records.
+
+    python -m benchmarks.scale --records 20000
+    python -m benchmarks.scale --records 1000000 --folder /large/disk
+
+Each stage is a process of its own, as DVC starts it. A record has 100 words and 8 attributes from
+columns. The encoder is one embedding layer of 384 dimensions, and the simulator writes candidates:
+so what remains is the cost of the stages themselves. `maple` votes twice. A line per stage shows
+wall seconds, CPU seconds, records per CPU second, and the largest resident size: `peak_mb X`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from sugarbush.randomness import public_rng
+
+ROOT = Path(__file__).parents[1]
+WORDS, ATTRIBUTES, VALUES, DIM, VOCABULARY = 100, 8, 6, 384, 20_000
+PART_ROWS = 50_000
+STAGES = (
+    ("prepare",),
+    ("extract_metadata",),
+    ("synthesize_metadata",),
+    ("initialise", "--method", "maple"),
+    ("evolve", "--method", "maple"),
+    ("evaluate",),
+)
+
+
+def main() -> None:
+    options = _options()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        base = Path(folder)
+        # In another process, so that stages do not inherit its size as theirs.
+        writer = get_context("spawn").Process(
+            target=_write_project, args=(base, options.records, not options.one_file)
+        )
+        writer.start()
+        writer.join()
+        for stage in STAGES:
+            if not _run(base, stage, options.records):
+                sys.exit(f"{stage[0]} failed")
+
+
+def _run(base: Path, stage: tuple[str, ...], records: int) -> bool:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "SUGARBUSH_STATE": str(base / "state"),
+        "HF_HUB_OFFLINE": "1",
+    }
+    start = time.perf_counter()
+    command = [sys.executable, "-m", f"tasks.{stage[0]}", *stage[1:]]
+    child = subprocess.Popen(command, cwd=base, env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    cpu = usage.ru_utime + usage.ru_stime
+    print(
+        f"{records:>9,} {stage[0]:20} {time.perf_counter() - start:8.1f} s {cpu:8.1f} CPU-s "
+        f"{records / cpu:9,.0f} records/CPU-s   peak_mb {usage.ru_maxrss / 1024:.0f}",
+        flush=True,
+    )
+    return status == 0
+
+
+def _write_project(base: Path, records: int, parts: bool) -> None:
+    rng = public_rng(0, "scale")
+    words = _vocabulary(rng)
+    _write_encoder(base / "encoder", words, rng)
+    folder = base / "corpus"
+    folder.mkdir()
+    size = PART_ROWS if parts else records
+    for number, start in enumerate(range(0, records, size)):
+        frame = _records(start, min(start + size, records), words, rng)
+        frame.to_parquet(folder / f"part-{number:05d}.parquet", index=False)
+    attributes = [
+        {"name": f"a{i}", "column": f"a{i}", "values": [f"v{k}" for k in range(VALUES)]}
+        for i in range(ATTRIBUTES)
+    ]
+    (base / "schema.yaml").write_text(
+        yaml.safe_dump({"subject": "invented records", "attributes": attributes})
+    )
+    settings: dict[str, Any] = {
+        "methods": ["maple"],
+        "privacy": {"dataset": "scale", "epsilon": 4.0},
+        "prepare": {
+            "file": "corpus" if parts else "corpus/part-00000.parquet",
+            "id_column": "id",
+            "donated": None,
+            "schema": "schema.yaml",
+        },
+        "embedding": {"model": str(base / "encoder")},
+    }
+    (base / "params.yaml").write_text(yaml.safe_dump(settings))
+
+
+def _records(start: int, stop: int, words: list[str], rng: np.random.Generator) -> pd.DataFrame:
+    """Records with words that depend on their first attribute."""
+    codes = rng.integers(0, VALUES, (stop - start, ATTRIBUTES))
+    places = (rng.random((stop - start, WORDS)) ** 2 * VOCABULARY).astype(np.int64)
+    places = (places + codes[:, :1] * (VOCABULARY // VALUES)) % VOCABULARY
+    texts = [" ".join([words[place] for place in row]) for row in places]
+    columns = {f"a{i}": [f"v{code}" for code in codes[:, i]] for i in range(ATTRIBUTES)}
+    ids = [f"record-{place}" for place in range(start, stop)]
+    return pd.DataFrame({"id": ids, "text": texts, **columns})
+
+
+def _vocabulary(rng: np.random.Generator) -> list[str]:
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    drawn: dict[str, None] = {}
+    while len(drawn) < VOCABULARY:
+        drawn["".join(letters[rng.integers(0, 26, rng.integers(2, 9))])] = None
+    return list(drawn)
+
+
+def _write_encoder(folder: Path, words: list[str], rng: np.random.Generator) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    vocabulary = {word: place for place, word in enumerate(["[UNK]", *words])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    weights = rng.standard_normal((len(vocabulary), DIM), dtype=np.float32)
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)])
+    model.save(str(folder))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--records", type=int, default=20_000)
+    parser.add_argument("--folder", type=Path, help="where the temporary project is written")
+    parser.add_argument("--one-file", action="store_true", help="one file in place of parts")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The time of kernel scores, compared with a bare matrix product, and of herding.
+
+    python -m benchmarks.scores                       # 50k x 5k, and 5k of 20k
+    python -m benchmarks.scores --repeats 9
+
+Scores and product run in turn. The last lines are `ratio R` of their shortest times (other work on
+the machine only adds to a time) and `herding_s S`. The sum is that of a vote, with the check of
+every row's norm, and has no noise. The vectors are those of `benchmarks.voting`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.voting import product_numpy, unit_vectors
+from sugarbush.evolution.herding import herd
+from sugarbush.evolution.kernel_scores import summed_scores
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, sum_scores
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.unit import Unit
+
+WIDTH = 0.2
+RECORDS, CANDIDATES, HERDED = 50_000, 5_000, 20_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--repeats", type=int, default=5)
+    repeats = parser.parse_args().repeats
+    records, candidates = unit_vectors(RECORDS, CANDIDATES)
+    products: list[float] = []
+    scored: list[float] = []
+    with tempfile.TemporaryDirectory() as state:
+        voting = VotingSession(
+            embeddings=Private(PrivateEmbeddings(records, np.zeros(RECORDS, dtype=np.int64))),
+            stddev=None,
+            session=PrivacySession(ledger=_ledger(Path(state)), stage="scores", run="1"),
+        )
+        for _ in range(repeats):
+            products.append(_seconds(lambda: product_numpy(records, candidates)))
+            scored.append(_seconds(lambda: sum_scores(voting, candidates, width=WIDTH)))
+            print(f"product {products[-1]:.2f} s, scores {scored[-1]:.2f} s", flush=True)
+    texts, _ = unit_vectors(HERDED, 1)
+    sums = summed_scores(records, texts, width=WIDTH)
+    herding = _seconds(lambda: herd(sums, texts, width=WIDTH, count=HERDED // 4))
+    print(f"ratio {min(scored) / min(products):.2f}")
+    print(f"herding_s {herding:.1f}")
+
+
+def _ledger(state: Path) -> Ledger:
+    return Ledger(
+        state, dataset="d", purpose="benchmark", unit=Unit.RECORD, cap=math.inf, delta=1e-6
+    )
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

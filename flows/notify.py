@@ -1,0 +1,66 @@
+"""Call a webhook when a run of the pipeline fails: `python -m flows.notify URL`.
+
+Run it once for a Prefect server, and again to change the URL. It writes a webhook block and two
+automations. One calls the webhook; the request is JSON: the run, its state and the state's message,
+which are public. The other marks a run as crashed that sends no heartbeat, because its machine or
+its worker died.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+
+from prefect.automations import Automation
+from prefect.blocks.webhook import Webhook
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
+from prefect.events.actions import CallWebhook, ChangeFlowRunState
+from prefect.events.schemas.automations import EventTrigger, Posture
+
+FAILED, LOST = "sugarbush-failed", "sugarbush-lost"
+SILENCE = timedelta(minutes=10)  # three heartbeats
+FLOW = {"prefect.resource.role": "flow", "prefect.resource.name": "sugarbush"}
+ENDS = ("Completed", "Failed", "Crashed", "Cancelled")
+PAYLOAD = """\
+{"run": {{ flow_run.name | tojson }}, "state": {{ flow_run.state.name | tojson }},
+ "message": {{ flow_run.state.message | tojson }}}
+"""
+
+
+def notify(url: str) -> None:
+    """Write the block and the automations, in place of earlier ones."""
+    block = Webhook(url=url).save(FAILED, overwrite=True)
+    with get_client(sync_client=True) as client:
+        for name in (FAILED, LOST):
+            for old in client.read_automations_by_name(name):
+                client.delete_automation(old.id)
+    Automation(
+        name=FAILED,
+        trigger=EventTrigger(expect=_events("Failed", "Crashed"), match_related=FLOW),
+        actions=[CallWebhook(block_document_id=block, payload=PAYLOAD)],
+    ).create()
+    Automation(
+        name=LOST,
+        trigger=EventTrigger(
+            after=_events("heartbeat"),
+            expect=_events("heartbeat", *ENDS),
+            match_related=FLOW,
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            within=SILENCE,
+        ),
+        actions=[
+            ChangeFlowRunState(
+                state=StateType.CRASHED, name="Crashed", message="No heartbeat for ten minutes."
+            )
+        ],
+    ).create()
+
+
+def _events(*names: str) -> set[str]:
+    return {f"prefect.flow-run.{name}" for name in names}
+
+
+if __name__ == "__main__":
+    notify(sys.argv[1])

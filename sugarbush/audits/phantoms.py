@@ -1,0 +1,85 @@
+"""Disclosure by synthetic texts alone, with held-out records as the control.
+
+A synthetic text may have a phrase or an identifier of a training record by chance. A match with a
+held-out record, which no mechanism has read, is such a chance: a phantom. Only matches with
+training records beyond the phantoms are disclosure. Needs no canaries and no model. Source: Amin et
+al. 2026, "Phantoms and Disclosures" (arXiv 2606.16952), for held-out texts as the control; the test
+is our own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import hypergeom
+
+from sugarbush.randomness import public_rng
+
+Marks = Callable[[Sequence[str]], Sequence[Collection[str]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disclosure:
+    """How many of `records` training records, and of as many held-out ones, have a mark that only
+    they have and that a synthetic text has as well.
+
+    `p_value` is the probability of so many of the former by chance. A large one shows nothing.
+    """
+
+    records: int
+    training: int
+    phantoms: int
+    p_value: float
+
+
+def disclosure(
+    synthetic: Sequence[str],
+    *,
+    training: Sequence[str],
+    heldout: Sequence[str],
+    marks: Marks,
+    seed: int = 0,
+) -> Disclosure:
+    """Compare matches with training records and with as many held-out ones.
+
+    Guarantee: if the synthetic texts are independent of which records were held out, `p_value` is
+    at most x with probability at most x. Proof: a mark counts if one record of both sides together
+    has it. So which records match is a function of the records and the synthetic texts, and not of
+    the split. Given their number, those on the training side are hypergeometric, because every
+    choice of equally many held-out records is equally likely.
+
+    >>> words = lambda texts: [set(text.split()) for text in texts]
+    >>> private, other = [f"secret{i}" for i in range(20)], [f"hidden{i}" for i in range(20)]
+    >>> disclosure(["secret1 and secret2"], training=private, heldout=other, marks=words).training
+    2
+    """
+    size = min(len(training), len(heldout))
+    sides = [
+        [texts[place] for place in public_rng(seed, side).permutation(len(texts))[:size]]
+        for side, texts in (("training", training), ("heldout", heldout))
+    ]
+    own = [set(found) for found in marks([*sides[0], *sides[1]])]
+    holders = Counter(mark for found in own for mark in found)
+    written = {mark for found in marks(synthetic) for mark in found if holders[mark] == 1}
+    matched = [not written.isdisjoint(found) for found in own]
+    first, both = sum(matched[:size]), sum(matched)
+    return Disclosure(
+        records=size,
+        training=first,
+        phantoms=both - first,
+        p_value=float(hypergeom.sf(first - 1, 2 * size, both, size)) if both else 1.0,
+    )
+
+
+def phrases(words: int) -> Marks:
+    """The runs of so many words in each text, without case."""
+
+    def marks(texts: Sequence[str]) -> list[set[str]]:
+        split = [text.casefold().split() for text in texts]
+        return [
+            {" ".join(own[i : i + words]) for i in range(len(own) - words + 1)} for own in split
+        ]
+
+    return marks

@@ -1,0 +1,117 @@
+"""`sugarbush redact`, `train-redactor` and `label`: redaction alone, on your own files."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sugarbush.errors import InputError, ParamsError
+from sugarbush.paths import state_root
+from sugarbush.training.crt.policies import make_policy
+from sugarbush.training.crt.recall import load_labelled
+from sugarbush.training.device import open_device
+from sugarbush.training.redactor import cache
+from sugarbush.training.redactor.labels import for_training, open_labels
+from sugarbush.training.redactor.page import LabelServer
+from sugarbush.training.redactor.rewriting import Rewriter, redact_file
+from sugarbush.training.redactor.train import OWN_LABELS, Recipe, train_redactor
+
+
+def redact(
+    source: Path,
+    output: Path,
+    *,
+    text: str,
+    keep: Sequence[str],
+    detectors: Sequence[str],
+    threshold: float,
+    surrogates: bool,
+    console: Console,
+) -> None:
+    """Write a redacted copy of a file, and print what was found by kind."""
+    if output.exists() and output.samefile(source):
+        raise ParamsError(f"{output}: is the input; name another output")
+    rewriter = Rewriter(
+        detectors, threshold=threshold, state=state_root(Path()) if surrogates else None
+    )
+    with console.status("redacting") as status:
+        found = redact_file(
+            source, output, rewriter, text=text, keep=keep,
+            report=lambda rows: status.update(f"{rows:,} rows"),
+        )  # fmt: skip
+    table = Table("kind", "found", title=f"{output} (exact counts: not DP)")
+    for kind, number in found.most_common():
+        table.add_row(kind, f"{number:,}")
+    console.print(table)
+    console.print("Detectors miss some secrets: label some texts to measure how many.")
+
+
+def train(
+    labelled: Sequence[Path],
+    output: Path | None,
+    *,
+    text: str,
+    share: float,
+    console: Console,
+) -> None:
+    """Train the redactor of the default recipe, or tune it on labelled files into `output`."""
+    if not labelled:
+        if output is not None:
+            raise ParamsError("--output needs --labelled: the default redactor is in the cache")
+        redactor = cache.default_redactor()
+        folder = cache.redactor_folder(Recipe())
+        seconds = redactor.description["seconds"]
+        console.print(f"{folder}: the default redactor, trained in {seconds:.0f} s", markup=False)
+        return
+    if output is None:
+        raise ParamsError("--labelled needs --output: a folder for the tuned redactor")
+    every = [one for file in labelled for one in load_labelled(file, text_column=text)]
+    own = for_training(every, share=share)
+    if not any(label for one in own for *_, label in one.spans):
+        raise InputError(
+            f"{labelled[0]}: no labelled secret is in the training share of {share:g}; label more"
+        )
+    base = cache.default_redactor()
+    with cache.progress("The redactor learns the labels") as report:
+        tuned = train_redactor(
+            OWN_LABELS, output, start=base.folder, labelled=own, copies=Recipe.copies_of(own),
+            device=open_device("auto"), report=report,
+        )  # fmt: skip
+    console.print(
+        f"{output}: tuned on {len(own)} of {len(every)} texts in "
+        f"{tuned.description['seconds']:.0f} s. Set crt.detectors: [regex, {output}]; the other "
+        "texts measure gamma (crt.labelled).",
+        markup=False,
+    )
+
+
+def label(
+    source: Path,
+    output: Path,
+    *,
+    text: str,
+    count: int,
+    suggestions: Sequence[str],
+    open_page: bool,
+    console: Console,
+) -> None:
+    """Serve the page for labelling until the user finishes."""
+    policy = make_policy(suggestions, threshold=0.3) if suggestions else None
+    labels = open_labels(source, output, text=text, count=count, policy=policy)
+    with LabelServer(labels) as server:
+        console.print(f"Label at {server.url}", markup=False, soft_wrap=True)
+        if open_page:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            console.print()
+    console.print(
+        f"{output}: {len(labels.spans)} labelled texts. Next: sugarbush train-redactor --labelled "
+        f"{output} --output {output.parent / 'redactor'}",
+        markup=False,
+    )

@@ -1,0 +1,358 @@
+"""A method that asks a generator for texts: first candidates, and texts after the last round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sugarbush import versions
+from sugarbush.data.schema import Schema
+from sugarbush.errors import GeneratorError, ParamsError
+from sugarbush.evolution.enlarge import (
+    BATCH,
+    RATIO,
+    Requests,
+    choose_by_scores,
+    predicted_scores,
+    without_repeats,
+    write_further,
+)
+from sugarbush.evolution.evolve import Evolution, evolve
+from sugarbush.evolution.initialisation import (
+    Targets,
+    candidate_count,
+    first_population,
+    first_requests,
+    open_targets,
+)
+from sugarbush.evolution.population import NO_PARENT, Population
+from sugarbush.evolution.selection import select_by_rank
+from sugarbush.evolution.settings import CandidateSettings, EvolutionSettings, FirstLength
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
+from sugarbush.generators.examples import choose_examples
+from sugarbush.generators.interface import RandomRequest, Request, Usage, usage_of
+from sugarbush.methods.interface import FinalSet, Initial, Method, MethodInputs, PlannedCalls
+from sugarbush.privacy.data_types import Private, Released
+from sugarbush.privacy.results import ResultStore, digest_of
+from sugarbush.randomness import public_rng, seed_of
+
+
+class GeneratingMethod(CandidateSettings, Method):
+    """First candidates from a generator; after the last round, texts of the same kind up to N."""
+
+    stages: ClassVar[tuple[str, ...]] = ("initialise", "evolve", "enlarge")
+    asks_generator: ClassVar[bool] = True
+
+    def check(self, settings: Any) -> None:
+        """Refuse a prompt with donated examples if none are donated."""
+        if self.shows_examples and not settings.prepare.donated:
+            raise ValueError(
+                f"evolve.{self.name}.prompt={self.prompt} shows donated examples. Set "
+                "prepare.donated, or choose prompt: metadata"
+            )
+
+    def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
+        """What `count` texts should be; None: what all first candidates should be.
+
+        No required values, unless overridden.
+        """
+        wanted = self.first_count(None) if count is None else count
+        return Released(open_targets(wanted, inputs.schema))
+
+    def first_count(self, record_count: float | None) -> int:
+        """How many first candidates to request."""
+        return candidate_count(self, record_count=record_count)
+
+    def initialise(self, inputs: MethodInputs) -> Initial:
+        """Request the first candidates from the generator and keep the usable answers.
+
+        Raises GeneratorError when none is usable.
+        """
+        seed = seed_of(inputs.first_seed, self.name)
+        targets = self.targets(inputs, count=None, seed=seed)
+        requests: Released[tuple[Request, ...]] = targets.map(
+            lambda wanted: self._requests(wanted, inputs, seed=seed)
+        )
+        stage = f"initialise@{self.name}"
+        answers = inputs.writer(stage).write(requests, what="first texts")
+        population = first_population(targets.value, answers)
+        if not len(population):
+            raise GeneratorError(f"{stage}: the generator returned no usable text")
+        ids = targets.ledger_ids
+        return Initial(
+            population=population,
+            usage=usage_of(answers),
+            ledger_ids=ids,
+            run=digest_of(seed=seed, ids=list(ids)),
+        )
+
+    def _requests(
+        self, targets: Targets, inputs: MethodInputs, *, seed: int
+    ) -> tuple[Request, ...]:
+        """One RANDOM_API request per target."""
+        donated = inputs.donated
+        return first_requests(
+            targets,
+            schema=inputs.schema,
+            params=self,
+            length=inputs.length,
+            donated=donated,
+            choose=lambda codes, k: choose_examples(
+                codes,
+                donated.codes if donated else codes[:0],
+                k=k,
+                rng=public_rng(seed, "near"),
+            ),
+            seed=seed,
+        )
+
+    def evolved(
+        self,
+        inputs: MethodInputs,
+        first: Released[Population] | None,
+        params: EvolutionSettings,
+        *,
+        forced: bool,
+        survivors: int | None = None,
+    ) -> FinalSet:
+        """The rounds of `params`; every round that was finished before is restored."""
+        if first is None:
+            raise ParamsError(f"method {self.name} needs first candidates")
+        with self.open_store(inputs, first.value, forced=forced) as store:
+            evolution = evolve(
+                first,
+                params=params,
+                schema=inputs.schema,
+                writer=inputs.writer(f"evolve@{self.name}"),
+                encode=inputs.encode,
+                voting=self.voting(inputs, run=store.run),
+                store=store,
+                seed=seed_of(inputs.evolve_seed, self.name),
+                say=lambda line: inputs.report(f"evolve@{self.name}: {line}"),
+                survivors=survivors,
+            )
+            return FinalSet(evolution=evolution, run=store.run)
+
+    def open_store(
+        self, inputs: MethodInputs, first: Population, *, forced: bool
+    ) -> AbstractContextManager[ResultStore]:
+        """The finished rounds after these first candidates."""
+        key = self.cache_key(inputs, first)
+        return inputs.open_store(f"evolve-{self.name}", key, forced=forced)
+
+    def voting(self, inputs: MethodInputs, *, run: str) -> VotingSession | None:
+        """The private records for voting, and the noise of each vote; None without votes."""
+        if not inputs.budget.holds(self.vote_part):
+            return None
+        return VotingSession(
+            embeddings=self.private_embeddings(inputs),
+            stddev=inputs.budget.of(self.vote_part).stddev,
+            session=inputs.session(stage=f"evolve@{self.name}", run=run),
+        )
+
+    def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
+        """The private records embedded, without labels."""
+        return inputs.corpus.embeddings(inputs.encode_private).map_batch(
+            lambda own: PrivateEmbeddings(own, np.zeros(len(own), dtype=np.int64))
+        )
+
+    def cache_key(self, inputs: MethodInputs, first: Population) -> dict[str, Any]:
+        """Everything that a round's result depends on: only a change here draws it again."""
+        plan, part = inputs.budget, self.vote_part
+        return {
+            "version": versions.EVOLUTION,
+            "method": self.name,
+            **inputs.cache_key_of_private_data(),
+            "first": first.frame(inputs.schema.names).to_json(orient="split"),
+            "schema": inputs.schema.model_dump(mode="json"),
+            "settings": self.settings_in_use(),
+            "seed": inputs.evolve_seed,
+            "generator": inputs.generator_identity,
+            "embedding": inputs.embedding,
+            "label": inputs.label,
+            "privacy": inputs.privacy.promise,
+            "stddev": plan.of(part).stddev if plan.holds(part) else None,
+        }
+
+    def settings_in_use(self) -> dict[str, Any]:
+        """The settings as cache keys contain them."""
+        return self.model_dump(mode="json")
+
+    def enlarge(self, inputs: MethodInputs, final: FinalSet) -> FinalSet:
+        """The release: `inputs.texts` texts. Post-processing, which spends nothing.
+
+        After votes: all survivors and further texts. After kernel scores, herding chooses among
+        twice as many texts: those with noisy scores and further ones, whose scores are predicted. A
+        release that is smaller than the survivors has those with the most votes.
+        """
+        evolution, stage = final.evolution, f"enlarge@{self.name}"
+        least = len(evolution.final) if inputs.release.texts is None else 0
+        count = max(inputs.texts, least)
+        scored = self.vote_unit > 1 and bool(evolution.rounds)
+        if scored:
+            texts = without_repeats(evolution.rounds[-1].population)
+        else:
+            texts = self._most_voted(evolution, count, seed=inputs.evolve_seed)
+        wanted = (RATIO * count if scored else count) - len(texts)
+        usage, examples, ids = Usage(), dict[int, tuple[int, ...]](), evolution.ledger_ids
+        if wanted > 0:
+            seed = seed_of(inputs.first_seed, self.name, "enlarge")
+            batches = self._batches(inputs, evolution.ledger_ids, seed=seed)
+            further = write_further(
+                wanted,
+                batches,
+                unlike=texts.texts,
+                writer=inputs.writer(stage),
+                what="further texts",
+            )
+            usage, ids = further.usage, batches(0).ledger_ids
+            own = _after(evolution, further.population)
+            donated = inputs.donated.texts if inputs.donated else ()
+            places = {text: place for place, text in enumerate(donated)}
+            for i, shown in zip(own.ids.tolist(), further.examples, strict=True):
+                if shown:
+                    examples[i] = tuple(places[text] for text in shown)
+            texts = texts.join(own)
+        if scored:
+            texts = texts.take(self._by_scores(inputs, evolution, texts, count=count))
+        if len(texts) < count:
+            inputs.report(
+                f"{stage}: {count:,} texts were asked for, but the generator wrote only "
+                f"{len(texts):,} different ones, which are the release. Set release.texts lower, "
+                "add texts to the pool, or use another generator"
+            )
+        enlarged = replace(
+            evolution,
+            final=texts,
+            usage=usage,
+            ledger_ids=ids,
+            examples={i: examples[i] for i in texts.ids.tolist() if i in examples},
+        )
+        return FinalSet(evolution=enlarged, run=digest_of(run=final.run, texts=count))
+
+    def _batches(
+        self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int
+    ) -> Callable[[int], Requests]:
+        """Batches of further requests by number, in mixed order, each made once."""
+        known: dict[int, Requests] = {}
+
+        def batch(number: int) -> Requests:
+            if number not in known:
+                own = seed_of(seed, number)
+                targets = self.targets(inputs, count=BATCH, seed=own)
+                order = public_rng(own, "order").permutation(BATCH)
+                mixed = Targets(
+                    codes=targets.value.codes[order], labels=targets.value.labels[order]
+                )
+                paid = tuple(dict.fromkeys((*ids, *targets.ledger_ids)))
+                known[number] = Released((mixed, self._requests(mixed, inputs, seed=own)), paid)
+            return known[number]
+
+        return batch
+
+    def _most_voted(self, evolution: Evolution, count: int, *, seed: int) -> Population:
+        """At most `count` final texts: those with the most votes, or the first ones."""
+        final = evolution.final
+        if len(final) <= count:
+            return final
+        if not evolution.rounds:
+            return final.take(np.arange(count))
+        last = evolution.rounds[-1]
+        votes, rng = last.votes.value[last.survivors], public_rng(seed, "enlarge")
+        return final.take(select_by_rank(votes, count=count, rng=rng))
+
+    def _by_scores(
+        self, inputs: MethodInputs, evolution: Evolution, texts: Population, *, count: int
+    ) -> NDArray[np.int64]:
+        """Indices of at most `count` texts that together score like the records."""
+        last = evolution.rounds[-1]
+        embeddings = inputs.encode(texts.texts)
+        scores = predicted_scores(
+            embeddings,
+            inputs.encode(last.population.texts),
+            last.votes.value,
+            stddev=inputs.budget.of(self.vote_part).stddev,
+        )
+        return choose_by_scores(
+            scores, embeddings, width=self.score_width, count=min(count, len(texts))
+        )
+
+    def planned_further_calls(
+        self,
+        *,
+        schema: Schema,
+        donated: Sequence[str],
+        length: FirstLength,
+        record_count: float | None,
+        texts: int,
+    ) -> tuple[PlannedCalls, ...]:
+        """The requests of stage `enlarge` for a release of `texts`, if no answer is dropped."""
+        first = self.planned_first(record_count)
+        wanted = RATIO * texts if self.vote_unit > 1 else texts
+        return self._planned(
+            ("enlarge", "further texts", wanted - self.texts_before(first)),
+            request=self.longest_request(schema, donated, length),
+        )
+
+    def planned_calls(
+        self,
+        *,
+        schema: Schema,
+        donated: Sequence[str],
+        length: FirstLength,
+        record_count: float | None,
+    ) -> tuple[PlannedCalls, ...]:
+        """The first requests, each as long as the settings and donated examples allow."""
+        return self._planned(
+            ("initialise", "first texts", self.planned_first(record_count)),
+            request=self.longest_request(schema, donated, length),
+        )
+
+    def planned_first(self, record_count: float | None) -> int:
+        """The first requests; without a DP record count, the most that the settings allow."""
+        if record_count is None:
+            record_count = self.max_candidates / self.candidates_per_record + 1
+        return self.first_count(record_count)
+
+    def texts_before(self, first: int) -> int:
+        """Among how many texts stage `enlarge` starts to choose, after so many first requests."""
+        return first
+
+    def _planned(
+        self, *batches: tuple[str, str, int], request: Request
+    ) -> tuple[PlannedCalls, ...]:
+        return tuple(
+            PlannedCalls(stage=f"{stage}@{self.name}", what=what, calls=calls, request=request)
+            for stage, what, calls in batches
+            if calls > 0
+        )
+
+    def longest_request(
+        self, schema: Schema, donated: Sequence[str], length: FirstLength
+    ) -> RandomRequest:
+        """A first request as long as the settings and donated examples allow."""
+        attributes = schema.attributes if self.shows_metadata else ()
+        examples = sorted(donated, key=len, reverse=True) if self.shows_examples else []
+        return RandomRequest(
+            subject=schema.subject,
+            attributes=tuple((a.name, max(a.domain, key=len)) for a in attributes),
+            examples=tuple(examples[: self.examples]),
+            words=max(length.words, *(length.words_by_value or {"": length.words}).values()),
+        )
+
+
+def _after(evolution: Evolution, further: Population) -> Population:
+    """Further texts, with the ids and the round that follow those of the evolution."""
+    own = (evolution.final, *(one.population for one in evolution.rounds))
+    start = 1 + max(int(population.ids.max(initial=0)) for population in own)
+    return replace(
+        further,
+        ids=start + np.arange(len(further), dtype=np.int64),
+        parents=np.full(len(further), NO_PARENT, dtype=np.int64),
+        rounds=np.full(len(further), len(evolution.rounds) + 1, dtype=np.int64),
+    )

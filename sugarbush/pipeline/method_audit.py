@@ -1,0 +1,366 @@
+"""Audits of a whole method: its plan, its mechanisms and its accounting, on records of a corpus.
+
+The records of a benchmark or of the example are split: some are known to the attacker, and a coin
+decides for each of the others, the canaries, whether the method sees it. The attacker knows the
+known records, every candidate, every model and every setting. From all noisy results of the method
+together it computes the likeliest coins. The claim is the ledger's total of everything that the
+method charged.
+
+    maple, augpe    the table or the label counts, and every round of votes or kernel scores. A
+                    candidate equals each canary, as a generator in league with the attacker would
+                    write it.
+    dpft            the table, and every noisy gradient sum of training on Poisson samples
+    crt             the same for two secrets: the coin decides which of two a record has
+
+The model that is trained is a tiny one, and a canary of training repeats one rare token. Nothing is
+written, and no ledger of a project is charged.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.errors import ParamsError
+from sugarbush.evolution.kernel_scores import scores_of
+from sugarbush.evolution.nearest import nearest, nearest_within_label
+from sugarbush.evolution.population import Population
+from sugarbush.evolution.settings import Selection
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
+from sugarbush.methods.crt import CRT
+from sugarbush.methods.dpft import DPFT
+from sugarbush.methods.evolving import EvolvingMethod
+from sugarbush.methods.interface import LABELS, METADATA, TRAINING, Method
+from sugarbush.pipeline.audit import Size
+from sugarbush.pipeline.audit_views import Attacker, Seen, view_of
+from sugarbush.pipeline.budget import plan_for
+from sugarbush.pipeline.canary_examples import ALMOST_NONE, CLIP_NORM, MAX_LENGTH, canary_examples
+from sugarbush.pipeline.canary_runs import (
+    CanaryRun,
+    Coins,
+    Observation,
+    epsilon_of_events,
+    temporary_session,
+)
+from sugarbush.pipeline.in_memory import Corpus
+from sugarbush.pipeline.settings import ProjectSettings
+from sugarbush.privacy.accounting import Relation, gaussian_mu
+from sugarbush.privacy.budget import BudgetAllocation, Subsampling, with_subsampling
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.events import ConfidentialTraining, GaussianDp
+from sugarbush.privacy.mechanisms import noisy_histogram
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.settings import Purpose
+from sugarbush.randomness import public_rng
+from sugarbush.tables.marginal_measurer import MarginalMeasurer
+from sugarbush.training.crt.confidentiality import noise_for, uniform
+from sugarbush.training.dpsgd.checkpoints import Checkpoints
+from sugarbush.training.dpsgd.data import probe_examples
+from sugarbush.training.dpsgd.train import Decay, Learning, Mechanism, Performance, train
+
+_KNOWN = 100
+_RATE, _STEPS = 0.5, 8
+# The weights stay as they are, so gradients are computed once. The guarantee depends on no weights.
+_LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, weight_decay=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRecords:
+    """The canaries and the records that the attacker knows: texts (n,), codes (n, d), unit
+    vectors (n, dim)."""
+
+    texts: tuple[str, ...]
+    codes: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    canaries: int
+
+    def seen(self, coins: Coins) -> NDArray[np.int64]:
+        """The indices of what the method sees."""
+        known = np.arange(self.canaries, len(self.texts))
+        return np.concatenate([np.flatnonzero(coins), known])
+
+
+def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditRecords:
+    """At most 200 canaries and 100 known records of both parts, by a public seed.
+
+    A canary of training needs tokens of its own, so there are at most 100. Raises ParamsError
+    unless the corpus is public.
+    """
+    canaries = 200 if isinstance(method, EvolvingMethod) else 100
+    if corpus.settings.privacy.purpose is Purpose.RELEASE:
+        raise ParamsError(
+            "an audit of methods reads records that the attacker knows: set privacy.purpose to "
+            "benchmark, if the data is public, or audit the example"
+        )
+    parts = [corpus.real_texts(part) for part in (TRAIN, HELDOUT)]
+    texts, codes = parts[0].texts + parts[1].texts, np.concatenate([p.codes for p in parts])
+    chosen = public_rng(seed, "audited").permutation(len(texts))[: canaries + _KNOWN]
+    own = tuple(texts[place] for place in chosen)
+    return AuditRecords(
+        texts=own,
+        codes=codes[chosen],
+        vectors=corpus.encode(own, private=True),
+        canaries=min(canaries, len(own) // 2),
+    )
+
+
+def is_auditable(method: Method) -> bool:
+    """Whether the attacker knows how to read what the method releases."""
+    noisy = isinstance(method, EvolvingMethod) and method.votes_with_noise and method.rounds > 0
+    return noisy or isinstance(method, DPFT | CRT)
+
+
+def target_epsilon(method: Method, settings: ProjectSettings) -> float:
+    """The epsilon that the settings give the method."""
+    return settings.crt.epsilon if isinstance(method, CRT) else settings.privacy.epsilon
+
+
+def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
+    """How many runs and guesses. A coarse fault needs few runs."""
+    share = 10 if isinstance(method, EvolvingMethod) and not coarse else 3
+    runs = min(runs, 20) if coarse else runs
+    guesses = max(2, runs * records.canaries // share)
+    return Size(canaries=records.canaries, guesses=guesses, runs=runs)
+
+
+def method_run(method: Method, corpus: Corpus, records: AuditRecords) -> CanaryRun:
+    """One run of a method's mechanisms on what the coins include, as `canary_runs` has them."""
+
+    views: dict[Any, Any] = {}  # equal for all runs at one epsilon
+
+    def run(coins: Coins, *, epsilon: float, delta: float) -> Observation:
+        one = _Run(method, corpus, records, coins, epsilon, delta, views)
+        return one.of_crt() if isinstance(method, CRT) else one.of_plan()
+
+    return run
+
+
+@dataclass(frozen=True)
+class _Run:
+    method: Method
+    corpus: Corpus
+    records: AuditRecords
+    coins: Coins
+    epsilon: float
+    delta: float
+    views: dict[Any, Any]
+
+    def of_plan(self) -> Observation:
+        """Every mechanism of the method's plan. Without noise the table is left out: AIM has no
+        such run."""
+        attacker = Attacker(self.records.canaries)
+        finite = math.isfinite(self.epsilon)
+        with temporary_session(self.delta) as session:
+            for name, allocation in self._allocations().items():
+                if name == METADATA:
+                    if finite:
+                        self._table(attacker, allocation.mu, session)
+                elif name == LABELS:
+                    if finite:
+                        self._labels(attacker, allocation.stddev, session)
+                elif name == TRAINING:
+                    noise = allocation.subsampled.noise_multiplier if allocation.subsampled else 0.0
+                    self._training(attacker, noise, session)
+                else:
+                    stddev = allocation.stddev if finite else None
+                    self._votes(attacker, stddev, allocation.count, session)
+            events = tuple(entry.event for entry in session.ledger.entries())
+        return Observation(
+            scores=attacker.scores,
+            epsilon=epsilon_of_events(events, self.delta),
+            mu=gaussian_mu(events),
+        )
+
+    def of_crt(self) -> Observation:
+        """Training on records with one of two numbers each, with the noise of `crt.epsilon`."""
+        noise, relation = 0.0, Relation.REPLACE_ONE
+        if math.isfinite(self.epsilon):
+            noise = noise_for(self.epsilon, gamma=1.0, delta=self.delta, rate=_RATE, steps=_STEPS)
+        attacker = Attacker(self.records.canaries)
+        with temporary_session(self.delta) as session:
+            event = self._training(attacker, noise, session, relation=relation)
+        claimed = math.inf
+        if isinstance(event, ConfidentialTraining):
+            claimed = _uniform(event, self.delta)
+        return Observation(scores=attacker.scores, epsilon=claimed, mu=math.inf)
+
+    def _allocations(self) -> dict[str, BudgetAllocation]:
+        privacy = self.corpus.settings.privacy
+        target = self.epsilon if math.isfinite(self.epsilon) else 1.0
+        plan = plan_for(
+            privacy.model_copy(update={"epsilon": target, "delta": self.delta}), [self.method]
+        )
+        if plan.holds(TRAINING) and math.isfinite(self.epsilon):
+            parts = {TRAINING: Subsampling(rate=_RATE, steps=_STEPS)}
+            plan = with_subsampling(plan, parts, epsilon=self.epsilon)
+        return {allocation.name: allocation for allocation in plan.allocations}
+
+    def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` returned for `key` the first time."""
+        if key not in self.views:
+            self.views[key] = make()
+        return self.views[key]
+
+    def _observe(
+        self,
+        attacker: Attacker,
+        kind: Any,
+        rows: Callable[[], NDArray[np.float64]],
+        sums: NDArray[Any],
+        stddev: float,
+    ) -> None:
+        """Use noisy `sums` of `rows`, one for each record."""
+
+        def make() -> Seen:
+            both, m = rows(), self.records.canaries
+            view = view_of(both[:m], canaries=m, stddev=stddev)
+            return Seen(view, without=both[m:].sum(axis=0), half=both[:m].sum(axis=0) / 2)
+
+        self._add(attacker, self._kept((kind, stddev), make), sums)
+
+    def _add(self, attacker: Attacker, seen: Seen, sums: NDArray[Any]) -> None:
+        """Use noisy sums. A run without canaries is one of an attacker who knows the seed and wants
+        the noise alone."""
+        attacker.add(seen.view, sums - seen.without - (seen.half if self.coins.any() else 0))
+
+    def _table(self, attacker: Attacker, mu: float, session: PrivacySession) -> None:
+        schema, codes = self.corpus.schema, self.records.codes
+        session.charge(GaussianDp(mu=mu))
+        seen: Private[tuple[int, ...]] = Private(codes[self.records.seen(self.coins)])
+        measurer = MarginalMeasurer(seen, schema.domain, mu=mu)
+        pairs: list[tuple[int, ...]] = [*combinations(range(len(schema.names)), 2)] or [(0,)]
+        for number, places in enumerate(pairs):
+            answer = measurer.measure(
+                tuple(schema.names[place] for place in places),
+                mu=mu / math.sqrt(len(pairs)) * (1 - 1e-9),
+                round=number,
+            )
+            shape = answer.counts.shape
+
+            def rows(places: Sequence[int] = places, shape: Any = shape) -> NDArray[np.float64]:
+                cells = np.ravel_multi_index(tuple(codes[:, list(places)].T), shape)
+                return np.asarray(np.eye(math.prod(shape))[cells])
+
+            self._observe(attacker, places, rows, answer.counts.ravel(), answer.stddev)
+
+    def _labels(self, attacker: Attacker, stddev: float, session: PrivacySession) -> None:
+        labels, size = self._label_codes()
+        seen: Private[int] = Private(labels[self.records.seen(self.coins)])
+        counts = noisy_histogram(seen, size=size, stddev=stddev, session=session)
+        self._observe(attacker, LABELS, lambda: np.eye(size)[labels], counts.value, stddev)
+
+    def _label_codes(self) -> tuple[NDArray[np.int64], int]:
+        schema = self.corpus.schema
+        name = self.corpus.settings.synthesize_metadata.label or schema.names[0]
+        return self.records.codes[:, schema.names.index(name)], schema.domain[name]
+
+    def _votes(
+        self, attacker: Attacker, stddev: float | None, rounds: int, session: PrivacySession
+    ) -> None:
+        method, records = self.method, self.records
+        assert isinstance(method, EvolvingMethod)
+        labels = self._label_codes()[0] if method.by_label else np.zeros(len(records.texts), int)
+        own, seen = slice(records.canaries), records.seen(self.coins)
+        population = Population.first(
+            records.texts[own], codes=records.codes[own], labels=labels[own]
+        )
+        voting = VotingSession(
+            embeddings=Private(PrivateEmbeddings(records.vectors[seen], labels[seen])),
+            stddev=stddev,
+            session=session,
+        )
+        unit = float(method.vote_unit)
+        noise = ALMOST_NONE if stddev is None else stddev / unit
+        for _ in range(rounds):
+            answer = voting.ask(population, records.vectors[own], method)
+            self._observe(
+                attacker,
+                "votes",
+                lambda: _rows_of_votes(records, labels, method),
+                answer.value / unit,
+                noise,
+            )
+
+    def _training(
+        self,
+        attacker: Attacker,
+        noise_multiplier: float,
+        session: PrivacySession,
+        relation: Relation = Relation.ADD_OR_REMOVE_ONE,
+    ) -> Any:
+        m, replaced = self.records.canaries, relation is Relation.REPLACE_ONE
+        examples = self._kept(
+            relation,
+            lambda: canary_examples(self.records.texts[m:], canaries=m, replaced=replaced),
+        )
+        canaries, known = examples.included, examples.known
+        included = [(example,) for example, coin in zip(canaries, self.coins, strict=True) if coin]
+        if examples.replaced:
+            others = zip(examples.replaced, self.coins, strict=True)
+            included += [(example,) for example, coin in others if not coin]
+        model = examples.new_model()
+        mechanism = Mechanism(
+            rate=_RATE,
+            steps=_STEPS,
+            repeatable_steps=0,
+            noise_multiplier=noise_multiplier,
+            clip_norm=CLIP_NORM,
+            expected_batch_size=_RATE * len(examples.known),
+            relation=relation,
+        )
+        seen = self._kept((relation, noise_multiplier), lambda: examples.seen(model, mechanism))
+
+        def read_noisy_sum(done: int) -> None:
+            """Use the last step. The optimizer leaves its noisy mean in `grad`."""
+            if done:
+                means = [p.grad.double().flatten() for p in model.parameters()]
+                sums = torch.cat(means).numpy() * mechanism.expected_batch_size
+                self._add(attacker, seen, sums)
+
+        with tempfile.TemporaryDirectory() as folder:
+            train(
+                model,
+                Private([*included, *((example,) for example in known)]),
+                mechanism=mechanism,
+                learning=_LEARNING,
+                performance=Performance(micro_batch_tokens=2**14, checkpoint_every=_STEPS),
+                probe=probe_examples(examples.vocabulary, max_length=MAX_LENGTH),
+                checkpoints=Checkpoints(Path(folder)),
+                session=session,
+                before_step=read_noisy_sum,
+            )
+        read_noisy_sum(_STEPS)
+        return mechanism.event
+
+
+def _rows_of_votes(
+    records: AuditRecords, labels: NDArray[np.int64], method: EvolvingMethod
+) -> NDArray[np.float64]:
+    """What each record adds to a round, in votes."""
+    own = slice(records.canaries)
+    if method.selection is Selection.KERNEL_HERDING:
+        scores = scores_of(records.vectors, records.vectors[own], width=method.score_width)
+        return np.asarray(scores / float(method.vote_unit))
+    if method.by_label:
+        votes = nearest_within_label(
+            records.vectors, records.vectors[own], query_labels=labels, candidate_labels=labels[own]
+        )
+    else:
+        votes = nearest(records.vectors, records.vectors[own])
+    return np.asarray(np.eye(records.canaries)[votes])
+
+
+@cache
+def _uniform(event: ConfidentialTraining, delta: float) -> float:
+    return uniform(event, delta=delta).epsilon

@@ -1,0 +1,46 @@
+"""The runs of which somebody saw figures on held-out texts: <state>/shown/<purpose>-<dataset>.json.
+
+Whoever releases the best of many runs has used exact figures, which no mechanism paid for. The card
+says how many there were. The file has random ids of runs and no figure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from filelock import FileLock
+
+from sugarbush.errors import StorageError
+from sugarbush.paths import atomic_file, make_owner_only, reading
+
+_ADVICE = "Restore it from a backup, or delete it: the count of shown runs then starts again"
+
+
+def note_shown(state: Path, dataset: str, runs: Iterable[str]) -> None:
+    """Add `runs`, before their figures are computed. Raises StorageError."""
+    path = _path(state, dataset)
+    try:
+        make_owner_only(path.parent)
+        with FileLock(f"{path}.lock"):
+            known = _read(path)
+            if new := sorted(set(runs) - set(known)):
+                with atomic_file(path) as temporary:
+                    temporary.write_text(json.dumps([*known, *new]))
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror or error}") from None
+
+
+def shown_count(state: Path, dataset: str) -> int:
+    """How many runs there are. Raises StorageError for a damaged file."""
+    return len(_read(_path(state, dataset)))
+
+
+def _read(path: Path) -> list[str]:
+    with reading(path, advice=_ADVICE):
+        return [str(run) for run in json.loads(path.read_text())] if path.exists() else []
+
+
+def _path(state: Path, dataset: str) -> Path:
+    return state / "shown" / f"{dataset}.json"

@@ -1,0 +1,83 @@
+"""What the texts disclose, and lower bounds on epsilon, for the example or a benchmark (internal).
+
+Reads    data/private/, data/released/{evolve,generate}/<method>/, data/private/arms/
+Writes   reports/internal/audit.json; data/stamps/audit.json
+Spends   nothing, and releases nothing: figures are computed on real texts and are internal. It is
+         needed only with `audit.enabled`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sugarbush.audits.phantoms import Marks, disclosure, phrases
+from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.evolution.population import load_population
+from sugarbush.paths import atomic_file, make_private
+from sugarbush.pipeline.audit import audit
+from sugarbush.pipeline.in_memory import corpus_of_project
+from sugarbush.pipeline.method_audit import (
+    audit_records,
+    is_auditable,
+    method_run,
+    method_size,
+    target_epsilon,
+)
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import final_folder
+from sugarbush.training.crt.patterns import RegexDetector
+
+NAME = "audit"
+
+
+def _identifiers(texts: Sequence[str]) -> list[set[str]]:
+    """Addresses, numbers and names in each text, as CRT's patterns find them."""
+    found = RegexDetector().find(texts)
+    return [
+        {text[one.start : one.end].casefold() for one in own}
+        for text, own in zip(texts, found, strict=True)
+    ]
+
+
+MARKS: dict[str, Marks] = {"6 words": phrases(6), "identifiers": _identifiers}
+
+
+def run(project: Project) -> None:
+    """Audit every chosen method."""
+    names = project.schema.names
+    train, heldout = (project.private.real_texts(names, part=part) for part in (TRAIN, HELDOUT))
+    corpus = corpus_of_project(project)
+    found: dict[str, Any] = {}
+    for method in project.settings.chosen:
+        final = load_population(final_folder(project.roots, method) / "final.parquet", names)
+        print(f"{NAME}: {method.name}", flush=True)
+        found[method.name] = {
+            name: asdict(
+                disclosure(final.texts, training=train.texts, heldout=heldout.texts, marks=marks)
+            )
+            for name, marks in MARKS.items()
+        }
+        if is_auditable(method):
+            records = audit_records(corpus, method)
+            finding = audit(
+                method.name,
+                epsilon=target_epsilon(method, project.settings),
+                size=method_size(method, records, runs=10),
+                run=method_run(method, corpus, records),
+            )
+            found[method.name] |= {
+                "claimed_epsilon": finding.claimed_epsilon,
+                "lower_epsilon": finding.lower_epsilon,
+                "confidence": finding.confidence,
+            }
+    content = json.dumps(found, indent=1)
+    with atomic_file(make_private(project.roots.internal) / "audit.json") as path:
+        path.write_text(content)
+    digest = hashlib.sha256(content.encode()).digest()
+    keyed = hmac.digest(project.key, digest, "sha256").hex()
+    project.write_stamp(NAME, digest=keyed, within="prepare")

@@ -1,0 +1,21 @@
+"""The release of a method: more texts of the same kind, chosen by what was released.
+
+Reads    data/released/evolve/<method>/, data/released/metadata/, data/public/donated/, the schema
+Writes   data/released/enlarge/<method>/  what evolve wrote, with the texts of the release
+Spends   nothing: it reads no record
+"""
+
+from __future__ import annotations
+
+from sugarbush.methods.interface import Method
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.released import read_final_set, read_metadata, write_final_set
+
+NAME = "enlarge"
+
+
+def run(project: Project, method: Method) -> None:
+    """Write texts up to the size of the release. Received answers are cached."""
+    inputs = project.method_inputs(method, stage=NAME, metadata=read_metadata(project.roots))
+    final = method.enlarge(inputs, read_final_set(project.roots, method, project.schema))
+    write_final_set(project, method, NAME, final)

@@ -1,0 +1,82 @@
+"""Private elements in parts that are read where they are used: in this process or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class MapParts(Protocol):
+    """Calls a function on every part, perhaps elsewhere, and combines the results in any order."""
+
+    def __call__(
+        self,
+        function: Callable[[Any], Any],
+        parts: Sequence[Any],
+        combine: Callable[[Any, Any], Any],
+    ) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Elements in `parts` of `sizes`; `read` returns the elements of one part.
+
+    `parts` are small and can be pickled: paths. `keep` is what must exist as long as they do.
+    """
+
+    parts: tuple[Any, ...]
+    sizes: tuple[int, ...]
+    read: Callable[[Any], Any]
+    map_parts: MapParts
+    keep: Any = None
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def then(self, function: Callable[[Any], Any]) -> Parts:
+        """The elements after `function`, which is applied to each part when it is read."""
+        read = self.read
+
+        def read_mapped(part: Any) -> Any:
+            own = read(part)
+            mapped = function(own)
+            if len(mapped) != len(own):
+                raise ValueError("map_batch: the function did not return one element per unit")
+            return mapped
+
+        return replace(self, read=read_mapped)
+
+    def zipped(self, other: Any, function: Callable[[Any, Any], Any]) -> Parts:
+        """`then` with the elements of `other` at the same places."""
+        ends = np.cumsum(self.sizes)
+        slices = [
+            _Slice(other[end - size : end]) for end, size in zip(ends, self.sizes, strict=True)
+        ]
+        read = self.read
+
+        def read_zipped(part: tuple[Any, _Slice]) -> Any:
+            return function(read(part[0]), part[1].elements)
+
+        return replace(self, parts=tuple(zip(self.parts, slices, strict=True)), read=read_zipped)
+
+    def total(self, function: Callable[[Any], NDArray[np.int64]]) -> NDArray[np.int64]:
+        """The sum of `function` over the parts."""
+        read = self.read
+        total: NDArray[np.int64] = self.map_parts(
+            lambda part: function(read(part)), self.parts, np.add
+        )
+        return total
+
+
+class _Slice:
+    """Private elements that a log of a part does not show."""
+
+    def __init__(self, elements: Any) -> None:
+        self.elements = elements
+
+    def __repr__(self) -> str:
+        return "Private(...)"

@@ -1,0 +1,47 @@
+"""Blocks of work on all cores, with one BLAS thread each.
+
+NumPy uses one core for everything but matrix products. Blocks in threads use all of them for both,
+and no core waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+
+
+def thread_count() -> int:
+    """As many threads as the BLAS of NumPy would use."""
+    return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
+
+
+def run_in_threads(function: Callable[[T], object], items: Iterable[T], *, threads: int) -> None:
+    """Call `function` on every item, in any order. The first error is raised; its result is not
+    used.
+
+    >>> found = []
+    >>> run_in_threads(found.append, [1, 2], threads=2)
+    >>> sorted(found)
+    [1, 2]
+    """
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(function, items):
+            pass
+
+
+def blocks(rows: int, size: int) -> Iterator[slice]:
+    """Consecutive slices of at most `size` of `rows` rows."""
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """The BLAS of NumPy. Cached, because finding it takes longer than a small vote."""
+    return ThreadpoolController().select(user_api="blas")

@@ -1,0 +1,57 @@
+"""The named entities of a spaCy pipeline as a detector. An optional package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from sugarbush.errors import ParamsError
+from sugarbush.training.crt.findings import Finding
+
+# Quantities and works are no secrets: masking them costs text and protects nobody.
+_PLAIN = {
+    "CARDINAL", "ORDINAL", "MONEY", "PERCENT", "QUANTITY", "TIME", "LANGUAGE", "WORK_OF_ART", "LAW",
+    "EVENT", "PRODUCT", "ORG", "NORP", "DATE", "MISC",
+}  # fmt: skip
+
+
+class SpacyDetector:
+    """Persons and places by a pipeline, by name or path."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            import spacy
+        except ImportError:
+            raise ParamsError(
+                f"the detector 'spacy:{name}' needs a package: pip install spacy"
+            ) from None
+        try:
+            self.pipeline: Any = spacy.load(name)
+        except (OSError, ValueError, ImportError) as error:
+            raise ParamsError(
+                f"'spacy:{name}' cannot be loaded ({type(error).__name__}): no pipeline of that "
+                "name is installed, and it is no folder with one"
+            ) from None
+
+    def find(self, texts: Sequence[str]) -> list[list[Finding]]:
+        longest: int = self.pipeline.max_length
+        return [
+            [
+                Finding(start + e.start_char, start + e.end_char, e.label_, 1.0)
+                for start in range(0, len(text), longest)
+                for e in self.pipeline(text[start : start + longest]).ents
+                if e.label_ not in _PLAIN
+            ]
+            for text in texts
+        ]
+
+
+def if_installed() -> list[SpacyDetector]:
+    """A detector for each installed pipeline that finds entities."""
+    if not find_spec("spacy"):
+        return []
+    from spacy.util import get_installed_models
+
+    found = (SpacyDetector(name) for name in get_installed_models())
+    return [detector for detector in found if detector.pipeline.has_pipe("ner")]

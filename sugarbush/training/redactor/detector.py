@@ -1,0 +1,233 @@
+"""The learned detector: scores of words by the trained token classifier, for high recall.
+
+Neighbouring words with at least the weak threshold are one finding, if one of them has at least
+the strong threshold. Both were chosen on generated texts when the classifier was trained. The score
+of a finding is scaled so that the default threshold of a policy (0.3) is the strong one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sugarbush.errors import ParamsError
+from sugarbush.training.crt.findings import Finding
+from sugarbush.training.crt.redact import PAPER_THRESHOLD
+from sugarbush.training.crt.sentences import split
+from sugarbush.training.crt.token_classifier import TokenClassifier
+from sugarbush.training.redactor.shapes import token_types
+from sugarbush.training.redactor.values import ADDRESS, KINDS, SECRET_KINDS
+
+DESCRIPTION = "redactor.json"
+SENTENCES = 4  # sentences that are read together
+MOST_TOKENS = 160  # of one piece
+_WORD = re.compile(r"\S+")
+_EDGES = ".,;:!?\"'()[]{}<>|=“”‘’«»"
+_BATCH_TOKENS = 2048
+_CHUNK = 512  # texts whose pieces are sorted by length together
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a text, the probability of each kind in it (the largest of its tokens)."""
+
+    start: int
+    end: int
+    scores: tuple[float, ...]
+
+
+class LearnedDetector(TokenClassifier):
+    """The redactor in a folder that `train_redactor` wrote. Its findings in a text depend on that
+    text alone, except for float rounding."""
+
+    def __init__(self, folder: Path, *, device: str = "cpu") -> None:
+        try:
+            self.description: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text())
+            thresholds = self.description["thresholds"]
+            self.strong, self.weak = float(thresholds["strong"]), float(thresholds["weak"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ParamsError(
+                f"{folder}: is no redactor; make one with sugarbush train-redactor"
+            ) from None
+        super().__init__(str(folder), device=device)
+        self.folder = folder
+        self._window = min(self._window, MOST_TOKENS)
+
+    @cached_property
+    def trained_on(self) -> frozenset[str]:
+        """Digests of the labelled texts that were given to the training."""
+        return frozenset(self.description.get("trained_on", ()))
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest of the weights and thresholds."""
+        total = hashlib.sha256(json.dumps(self.description["thresholds"]).encode())
+        for path in sorted(self.folder.glob("*.safetensors")):
+            total.update(path.read_bytes())
+        return total.hexdigest()
+
+    def find(self, texts: Sequence[str]) -> list[list[Finding]]:
+        power = math.log(PAPER_THRESHOLD) / math.log(self.strong)
+        return [
+            findings_of(text, words, weak=self.weak, power=power)
+            for text, words in zip(texts, self.words(texts), strict=True)
+        ]
+
+    def words(self, texts: Sequence[str]) -> Iterator[list[Word]]:
+        """The scored words of each text."""
+        for first in range(0, len(texts), _CHUNK):
+            yield from self._scored(texts[first : first + _CHUNK])
+
+    def _scored(self, texts: Sequence[str]) -> list[list[Word]]:
+        pieces = [
+            (number, start, piece)
+            for number, text in enumerate(texts)
+            for start, piece in self._windows(text)
+        ]
+        tokens: list[list[tuple[int, int, tuple[float, ...]]]] = [[] for _ in texts]
+        for batch, scores, offsets in self._batches(pieces):
+            for (number, shift, _), row, places in zip(batch, scores, offsets, strict=True):
+                tokens[number] += [
+                    (shift + start, shift + end, tuple(values))
+                    for (start, end), values in zip(places, row, strict=True)
+                    if end > start
+                ]
+        return [_words(text, sorted(own)) for text, own in zip(texts, tokens, strict=True)]
+
+    def _batches(
+        self, pieces: list[tuple[int, int, str]]
+    ) -> Iterator[tuple[list[tuple[int, int, str]], list[Any], list[Any]]]:
+        pieces = sorted(pieces, key=lambda p: len(p[2]))
+        while pieces:
+            longest = max(1, len(pieces[-1][2]) // 3)
+            count = max(1, _BATCH_TOKENS // longest)
+            batch, pieces = pieces[-count:], pieces[:-count]
+            probabilities, offsets = self.probabilities([piece for _, _, piece in batch])
+            yield batch, probabilities.tolist(), offsets
+
+    def probabilities(self, pieces: list[str]) -> tuple[Tensor, list[Any]]:
+        """Of each kind for each token, (pieces, tokens, kinds), and the offsets of the tokens."""
+        encoded = encode(self._tokenizer, pieces)
+        offsets = encoded.pop("offset_mapping").tolist()
+        with torch.inference_mode(), fast_matrices(self._device):
+            logits = self._model(**{k: v.to(self._device) for k, v in encoded.items()}).logits
+        return logits.float().softmax(-1)[..., 1:].cpu(), offsets
+
+    def _windows(self, text: str) -> Iterator[tuple[int, str]]:
+        for start, piece in groups(text):
+            for shift, part in self._halves(piece):
+                yield start + shift, part
+
+
+def groups(text: str, size: int = SENTENCES) -> Iterator[tuple[int, str]]:
+    """Neighbouring sentences of `text`, `size` at a time, and where they start."""
+    start, sentences = 0, split(text)
+    for first in range(0, len(sentences), size):
+        own = sentences[first : first + size]
+        piece = "".join(s.text + s.space for s in own)
+        if piece.strip():
+            yield start, piece
+        start += len(piece)
+
+
+def encode(tokenizer: Any, pieces: list[str]) -> Any:
+    """The input of the network: tokens, their offsets and the shapes of their words."""
+    encoded = tokenizer(
+        pieces,
+        split_special_tokens=True,
+        return_offsets_mapping=True,
+        return_tensors="pt",
+        padding=True,
+        truncation=False,
+    )
+    encoded["token_type_ids"] = token_types(encoded, pieces)
+    return encoded
+
+
+def fast_matrices(device: torch.device | str) -> torch.autocast:
+    """bfloat16 where the device multiplies such matrices several times as fast as float32."""
+    kind = torch.device(device).type
+    fast = kind == "cuda" or bool(torch.cpu._is_amx_tile_supported())  # noqa: SLF001 (no public name)
+    return torch.autocast(kind, torch.bfloat16, enabled=fast)
+
+
+def findings_of(
+    text: str, words: Sequence[Word], *, weak: float, power: float = 1.0
+) -> list[Finding]:
+    """The findings in a text: runs of neighbouring words above the weak threshold.
+
+    The score of a finding is that of its best word, to the given power.
+    """
+    runs: list[list[Word]] = []
+    skipped: list[Word] = []  # words since the last run
+    for word in words:
+        if secret_score(word) < weak:
+            skipped.append(word)
+            continue
+        if runs and _continues(text, runs[-1][-1], skipped, word):
+            runs[-1] += [*skipped, word]
+        else:
+            runs.append([word])
+        skipped = []
+    findings = []
+    for run in runs:
+        best = max(run, key=secret_score)
+        score = min(1.0, secret_score(best)) ** power
+        start, end = trimmed(text, run[0].start, run[-1].end)
+        findings.append(Finding(start, end, kind_of(best), score))
+    return findings
+
+
+def secret_score(word: Word) -> float:
+    """The probability that a word belongs to a secret."""
+    return sum(word.scores[: len(SECRET_KINDS)])
+
+
+def kind_of(word: Word) -> str:
+    """The most probable secret kind of a word."""
+    secret = word.scores[: len(SECRET_KINDS)]
+    return KINDS[max(range(len(secret)), key=lambda kind: secret[kind])]
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without punctuation at its edges, if something remains."""
+    left, right = start, end
+    while left < right and text[left] in _EDGES:
+        left += 1
+    while right > left and text[right - 1] in _EDGES:
+        right -= 1
+    return (left, right) if right > left else (start, end)
+
+
+def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bool:
+    """Whether two words are of one finding: only signs are between them, or within an address one
+    short word, such as a state; and at most one line break."""
+    plain = [word for word in skipped if any(c.isalnum() for c in text[word.start : word.end])]
+    short = len(plain) == 1 and plain[0].end - plain[0].start <= 3
+    if plain and not (short and kind_of(one) == kind_of(other) == ADDRESS):
+        return False
+    return len(skipped) <= 3 and "\n\n" not in text[one.end : other.start]
+
+
+def _words(text: str, tokens: Sequence[tuple[int, int, tuple[float, ...]]]) -> list[Word]:
+    """The words between white space, each with the largest score of its tokens."""
+    found: list[Word] = []
+    place = 0
+    for match in _WORD.finditer(text):
+        scores = [0.0] * len(KINDS)
+        while place < len(tokens) and tokens[place][0] < match.end():
+            if tokens[place][1] > match.start() and text[tokens[place][0]].isalnum():
+                scores = [max(pair) for pair in zip(scores, tokens[place][2], strict=True)]
+            place += 1
+        found.append(Word(match.start(), match.end(), tuple(scores)))
+    return found

@@ -1,0 +1,150 @@
+"""The user's own labels: which texts to label, suggestions for them, and the file of labels.
+
+<private root>/labels.jsonl    one text a line: text, spans, use (train or measure)
+
+A hash of the text decides the use, so a text never changes sides. Only texts for training get
+suggestions: a suggestion makes people overlook what the detectors overlook, and gamma would be too
+small.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sugarbush.data.reading import read_rows
+from sugarbush.errors import InputError, ParamsError
+from sugarbush.paths import atomic_file, make_owner_only
+from sugarbush.randomness import hash_share
+from sugarbush.training.crt.recall import LabelledText, load_labelled, require_disjoint, text_digest
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE, SECRET_KINDS
+
+TRAIN_SHARE = 0.5
+_TRAIN, _MEASURE = "train", "measure"
+_WORDS_OF_KINDS = {  # parts of the labels of other schemas, the first that fits
+    EMAIL: ("mail",),
+    PHONE: ("phone", "tel", "fax", "mobile"),
+    ADDRESS: ("addr", "street", "zip", "post", "building"),
+    NUMBER: (
+        "card", "iban", "account", "ssn", "number", "ref", "licen", "passport", "code", "plate",
+        "tax", "mrn", "ip_", "pin", "cvv", "swift", "identif", "_id",
+    ),
+    NAME: ("name", "person", "patient", "doctor", "user", "handle"),
+    "PLACE": ("loc", "gpe", "city", "country", "state", "place"),
+    "ORGANIZATION": ("org", "company"),
+}  # fmt: skip
+
+
+def kind_of_label(label: str) -> str:
+    """The kind that the redactor learns for a label of another schema; "" for no secret."""
+    plain = label.casefold()
+    if plain in {"per", "id", "pers"}:
+        return NUMBER if plain == "id" else NAME
+    for kind, parts in _WORDS_OF_KINDS.items():
+        if any(part in plain for part in parts):
+            return kind
+    return ""
+
+
+def for_training(
+    sample: Iterable[LabelledText], *, share: float = TRAIN_SHARE
+) -> list[LabelledText]:
+    """The texts that a hash gives to training, with the kinds that the redactor learns."""
+    return [
+        LabelledText(
+            text=one.text, spans=tuple((a, b, kind_of_label(label)) for a, b, label in one.spans)
+        )
+        for one in sample
+        if hash_share(one.text) < share
+    ]
+
+
+@dataclass
+class LabelFile:
+    """The texts to label, in a fixed order, and the labels so far."""
+
+    path: Path
+    texts: list[str]
+    policy: Policy | None = None
+    spans: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def shown(self, number: int) -> dict[str, Any]:
+        """Text `number` for the page: its labels, or suggestions where it has none."""
+        text = self.texts[number]
+        spans = self.spans.get(text)
+        return {
+            "number": number,
+            "count": len(self.texts),
+            "done": len(self.spans),
+            "text": text,
+            "use": use_of(text),
+            "labelled": spans is not None,
+            "spans": self._suggested(text) if spans is None else spans,
+        }
+
+    def label(self, number: int, spans: Sequence[dict[str, Any]]) -> None:
+        """Store the spans of text `number`, and write the file. Raises InputError."""
+        text = self.texts[number]
+        try:
+            own = tuple((int(s["start"]), int(s["end"]), str(s["label"])) for s in spans)
+        except (KeyError, TypeError, ValueError):
+            raise InputError("a span needs start, end and label") from None
+        require_disjoint(own, len(text), where=f"text {number + 1}")
+        self.spans[text] = [{"start": a, "end": b, "label": label} for a, b, label in sorted(own)]
+        self._write()
+
+    def _suggested(self, text: str) -> list[dict[str, Any]]:
+        if self.policy is None or use_of(text) == _MEASURE:
+            return []
+        found = self.policy.spans([text])[0]
+        return [
+            {"start": s.start, "end": s.end, "label": kind_of_label(s.label) or NUMBER}
+            for s in found
+            if s.label != "DATE"
+        ]
+
+    def _write(self) -> None:
+        with atomic_file(self.path) as temporary:
+            temporary.touch(mode=0o600)
+            with temporary.open("w", encoding="utf-8") as file:
+                for text, spans in self.spans.items():
+                    row = {"text": text, "spans": spans, "use": use_of(text)}
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def open_labels(
+    source: Path, output: Path, *, text: str, count: int, policy: Policy | None
+) -> LabelFile:
+    """`count` texts of `source` to label, the ones with the smallest hashes, and the labels that
+    `output` already has.
+
+    Raises ParamsError if others can read the folder of `output`, and InputError for a bad file.
+    """
+    make_owner_only(output.parent)
+    if output.parent.stat().st_mode & 0o077:
+        raise ParamsError(
+            f"{output.parent}: others can read this folder, and labelled texts are private. Name a "
+            "file in a folder with mode 0700, such as data/private/labels."
+        )
+    rows = read_rows(source, setting="input", wanted={text: "--text"})
+    texts = dict.fromkeys(str(row.fields[text]) for row in rows if row.fields[text])
+    chosen = sorted(texts, key=text_digest)[:count]
+    if not chosen:
+        raise InputError(f"{source}: no row has a text in column '{text}'")
+    known: dict[str, list[dict[str, Any]]] = {}
+    if output.exists():
+        for one in load_labelled(output, text_column="text"):
+            known[one.text] = [{"start": a, "end": b, "label": k} for a, b, k in one.spans]
+    return LabelFile(output, list(dict.fromkeys([*known, *chosen])), policy, known)
+
+
+def use_of(text: str) -> str:
+    """Whether a labelled text trains the redactor or measures what it misses."""
+    return _TRAIN if hash_share(text) < TRAIN_SHARE else _MEASURE
+
+
+LABELS = SECRET_KINDS

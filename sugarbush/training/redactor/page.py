@@ -1,0 +1,129 @@
+"""The page for labelling texts, on this machine alone.
+
+It listens on 127.0.0.1. Every request needs the random token of this start in its path and a Host
+header of this server, so that no other web page and no other user of the machine reads a text.
+Nothing is loaded from elsewhere.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sugarbush.errors import SugarbushError
+from sugarbush.training.redactor.labels import LABELS, LabelFile
+
+_LONGEST = 8 * 2**20  # bytes of a request
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; img-src data:; script-src 'self'; "
+    "style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_FILES = {"": ("page.html", "text/html"), "page.js": ("page.js", "text/javascript")}
+
+
+class LabelServer(ThreadingHTTPServer):
+    """Serves one file of labels until `stop` is sent."""
+
+    daemon_threads = True
+
+    def __init__(self, labels: LabelFile, *, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.labels, self.lock = labels, Lock()
+        self.token = os.urandom(24).hex()
+
+    @property
+    def url(self) -> str:
+        """The address to open, with the token."""
+        return f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LabelServer
+    server_version, sys_version = "sugarbush", ""
+
+    def do_GET(self) -> None:
+        path = self._allowed()
+        if path in _FILES:
+            name, kind = _FILES[path]
+            self._answer((Path(__file__).parent / name).read_bytes(), kind=kind)
+        elif path is not None and path.startswith("texts/"):
+            self._guarded(lambda: self.server.labels.shown(self._number(path)))
+        elif path is not None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+
+    def do_POST(self) -> None:
+        path = self._allowed()
+        if path is None:
+            return
+        size = int(self.headers.get("Content-Length") or 0)
+        if self.headers.get("Content-Type") != "application/json" or size > _LONGEST:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+        elif path == "stop":
+            self._answer(b"{}")
+            self.server.shutdown()
+        elif path.startswith("texts/"):
+            body = self.rfile.read(size)
+            self._guarded(lambda: self._label(self._number(path), body))
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a path contains the token."""
+
+    def _allowed(self) -> str | None:
+        """The path after the token. Refuses a wrong token, host or origin."""
+        own = f"127.0.0.1:{self.server.server_port}"
+        _, token, *rest = self.path.split("/", 2) if self.path.count("/") > 1 else ("", "")
+        right = (
+            self.headers.get("Host") == own
+            and self.headers.get("Origin", f"http://{own}") == f"http://{own}"
+            and hmac.compare_digest(token.encode(), self.server.token.encode())
+        )
+        if not right:
+            self._refuse(HTTPStatus.FORBIDDEN)
+            return None
+        return rest[0] if rest else ""
+
+    def _number(self, path: str) -> int:
+        number = path.removeprefix("texts/")
+        if not number.isdecimal() or int(number) >= len(self.server.labels.texts):
+            raise ValueError("no such text")
+        return int(number)
+
+    def _label(self, number: int, body: bytes) -> dict[str, Any]:
+        self.server.labels.label(number, json.loads(body)["spans"])
+        return {"done": len(self.server.labels.spans)}
+
+    def _guarded(self, work: Any) -> None:
+        try:
+            with self.server.lock:
+                answer = {**work(), "kinds": LABELS}
+        except (SugarbushError, ValueError, KeyError, TypeError) as error:
+            message = str(error) if isinstance(error, SugarbushError) else "not understood"
+            self._answer(json.dumps({"error": message}).encode(), status=HTTPStatus.BAD_REQUEST)
+            return
+        self._answer(json.dumps(answer).encode())
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self._answer(b"{}", status=status)
+
+    def _answer(
+        self, body: bytes, *, kind: str = "application/json", status: HTTPStatus = HTTPStatus.OK
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,136 @@
+"""Redaction alone: texts, or a file row by row, with masks or surrogates."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sugarbush.data.reading import stream_rows
+from sugarbush.errors import InputError, ParamsError
+from sugarbush.paths import atomic_file
+from sugarbush.privacy.key import state_key
+from sugarbush.training.crt.policies import make_policy
+from sugarbush.training.crt.redact import TextSpan, mask_spans
+from sugarbush.training.redactor.surrogates import with_surrogates
+
+_ROWS = 2_000  # rows in memory
+_SPANS = "spans"
+
+
+class Rewriter:
+    """A policy, and what replaces its spans: masks, or surrogates by the key of `state`."""
+
+    def __init__(self, detectors: Sequence[str], *, threshold: float, state: Path | None) -> None:
+        self._policy = make_policy(detectors, threshold=threshold)
+        self._key = None if state is None else state_key(state)
+
+    def rewritten(self, texts: Sequence[str]) -> list[tuple[str, list[TextSpan]]]:
+        """Each text without its secrets, and where these were."""
+        return [
+            (self._replaced(text, own), own)
+            for text, own in zip(texts, self._policy.spans(texts), strict=True)
+        ]
+
+    def _replaced(self, text: str, spans: list[TextSpan]) -> str:
+        if self._key is None:
+            return mask_spans(text, spans)
+        return with_surrogates(text, spans, key=self._key, record=text)
+
+
+def redact_file(
+    source: Path,
+    output: Path,
+    rewriter: Rewriter,
+    *,
+    text: str,
+    keep: Sequence[str] = (),
+    report: Callable[[int], None] = lambda rows: None,
+) -> Counter[str]:
+    """Write the redacted column `text`, `spans` and the columns `keep`; return the number of spans
+    by kind.
+
+    At most some thousand rows are in memory. Raises InputError for a bad row, which it names, and
+    ParamsError for an output of an unknown format. After an error `output` is as it was.
+    """
+    wanted = {name: "--text" if name == text else "--keep" for name in (text, *keep)}
+    if _SPANS in wanted:
+        raise ParamsError(f"the output has a column '{_SPANS}' of its own; rename that of {source}")
+    rows = stream_rows(source, setting="input", wanted=wanted)
+    found: Counter[str] = Counter()
+    done = 0
+    with atomic_file(output) as temporary, _writer(temporary, output.suffix.lower()) as write:
+        while some := list(islice(rows, _ROWS)):
+            for row in some:
+                if not isinstance(row.fields.get(text), str):
+                    raise InputError(f"{source}, row {row.number}: column '{text}' has no text")
+            made = rewriter.rewritten([row.fields[text] for row in some])
+            write(
+                [
+                    {
+                        **{name: row.fields.get(name) for name in keep},
+                        text: new,
+                        _SPANS: json.dumps([[s.start, s.end, s.label] for s in spans]),
+                    }
+                    for row, (new, spans) in zip(some, made, strict=True)
+                ]
+            )
+            found.update(span.label for _, spans in made for span in spans)
+            done += len(some)
+            report(done)
+    return found
+
+
+@contextmanager
+def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+    """Writes rows as parquet, csv or jsonl, some at a time. Every column is text."""
+    if kind not in {".parquet", ".csv", ".jsonl"}:
+        raise ParamsError(f"the output '{kind}' is no .parquet, .csv or .jsonl file")
+    path.touch(mode=0o600)
+    if kind == ".parquet":
+        with closing(_ParquetRows(path)) as rows:
+            yield rows.write
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        if kind == ".jsonl":
+            yield lambda rows: file.writelines(
+                json.dumps(row, ensure_ascii=False) + "\n" for row in rows
+            )
+            return
+        writer = csv.writer(file)
+
+        def write(rows: list[dict[str, Any]]) -> None:
+            if file.tell() == 0:
+                writer.writerow(rows[0])
+            writer.writerows(row.values() for row in rows)
+
+        yield write
+
+
+class _ParquetRows:
+    """A parquet file that grows by row groups."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Any = None
+
+    def write(self, rows: list[dict[str, Any]]) -> None:
+        columns = {
+            name: [None if row[name] is None else str(row[name]) for row in rows]
+            for name in rows[0]
+        }
+        table = pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
+        self._file = self._file or pq.ParquetWriter(self._path, table.schema)
+        self._file.write_table(table)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,49 @@
+"""The shape of the word around each token, as its token type.
+
+The bundled model reads no capitals, and they tell names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+COUNT = (
+    9  # no word, lower case, capitalised, capitals, mixed, digits, digits and letters, sign, other
+)
+_PLAIN = 0
+
+
+def shape_of(word: str) -> int:  # noqa: PLR0911 (one line a shape)
+    """The shape of a word, 1 to 8."""
+    if word.isdigit():
+        return 5
+    if word.isalnum() and any(c.isdigit() for c in word):
+        return 6
+    if not word.isalpha():
+        return 7
+    if word.islower():
+        return 1
+    if len(word) > 1 and word.isupper():
+        return 3
+    if word[0].isupper() and (len(word) == 1 or word[1:].islower()):
+        return 2
+    return 4 if word.lower() != word.upper() else 8
+
+
+def token_types(encoded: Any, pieces: list[str]) -> Tensor:
+    """The shape of each token's word, (pieces, tokens); 0 where there is none."""
+    width = len(encoded["input_ids"][0])
+    types = torch.zeros((len(pieces), width), dtype=torch.long)
+    for row, piece in enumerate(pieces):
+        known: dict[int, int] = {}
+        for place, word in enumerate(encoded.word_ids(row)):
+            if word is None:
+                continue
+            if word not in known:
+                start, end = encoded.word_to_chars(row, word)
+                known[word] = shape_of(piece[start:end])
+            types[row, place] = known[word]
+    return types

@@ -1,0 +1,83 @@
+"""Surrogates: an invented value of the same kind in place of each secret.
+
+The choice is keyed by HMAC-SHA256, so nobody without the key can repeat it. Within a record, equal
+words of names get equal surrogates: "Anna Berg" and a later "Anna" stay one person. Different
+records share nothing, so surrogates link no records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from sugarbush.examples.seeded_random import SeededRandom
+from sugarbush.training.crt.recall import distinct_secret
+from sugarbush.training.crt.redact import TextSpan
+from sugarbush.training.redactor.values import LOCALES, pool
+
+_ROMAN_LOCALES = [name for name in LOCALES if name.startswith(("en", "de", "fr", "es", "it", "pl"))]
+_NAMES = {"NAME", "TITLED_NAME", "PERSON", "PER"}
+_ADDRESSES = {"ADDRESS", "STREET", "ZIP_ADDRESS", "MILITARY_ADDRESS", "LOCATION", "GPE", "LOC"}
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record: str) -> str:
+    """`text` with a surrogate for each of `spans`, which are disjoint and in order.
+
+    Equal (key, record, secret) give equal surrogates. No surrogate equals its secret.
+    """
+    pieces, place = [], 0
+    for span in spans:
+        secret = text[span.start : span.end]
+        pieces += [text[place : span.start], _surrogate(secret, span.label, key=key, record=record)]
+        place = span.end
+    return "".join(pieces) + text[place:]
+
+
+def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
+    for attempt in range(100):
+        rng = _rng(key, record, label, distinct_secret(secret, "").text, attempt)
+        if label in _NAMES:
+            made = _WORD.sub(partial(_name_like, key=key, record=record, attempt=attempt), secret)
+        elif label in _ADDRESSES:
+            made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), "address")).replace("\n", ", ")
+        else:
+            made = _same_format(secret, rng)
+        if made.casefold() != secret.casefold():
+            return made
+    return "X" * len(secret)  # a secret without a letter or digit
+
+
+def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -> str:
+    word = found.group()
+    rng = _rng(key, record, "name", word.casefold(), attempt)
+    made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), rng.choice(("first_name", "last_name"))))
+    made = _WORD.findall(made)[0]
+    if len(word) == 1:
+        made = made[0]
+    if word.isupper():
+        return made.upper()
+    return made.lower() if word.islower() else made
+
+
+def _same_format(secret: str, rng: SeededRandom) -> str:
+    """Other digits and letters in the same places, in the same case."""
+
+    def other(char: str) -> str:
+        if char.isdigit():
+            return str(rng.below(10))
+        if not char.isalpha():
+            return char
+        letter = chr(ord("a") + rng.below(26))
+        return letter.upper() if char.isupper() else letter
+
+    return "".join(map(other, secret))
+
+
+def _rng(key: bytes, *names: str | int) -> SeededRandom:
+    message = "\x1f".join(map(str, names)).encode("utf-8", "surrogatepass")
+    digest = hmac.new(key, message, hashlib.sha256).digest()
+    return SeededRandom(int.from_bytes(digest[:8]), "surrogate")

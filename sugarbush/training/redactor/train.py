@@ -1,0 +1,269 @@
+"""Train the redactor: the bundled MiniLM, fine-tuned as a token classifier on labelled texts.
+
+    generated texts (and files of labelled texts) -> token classifier -> thresholds -> a folder
+
+The word vectors of the encoder stay as they are, so that an unseen name keeps its place among the
+names. The thresholds are chosen on generated texts with carriers and locales of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sugarbush.paths import atomic_directory
+from sugarbush.randomness import public_rng, seed_of
+from sugarbush.training.crt.recall import LabelledText, text_digest
+from sugarbush.training.redactor.detector import (
+    DESCRIPTION,
+    MOST_TOKENS,
+    LearnedDetector,
+    encode,
+    fast_matrices,
+    groups,
+    secret_score,
+)
+from sugarbush.training.redactor.shapes import COUNT
+from sugarbush.training.redactor.texts import generated_texts
+from sugarbush.training.redactor.values import KINDS, SECRET_KINDS
+
+OUTSIDE = "O"
+Report = Callable[[int, int], None]  # steps done, steps in all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How the redactor is trained. Equal recipes share one redactor."""
+
+    texts: int = 6_500
+    """Generated texts."""
+    epochs: float = 1.0
+    learning_rate: float = 2e-4
+    batch_tokens: int = 2048
+    checked: int = 400
+    """Generated texts for choosing the thresholds."""
+    over_masking: float = 0.02
+    """Share of words of these texts that may be masked although they are no secret."""
+    seed: int = 1
+
+    @staticmethod
+    def copies_of(labelled: Sequence[LabelledText]) -> int:
+        """How often labelled texts are read, so that about a minute is spent on them."""
+        return max(1, min(12, _LABELLED_CHARACTERS // max(1, sum(len(o.text) for o in labelled))))
+
+    @property
+    def digest(self) -> str:
+        """Changes whenever the recipe, its code's version or a package that it uses changes."""
+        own = {
+            **asdict(self),
+            "version": _VERSION,
+            "faker": version("faker"),
+            "data": _data_files(),
+        }
+        return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:20]
+
+
+_ENCODED = 256  # pieces that are tokenized at once
+_LABELLED_CHARACTERS = 250_000  # of all copies together
+
+# For tuning on labelled texts: some generated ones beside them, so that nothing is forgotten.
+OWN_LABELS = Recipe(texts=800, learning_rate=1e-4, checked=200)
+
+_VERSION = 1  # increase it when a change of the code gives another redactor for an equal recipe
+
+
+def _data_files() -> str:
+    files = (Path(__file__).with_name(name) for name in ("carriers.txt", "values.yaml"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def train_redactor(
+    recipe: Recipe,
+    output: Path,
+    *,
+    start: Path | None = None,
+    labelled: Sequence[LabelledText] = (),
+    copies: int = 1,
+    device: torch.device | None = None,
+    report: Report = lambda done, total: None,
+) -> LearnedDetector:
+    """Train and write a redactor to the folder `output`, which is replaced at once at the end.
+
+    It starts from the bundled encoder, or from the redactor in `start`. `labelled` texts are read
+    `copies` times, with kinds as in KINDS; other labels count as no secret.
+    """
+    from sugarbush.embedding.encoder import BUNDLED, model_folder
+
+    device = device or torch.device("cpu")
+    began = time.monotonic()
+    texts = [*generated_texts(recipe.seed, recipe.texts), *(list(labelled) * copies)]
+    source = start or model_folder(BUNDLED)
+    tokenizer, model = _start(source, seed=recipe.seed, new=start is None)
+    model.to(device)
+    _fit(model, _examples(texts, tokenizer), recipe, device, report)
+    model.to("cpu").eval()
+    description: dict[str, Any] = {
+        "recipe": asdict(recipe),
+        "trained_on": sorted({text_digest(one.text) for one in labelled}),
+        "seconds": round(time.monotonic() - began, 1),
+        "thresholds": {"strong": 0.5, "weak": 0.5},
+    }
+    with atomic_directory(output) as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        (folder / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
+        strong, weak = _thresholds(LearnedDetector(folder), recipe)
+        description["thresholds"] = {"strong": strong, "weak": weak}
+        (folder / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
+    return LearnedDetector(output)
+
+
+def _start(source: Path, *, seed: int, new: bool) -> tuple[Any, Any]:
+    from transformers import AutoTokenizer, BertForTokenClassification
+    from transformers.utils import logging
+
+    labels = (OUTSIDE, *KINDS)
+    logging.set_verbosity_error()  # the head is new, and the library would warn about it
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(seed, "redactor") % 2**63)
+        model: Any = BertForTokenClassification.from_pretrained(
+            source,
+            id2label=dict(enumerate(labels)),
+            label2id={label: i for i, label in enumerate(labels)},
+            # Twice as fast on a CPU: the fused attention has no fast backward pass there.
+            attn_implementation="eager",
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+    tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
+    if new:
+        types = model.bert.embeddings.token_type_embeddings
+        wider = nn.Embedding(COUNT, types.embedding_dim)
+        with torch.no_grad():
+            wider.weight.copy_(types.weight[:1].expand(COUNT, -1))
+        model.bert.embeddings.token_type_embeddings = wider
+        model.config.type_vocab_size = COUNT
+    model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
+    return tokenizer, model
+
+
+@dataclass(frozen=True)
+class _Example:
+    """The tokens of one piece, the shapes of their words, and their kinds (-100: no word)."""
+
+    tokens: Tensor
+    shapes: Tensor
+    kinds: Tensor
+
+
+def _examples(texts: Sequence[LabelledText], tokenizer: Any) -> list[_Example]:
+    """The pieces of the texts as the detector reads them."""
+    pieces = [(piece, start, one.spans) for one in texts for start, piece in groups(one.text)]
+    pieces.sort(key=lambda own: len(own[0]))
+    examples = []
+    for first in range(0, len(pieces), _ENCODED):
+        some = pieces[first : first + _ENCODED]
+        encoded = encode(tokenizer, [piece for piece, _, _ in some])
+        offsets = encoded.pop("offset_mapping").tolist()
+        for row, (places, (_, shift, spans)) in enumerate(zip(offsets, some, strict=True)):
+            length = min(MOST_TOKENS, int(encoded["attention_mask"][row].sum()))
+            kinds = [
+                _kind(shift + start, shift + end, spans) if end > start else -100
+                for start, end in places[:length]
+            ]
+            examples.append(
+                _Example(
+                    encoded["input_ids"][row, :length],
+                    encoded["token_type_ids"][row, :length],
+                    torch.tensor(kinds),
+                )
+            )
+    return examples
+
+
+def _kind(start: int, end: int, spans: Sequence[tuple[int, int, str]]) -> int:
+    """The class of a token: that of the span it overlaps, or 0."""
+    return next(
+        (KINDS.index(kind) + 1 for a, b, kind in spans if a < end and b > start and kind in KINDS),
+        0,
+    )
+
+
+def _fit(
+    model: Any, examples: Sequence[_Example], recipe: Recipe, device: torch.device, report: Report
+) -> None:
+    batches = list(_batches(examples, recipe))
+    weights = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=recipe.learning_rate, weight_decay=0.01, fused=True)
+    steps = len(batches)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=recipe.learning_rate, total_steps=max(2, steps), pct_start=0.1,
+        anneal_strategy="linear",
+    )  # fmt: skip
+    model.train()
+    for step, batch in enumerate(batches, start=1):
+        loss = _loss(model, batch, device)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        schedule.step()
+        report(step, steps)
+
+
+def _loss(model: Any, batch: Sequence[_Example], device: torch.device) -> Tensor:
+    def together(parts: list[Tensor], padding: int) -> Tensor:
+        return nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=padding).to(device)
+
+    mask = together([torch.ones_like(one.tokens) for one in batch], 0)
+    with fast_matrices(device):
+        logits = model(
+            input_ids=together([one.tokens for one in batch], 0),
+            token_type_ids=together([one.shapes for one in batch], 0),
+            attention_mask=mask,
+        ).logits
+    wanted = together([one.kinds for one in batch], -100)
+    return nn.functional.cross_entropy(
+        logits.float().flatten(0, 1), wanted.flatten(), ignore_index=-100
+    )
+
+
+def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Example]]:
+    """Batches of examples of similar length, in random order, for `epochs`."""
+    rng = public_rng(recipe.seed, "batches")
+    for epoch in range(int(np.ceil(recipe.epochs))):
+        share = min(1.0, recipe.epochs - epoch)
+        chosen = rng.permutation(len(examples))[: round(share * len(examples))]
+        batches: list[list[_Example]] = [[]]
+        for place in sorted(chosen, key=lambda place: len(examples[place].tokens)):
+            length = len(examples[place].tokens)
+            if batches[-1] and (len(batches[-1]) + 1) * length > recipe.batch_tokens:
+                batches.append([])
+            batches[-1].append(examples[place])
+        for number in rng.permutation(len(batches)):
+            yield batches[number]
+
+
+def _thresholds(detector: LearnedDetector, recipe: Recipe) -> tuple[float, float]:
+    """The smallest thresholds that mask at most the recipe's share of words that are no secret."""
+    checked = list(generated_texts(recipe.seed, recipe.checked, checked=True))
+    plain: list[float] = []
+    for one, words in zip(checked, detector.words([c.text for c in checked]), strict=True):
+        for word in words:
+            kinds = {k for a, b, k in one.spans if word.start < b and word.end > a}
+            if not kinds & set(SECRET_KINDS):
+                plain.append(secret_score(word))
+    strong = float(np.quantile(plain, 1 - recipe.over_masking))
+    strong = min(max(strong, 0.02), 0.6)
+    return round(strong, 4), round(max(0.01, strong / 2), 4)

@@ -1,0 +1,504 @@
+"""Invented values for the redactor's training texts: names, addresses, numbers of many countries.
+
+They come from Faker's locales and from formats given here. Nothing is taken from a labelled set.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from faker import Faker
+
+from sugarbush.examples.data_files import items, load_yaml
+from sugarbush.examples.grammar import Slot, mark
+from sugarbush.examples.seeded_random import SeededRandom
+from sugarbush.randomness import seed_of
+
+NAME, ADDRESS, PHONE, EMAIL, NUMBER = "NAME", "ADDRESS", "PHONE", "EMAIL", "NUMBER"
+PLACE, ORGANIZATION = "PLACE", "ORGANIZATION"
+SECRET_KINDS = (NAME, ADDRESS, PHONE, EMAIL, NUMBER)
+KINDS = (*SECRET_KINDS, PLACE, ORGANIZATION)  # the last two help to tell what is no secret
+
+_DATA = load_yaml(Path(__file__).with_name("values.yaml"))
+LOCALES = items(_DATA["locales"])
+CHECKED_LOCALES = items(_DATA["checked_locales"])
+_POOL = 200
+_UNSTABLE = {("it_IT", "city"), ("uk_UA", "ssn")}  # Faker draws them from sets, in any order
+
+_STREETS = items(_DATA["streets"])
+_NEAR = items(_DATA["near"])
+_POSTCODE_FORMS = items(_DATA["postcode_forms"])
+_PHONE_FORMS = items(_DATA["phone_forms"])
+_ID_FORMS = items(_DATA["id_forms"])
+_PREFIXES = (
+    "",
+    "",
+    "",
+    "",
+    "#",
+    "No. ",
+    "ID",
+    "ORD-",
+    "INV-",
+    "CASE-",
+    "TKT",
+    "REF ",
+    "PO-",
+    "MRN-",
+    "#",
+)
+_BRANDS = items(_DATA["brands"])
+_PRODUCTS = items(_DATA["products"])
+_ILLNESSES = items(_DATA["illnesses"])
+_DRUGS = items(_DATA["drugs"])
+_PEOPLE = items(_DATA["people"])
+_COLOURS = items(_DATA["colours"])
+_ORGANISATIONS = items(_DATA["organisations"])
+_TITLES = items(_DATA["titles"])
+_DIGITS = items(_DATA["digits"])
+_TENS = items(_DATA["tens"])
+
+
+class Values:
+    """The slots of the carriers, for one text of one locale.
+
+    `plain` gives words of ordinary sentences. With `spoken`, many digits are spelled out.
+    """
+
+    def __init__(
+        self, rng: SeededRandom, locale: str, *, plain: Sequence[str], spoken: bool
+    ) -> None:
+        self._rng, self._locale, self._plain, self._spoken = rng, locale, plain, spoken
+
+    def slots(self) -> dict[str, Slot]:
+        """Each slot of the carriers by name. A slot gives another value whenever it is used."""
+        marked: dict[str, tuple[str, Callable[[], str]]] = {
+            "name": (NAME, self.name),
+            "full": (NAME, self.full_name),
+            "first": (NAME, self._first),
+            "last": (NAME, self._last),
+            "sender": (NAME, self.name),
+            "titled": (NAME, lambda: f"{self._rng.choice(_TITLES)} {self._last()}"),
+            "handle": (NAME, self.handle),
+            "handle0": (NAME, lambda: self.handle().lstrip("@")),
+            "first0": (NAME, self._first),
+            "address": (ADDRESS, self.address),
+            "street": (ADDRESS, self.street),
+            "postcode": (ADDRESS, self.postcode),
+            "homecity": (ADDRESS, self._city),
+            "house": (ADDRESS, lambda: str(self._rng.between(1, 240))),
+            "phone": (PHONE, self.phone),
+            "email": (EMAIL, self.email),
+            "id": (NUMBER, self.identifier),
+            "order": (NUMBER, self.identifier),
+            "account": (NUMBER, self.identifier),
+            "card": (NUMBER, self.card),
+            "iban": (NUMBER, self.iban),
+            "ssn": (NUMBER, self.ssn),
+            "pin": (NUMBER, lambda: self._said(self._form("####", "######", "####", "###"))),
+            "last4": (NUMBER, lambda: self._said(self._form("####"))),
+            "plate": (NUMBER, self.plate),
+            "ip": (NUMBER, self.ip),
+            "city": (PLACE, self._city),
+            "country": (PLACE, lambda: self._of("country", locale="en_US")),
+            "org": (ORGANIZATION, self.organisation),
+        }  # fmt: skip
+        slots: dict[str, Slot] = {k: self._marked(*v) for k, v in marked.items()}
+        everything = (
+            "name",
+            "address",
+            "phone",
+            "id",
+            "card",
+            "email",
+            "full",
+            "first",
+            "street",
+            "postcode",
+        )
+        slots["any"] = lambda: _call(slots[self._rng.choice(everything)])
+        slots["live"] = lambda: _call(slots[self._rng.choice(("address", "city", "org", "street"))])
+        return slots | self._unmarked()
+
+    def _unmarked(self) -> dict[str, Slot]:
+        rng = self._rng
+        return {
+            "url": lambda: (
+                f"https://{rng.choice(('t.co', 'bit.ly', 'www.example.org'))}/{self._form('@#@@#')}"
+            ),
+            "date": self.date,
+            "time": lambda: rng.choice(
+                (
+                    f"{rng.between(0, 23)}:{rng.below(60):02}",
+                    f"{rng.between(1, 12)} {rng.choice(('am', 'pm', 'a.m.'))}",
+                    "noon",
+                )
+            ),
+            "weekday": lambda: rng.choice(
+                ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+            ),
+            "month": lambda: rng.choice(
+                ("January", "March", "April", "May", "June", "August", "October", "Dec.", "Nov")
+            ),
+            "year": lambda: str(rng.between(1900, 2030)),
+            "age": lambda: str(rng.between(1, 99)),
+            "price": lambda: rng.choice(
+                ("${}", "{} EUR", "£{}", "{} pounds", "€ {}", "{} dollars", "Rs. {}")
+            ).format(
+                rng.choice(
+                    (
+                        f"{rng.below(900)}.{rng.below(100):02}",
+                        str(rng.between(1, 9000)),
+                        f"{rng.between(1, 99)},{rng.below(1000):03}",
+                    )
+                )
+            ),
+            "percent": lambda: f"{rng.between(1, 100)}%",
+            "count": lambda: self._said(
+                str(rng.choice((rng.between(1, 12), rng.between(1, 90), rng.between(1, 400))))
+            ),
+            "count3": lambda: str(rng.between(100, 599)),
+            "decimal": lambda: f"{rng.between(0, 99)}.{rng.below(10)}",
+            "bp": lambda: f"{rng.between(90, 180)}/{rng.between(50, 110)}",
+            "dose": lambda: f"{rng.choice((5, 10, 20, 50, 81, 100, 500))} mg",
+            "version": lambda: f"{rng.below(12)}.{rng.below(30)}.{rng.below(9)}",
+            "letter": lambda: rng.choice("ABCDEF"),
+            "model": lambda: rng.choice(
+                ("X-{}", "{} Pro", "{}S", "GT{}", "MK{}", "Series {}", "{}", "A{}")
+            ).format(rng.between(1, 999)),
+            "brand": lambda: rng.choice(_BRANDS),
+            "product": lambda: rng.choice(_PRODUCTS),
+            "color": lambda: rng.choice(_COLOURS),
+            "illness": lambda: rng.choice(_ILLNESSES),
+            "drug": lambda: rng.choice(_DRUGS),
+            "him": lambda: rng.choice(("him", "her")),
+            "person_word": lambda: rng.choice(_PEOPLE),
+            "job": lambda: self._of("job", locale="en_US").split(",")[0],
+            "hash": lambda: self._word() + rng.choice(("", "2016", self._word())),
+            "word": self._word,
+            "words": lambda: " ".join(self._word() for _ in range(rng.between(1, 3))),
+            "Words": lambda: " ".join(self._word().capitalize() for _ in range(rng.between(1, 4))),
+            "plain": lambda: _lower_first(rng.choice(self._plain)),
+            "Plain": lambda: rng.choice(self._plain),
+        }
+
+    def name(self) -> str:
+        rng, first, last = self._rng, self._first(), self._last()
+        kind = rng.below(20)
+        if kind < 8:
+            return f"{first} {last}"
+        if kind < 11:
+            return first
+        if kind == 11:
+            return last
+        middle = self._first()
+        return (
+            f"{last}, {first}", f"{first[0]}. {last}", f"{first} {middle[0]}. {last}",
+            f"{first[0]}.{middle[0]}. {last}", f"{rng.choice(_TITLES)} {last}",
+            f"{rng.choice(_TITLES)} {first} {last}", f"{first} {middle} {last}",
+            f"{first} {last}-{self._last()}",
+        )[kind - 12]  # fmt: skip
+
+    def full_name(self) -> str:
+        joint = self._rng.choice(
+            (" ",) * 12 + (" van der ", " de ", " bin ", " von ", " al-", " O'", " Mc")
+        )
+        return f"{self._first()}{joint}{self._last()}"
+
+    def handle(self) -> str:
+        rng = self._rng
+        first, last = (re.sub(r"\W", "", part) or "user" for part in (self._first(), self._last()))
+        tail = rng.choice(
+            ("", "", str(rng.below(100)), str(rng.between(1950, 2010)), "_", "xx", "Official")
+        )
+        core = rng.choice(
+            (
+                first + last,
+                f"{first}_{last}",
+                f"{first[0]}{last}",
+                f"{first}.{last}",
+                f"Real{first}",
+                last + self._word(),
+            )
+        )
+        return rng.choice(("", "@")) + rng.choice((core, core.lower())) + tail
+
+    def address(self) -> str:
+        rng, kind = self._rng, self._rng.below(10)
+        if kind < 3:
+            return self._lines(self._of("address"))
+        street = self.street()
+        if kind < 5:
+            return street
+        joint = rng.choice((", ", ", ", "\n", " ", " , ", ",\n"))
+        flat = rng.choice(
+            (
+                "",
+                "",
+                "",
+                f"Flat {rng.between(1, 90)}{joint}",
+                f"Apt. {rng.between(1, 990)}{joint}",
+                f"Unit {rng.between(1, 30)}{joint}",
+            )
+        )
+        parts = rng.choice(
+            (
+                (street, self._city()),
+                (street, self._city(), self.postcode()),
+                (street, self.postcode()),
+                (street, f"{self.postcode()} {self._city()}"),
+                (street, f"{self._city()} {self.postcode()}"),
+                (street, self._city(), self._of("country", locale="en_US")),
+                (street, self._city(), self._of("state", locale="en_US"), self.postcode()),
+                (
+                    street,
+                    f"{self._city()} {self._of('state_abbr', locale='en_US')} {self.postcode()}",
+                ),
+                (street, f"{rng.choice(_NEAR)}"),
+                (street, rng.choice(_NEAR), self._city()),
+                (
+                    rng.choice(("P.O. Box ", "PO Box ", "Postfach ")) + str(rng.between(1, 9999)),
+                    self._city(),
+                ),
+            )
+        )
+        return flat + joint.join(parts)
+
+    def street(self) -> str:
+        rng = self._rng
+        if rng.chance(0.45):
+            return self._lines(self._of("street_address"))
+        base = rng.choice(
+            (self._last, self._city, self._first, lambda: self._word().capitalize())
+        )()
+        if rng.chance(0.3):
+            side = ("North", "South", "West", "Old", "New", "Saint", "Upper", "St.")
+            base = f"{rng.choice(side)} {base}"
+        road = self._of("street_name") if rng.chance(0.3) else f"{base} {rng.choice(_STREETS)}"
+        number = rng.choice(
+            (
+                str(rng.between(1, 99)),
+                str(rng.between(1, 99999)),
+                f"{rng.between(1, 99)}{rng.choice('abcABC')}",
+                f"{rng.between(1, 60)}-{rng.between(61, 120)}",
+                f"{rng.between(1, 60)} - {rng.between(61, 120)}",
+            )
+        )
+        number = self._said(number)
+        return rng.choice(
+            (f"{number} {road}",) * 6
+            + (
+                f"{number}, {road}",
+                f"{road} {number}",
+                f"{road} {number}",
+                road,
+                road,
+                rng.choice(_NEAR),
+            )
+        )
+
+    def postcode(self) -> str:
+        if self._rng.chance(0.4):
+            return self._of("postcode")
+        code = self._form(*_POSTCODE_FORMS)
+        return code.replace(" ", "") if self._rng.chance(0.15) else code
+
+    def phone(self) -> str:
+        rng = self._rng
+        own = self._of("phone_number") if rng.chance(0.35) else self._form(*_PHONE_FORMS)
+        return self._said(own)
+
+    def email(self) -> str:
+        rng = self._rng
+        user = re.sub(r"[^\w.+-]", "", self.handle().lstrip("@")) or "info"
+        domain = rng.choice(
+            (
+                f"{rng.choice(_BRANDS)}.com",
+                "gmail.com",
+                "yahoo.co.uk",
+                "web.de",
+                "mail.ru",
+                "example.org",
+                f"{self._word()}.{rng.choice(('net', 'io', 'fr', 'edu'))}",
+            )
+        ).lower()
+        if self._spoken or rng.chance(0.05):
+            return f"{user} at {domain.replace('.', ' dot ')}".replace("_", " underscore ")
+        return f"{user}@{domain}"
+
+    def identifier(self) -> str:
+        if self._rng.chance(0.06):
+            return self._of("uuid4", locale="en_US")
+        code = self._rng.choice(_PREFIXES) + self._form(*_ID_FORMS)
+        return self._said(code.lower() if self._rng.chance(0.15) else code)
+
+    def card(self) -> str:
+        digits = self._of("credit_card_number", locale="en_US")
+        space = self._rng.choice(("", "", " ", "-"))
+        return self._said(space.join(re.findall("....|.+", digits)))
+
+    def iban(self) -> str:
+        code = self._of("iban")
+        return " ".join(re.findall("....|.+", code)) if self._rng.chance(0.4) else code
+
+    def ssn(self) -> str:
+        if self._rng.chance(0.5):
+            return self._said(self._of("ssn"))
+        return self._said(
+            self._form(
+                "###-##-####",
+                "@@######@",
+                "@########",
+                "##/###/###",
+                "### ### ###",
+                "########@",
+                "@@@@######@@",
+                "##.##.##-###.##",
+            )
+        )
+
+    def plate(self) -> str:
+        if self._rng.chance(0.5):
+            return self._of("license_plate", locale="en_GB")
+        return self._form(
+            "@@@ ####", "@-@@ ####", "@@-###-@@", "@@## @@@", "#@@@###", "@@ ## @@ ####"
+        )
+
+    def ip(self) -> str:
+        return self._of("ipv4" if self._rng.chance(0.8) else "ipv6", locale="en_US")
+
+    def date(self) -> str:
+        rng = self._rng
+        day, month, year = rng.between(1, 28), rng.between(1, 12), rng.between(1940, 2030)
+        name = [
+            "January",
+            "February",
+            "March",
+            "April",
+            "May",
+            "June",
+            "July",
+            "August",
+            "September",
+            "October",
+            "November",
+            "December",
+        ][month - 1]
+        return rng.choice(
+            (
+                f"{day}/{month}/{year}",
+                f"{year}-{month:02}-{day:02}",
+                f"{day:02}.{month:02}.{year}",
+                f"{day} {name} {year}",
+                f"{name} {day}, {year}",
+                f"{name[:3]} {day}",
+                f"the {day}th",
+                f"{month}/{day}/{year % 100:02}",
+                f"{day} {name}",
+            )
+        )
+
+    def organisation(self) -> str:
+        rng = self._rng
+        base = rng.choice(
+            (self._last, self._city, lambda: rng.choice(_BRANDS), lambda: self._word().capitalize())
+        )
+        if rng.chance(0.3):
+            return self._of("company")
+        return rng.choice(_ORGANISATIONS).format(base(), base())
+
+    def _first(self) -> str:
+        return self._of("first_name")
+
+    def _last(self) -> str:
+        return self._of("last_name")
+
+    def _city(self) -> str:
+        return self._of("city")
+
+    def _word(self) -> str:
+        return self._of("word", locale="en_US")
+
+    def _of(self, kind: str, *, locale: str | None = None) -> str:
+        return self._rng.choice(pool(locale or self._locale, kind))
+
+    def _form(self, *forms: str) -> str:
+        drawn = {
+            "#": lambda: str(self._rng.below(10)),
+            "@": lambda: chr(ord("A") + self._rng.below(26)),
+        }
+        return "".join(drawn[c]() if c in drawn else c for c in self._rng.choice(forms))
+
+    def _said(self, code: str) -> str:
+        """`code`, or its digits as words, where the text is spoken."""
+        if not self._spoken or self._rng.chance(0.25):
+            return code
+        return spelled_out(code, self._rng)
+
+    def _lines(self, address: str) -> str:
+        return address.replace("\n", self._rng.choice((", ", ", ", "\n", " ")))
+
+    def _marked(self, label: str, value: Callable[[], str]) -> Slot:
+        return lambda: mark(label, value())
+
+
+def spelled_out(code: str, rng: SeededRandom) -> str:
+    """The code as somebody says it: digits one by one or in pairs, letters, "dash", "plus"."""
+    said: list[str] = []
+    place = 0
+    oh = rng.choice(("zero", "oh", "o"))
+    while place < len(code):
+        char = code[place]
+        if char.isdigit() and char.isascii():
+            if place + 1 < len(code) and code[place + 1] == char and rng.chance(0.6):
+                said += ["double", oh if char == "0" else _DIGITS[int(char)]]
+                place += 1
+            elif (
+                char in "23456789"
+                and re.match(r"[1-9]", code[place + 1 : place + 2])
+                and rng.chance(0.15)
+            ):
+                said += [_TENS[int(char) - 2], _DIGITS[int(code[place + 1])]]
+                place += 1
+            else:
+                said.append(oh if char == "0" else _DIGITS[int(char)])
+        elif char in "-+./" and rng.chance(0.3):
+            said.append({"-": "dash", "+": "plus", ".": "dot", "/": "slash"}[char])
+        elif char.isalpha():
+            said.append(char)
+        place += 1
+    return " ".join(said)
+
+
+@cache
+def pool(locale: str, kind: str) -> tuple[str, ...]:
+    """Different values of one kind, the same on every machine with this version of Faker."""
+    if (locale, kind) in _UNSTABLE:
+        return pool("en_US", kind)
+    fake: Any = _faker(locale)
+    fake.seed_instance(seed_of(0, locale, kind) % 2**32)
+    try:
+        with redirect_stdout(io.StringIO()):  # one provider prints
+            values = [str(getattr(fake, kind)()) for _ in range(_POOL)]
+    except (AttributeError, AssertionError):  # a kind that the locale lacks
+        return pool("en_US", kind)
+    return tuple(dict.fromkeys(value for value in values if value.strip()))
+
+
+@cache
+def _faker(locale: str) -> Any:
+    return Faker(locale, use_weighting=False)
+
+
+def _call(slot: Slot) -> str:
+    return slot if isinstance(slot, str) else slot()
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,193 @@
+"""Files and frames of records, through everything that `prepare` does with them."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import strategies as st
+
+from sugarbush.attributes.extract import extract_codes
+from sugarbush.attributes.settings import ExtractMetadataSettings
+from sugarbush.data.private_store import keyed_digest, records_of
+from sugarbush.data.reading import Row, column_names, read_rows, rows_of_frame
+from sugarbush.data.records import donated_records, usable, wanted_columns
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.split import ContributionBounder, private_frame, split, unmatched_attributes
+from tests.fuzz.damage import CANARY, bytes_like, fields_like, scalars
+
+KEY = bytes(32)
+SCHEMA = Schema(
+    subject="letters",
+    attributes=(
+        Attribute(name="stars", column="stars", bins=(2, 4)),
+        Attribute(name="item", column="item", values=("lamp", "chair")),
+        Attribute(name="topic", values=("refund",), keywords={"refund": ("money back", "refund")}),
+    ),
+)
+SETTINGS = tuple(
+    PrepareSettings.model_validate(
+        {
+            "min_records": 2,
+            "max_characters": 50_000,
+            "bad_rows": bad,
+            "id_column": i,
+            "user_column": user,
+        }
+    )
+    for bad in ("refuse", "drop")
+    for i in (None, "id")
+    for user in (None, "user")
+)
+ROWS = tuple(
+    {
+        "text": f"Letter {i}: money back, {CANARY}{i}.",
+        "stars": i,
+        "item": "lamp",
+        "id": f"{CANARY}{i}",
+        "user": f"u{i % 3}",
+    }
+    for i in range(5)
+)
+settings = st.sampled_from(SETTINGS)
+
+
+def _csv() -> bytes:
+    lines = [",".join(ROWS[0]), *(",".join(f'"{value}"' for value in row.values()) for row in ROWS)]
+    return "\r\n".join(lines).encode()
+
+
+def _jsonl(rows: Any) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
+    """Everything that stages do with the rows of a private file, and of a file of donated ones."""
+    records, _ = usable(rows, params, SCHEMA, source="rows", setting="prepare.file")
+    bound = None if params.user_column is None else ContributionBounder(records=1, key=KEY)
+    parts = split(records, params, public=["a public text"], source="rows", bound=bound)
+    unmatched_attributes(parts, SCHEMA)
+    public = json.dumps([parts.fingerprint(key=KEY), parts.tally])
+    assert CANARY not in public
+    for part in (parts.train, parts.heldout):
+        frame = private_frame(part, SCHEMA, key=KEY)
+        stored = io.BytesIO()
+        frame.to_parquet(stored, index=False)
+        read = records_of(pd.read_parquet(stored))
+        extract_codes(
+            SCHEMA,
+            read.texts,
+            read.columns,
+            embed=_no_embedding,
+            readers={},
+            params=ExtractMetadataSettings(),
+        )
+        keyed_digest([frame], key=KEY)
+    donated_records(rows, params, SCHEMA, source="rows").to_parquet(io.BytesIO(), index=False)
+
+
+def _no_embedding(texts: Any) -> Any:
+    raise AssertionError(texts)
+
+
+def _read(content: bytes, params: PrepareSettings, name: str, folder: Path) -> None:
+    path = folder / name
+    path.write_bytes(content)
+    wanted = wanted_columns(params, SCHEMA, private=True)
+    try:
+        column_names(path, required=wanted, setting="prepare.file")
+    finally:
+        prepare(read_rows(path, setting="prepare.file", wanted=wanted), params)
+
+
+def read_csv(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
+    _read(*case, "rows.csv", folder)
+
+
+def read_jsonl(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
+    _read(*case, "rows.jsonl", folder)
+
+
+def read_parquet(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
+    _read(*case, "rows.parquet", folder)
+
+
+def read_frame(case: tuple[pd.DataFrame, PrepareSettings], folder: Path) -> None:
+    frame, params = case
+    prepare(rows_of_frame(frame, wanted=wanted_columns(params, SCHEMA, private=True)), params)
+
+
+csv_files = st.tuples(
+    bytes_like(_csv(), _csv().decode().encode("utf-16"), b"text,stars,item,id,user\n", most=2),
+    settings,
+)
+_rows = st.lists(st.one_of(*map(fields_like, ROWS)), min_size=1, max_size=5).map(_jsonl)
+jsonl_files = st.tuples(st.one_of(_rows, _rows, bytes_like(_jsonl(ROWS))), settings)
+
+_ODD: tuple[Any, ...] = (
+    None, pd.NA, pd.NaT, float("nan"), np.nan, np.float32(1.5), np.int64(3), np.bool_(True),
+    datetime(2020, 1, 1),
+    pd.Timestamp("2020-01-01", tz="UTC"), date(2020, 1, 1), time(1), timedelta(1),
+    pd.Period("2020"), Decimal("NaN"),
+    b"\xff", {1}, (1, 2), [CANARY], {"a": CANARY}, np.array([1, 2]), object, 1 + 2j,
+    pd.Interval(0, 1),
+)  # fmt: skip
+_cells = st.one_of(st.sampled_from(_ODD), scalars)
+frames = st.tuples(
+    st.lists(st.one_of(*(fields_like(row, _cells) for row in ROWS)), min_size=1, max_size=5).map(
+        lambda rows: pd.DataFrame(rows, dtype=object)
+    ),
+    settings,
+)
+
+_TYPES = (
+    pa.string(), pa.large_string(), pa.int64(), pa.uint8(), pa.float32(), pa.bool_(), pa.date32(),
+    pa.timestamp("ns", "UTC"),
+    pa.duration("s"), pa.decimal128(9, 2), pa.binary(), pa.list_(pa.string()),
+    pa.struct([("a", pa.int32())]), pa.null(),
+    pa.dictionary(pa.int8(), pa.string()), pa.time64("ns"), pa.map_(pa.string(), pa.int8()),
+)  # fmt: skip
+_CELLS = {
+    pa.int64(): 2**62, pa.uint8(): 7, pa.float32(): float("nan"), pa.bool_(): True,
+    pa.date32(): date(1, 1, 1),
+    pa.timestamp("ns", "UTC"): 2**62, pa.duration("s"): 2**62, pa.decimal128(9, 2): Decimal("1.25"),
+    pa.binary(): b"\xff\x00",
+    pa.list_(pa.string()): [CANARY], pa.struct([("a", pa.int32())]): {"a": 1}, pa.null(): None,
+    pa.time64("ns"): 5,
+    pa.map_(pa.string(), pa.int8()): [("a", 1)],
+}  # fmt: skip
+_NOT_UTF8 = pa.Array.from_buffers(
+    pa.string(),
+    5,
+    [None, pa.py_buffer(np.arange(6, dtype=np.int32).tobytes()), pa.py_buffer(b"\xffabcd")],
+)
+
+
+def _column(name: str, kind: pa.DataType | None) -> pa.Array:
+    if kind is None:
+        return _NOT_UTF8
+    own = [str(row[name]) for row in ROWS]
+    return pa.array([_CELLS[kind]] * 4 + [None] if kind in _CELLS else own, type=kind)
+
+
+def _parquet(types: dict[str, pa.DataType | None]) -> bytes:
+    stored = io.BytesIO()
+    pq.write_table(
+        pa.table({name: _column(name, types.get(name, pa.string())) for name in ROWS[0]}), stored
+    )
+    return stored.getvalue()
+
+
+_tables = st.dictionaries(
+    st.sampled_from(sorted(ROWS[0])), st.one_of(st.none(), st.sampled_from(_TYPES)), max_size=3
+).map(_parquet)
+parquet_files = st.tuples(st.one_of(_tables, bytes_like(_parquet({}), most=3)), settings)

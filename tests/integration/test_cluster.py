@@ -1,0 +1,178 @@
+"""Parts on a process pool and on a Dask cluster: the same released bytes, also if a worker dies."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import LocalCluster
+from numpy.typing import NDArray
+
+from sugarbush.data.private_store import PrivateStore
+from sugarbush.errors import ParamsError, StorageError
+from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes, sum_scores
+from sugarbush.pipeline.cluster import Dask, ProcessPool, engine, map_parts
+from sugarbush.privacy import mechanisms
+from sugarbush.privacy.data_types import Private
+from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.parts import MapParts
+from sugarbush.privacy.session import PrivacySession
+from sugarbush.privacy.unit import Unit
+from sugarbush.randomness import public_rng
+
+RECORDS, CANDIDATES, DIM = 300, 20, 8
+ENGINES = ["one part", "parts here", "processes", "dask"]
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def of_name(name: str, scheduler: str) -> MapParts | None:
+    engines: dict[str, MapParts | None] = {
+        "one part": None, "parts here": map_parts, "processes": ProcessPool(2),
+        "dask": Dask(scheduler),
+    }  # fmt: skip
+    return engines[name]
+
+
+def encode(texts: tuple[str, ...]) -> NDArray[np.float32]:
+    """A vector of length 1 that depends on its text alone."""
+    vectors = np.stack([public_rng(1, text).standard_normal(DIM) for text in texts])
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def encode_and_die_once(texts: tuple[str, ...], *, marker: Path) -> NDArray[np.float32]:
+    die_once(marker)
+    return encode(texts)
+
+
+def die_once(marker: Path) -> None:
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def store_of(folder: Path, own: MapParts | None) -> PrivateStore:
+    """Records in 7 row groups."""
+    store = PrivateStore(folder / "data/private", map_parts=own)
+    frame = pd.DataFrame({"text": [f"text {i}" for i in range(RECORDS)]})
+    with store.saving_prepared() as files:
+        for start in range(0, RECORDS, 45):
+            files.add({"train": frame[start : start + 45].reset_index(drop=True)})
+        files.finish(fingerprint=(), tally={})
+    pd.DataFrame({"a": np.arange(RECORDS) % 3}).to_parquet(
+        store.folder("metadata") / "train.parquet", index=False
+    )
+    return store
+
+
+def voting_of(store: PrivateStore, ledger: Ledger, *, die: Path | None = None) -> VotingSession:
+    own = encode if die is None else partial(encode_and_die_once, marker=die)
+    embeddings = store.embeddings(own).zip_batch(
+        store.codes(["a"]), lambda vectors, codes: PrivateEmbeddings(vectors, codes[:, 0])
+    )
+    session = PrivacySession(ledger=ledger, stage="vote", run="1")
+    return VotingSession(embeddings=embeddings, stddev=20.0, session=session)
+
+
+def ledger_of(folder: Path) -> Ledger:
+    return Ledger(
+        folder / "state", dataset="d", purpose="release", unit=Unit.RECORD, cap=math.inf, delta=1e-6
+    )
+
+
+def injected(sums: NDArray[np.int64], **_: float) -> NDArray[np.int64]:
+    return sums + np.arange(len(sums)) ** 2
+
+
+def votes_of(voting: VotingSession) -> list[list[int]]:
+    candidates = encode(tuple(f"candidate {i}" for i in range(CANDIDATES)))
+    labels = np.arange(CANDIDATES) % 3
+    with mock.patch.object(mechanisms, "discrete_gaussian", injected):
+        return [
+            count_votes(voting, candidates, labels, by_label=False).value.tolist(),
+            count_votes(voting, candidates, labels, by_label=True).value.tolist(),
+            sum_scores(voting, candidates, width=0.2).value.tolist(),
+        ]
+
+
+def test_every_engine_releases_the_same_bytes(tmp_path: Path, scheduler: str) -> None:
+    found = []
+    for name in ENGINES:
+        folder = tmp_path / name
+        ledger = ledger_of(folder)
+        found.append(votes_of(voting_of(store_of(folder, of_name(name, scheduler)), ledger)))
+        assert len(ledger.entries()) == 3
+    assert all(votes == found[0] for votes in found)
+    assert sum(found[0][0]) == RECORDS + sum(i**2 for i in range(CANDIDATES))
+
+
+@pytest.mark.parametrize("name", ["processes", "dask"])
+def test_a_worker_that_is_killed_loses_nothing_and_charges_nothing_twice(
+    tmp_path: Path, scheduler: str, name: str
+) -> None:
+    expected = votes_of(voting_of(store_of(tmp_path / "a", None), ledger_of(tmp_path / "a")))
+    ledger, killed = ledger_of(tmp_path / "b"), tmp_path / "embedding"
+    voting = voting_of(store_of(tmp_path / "b", of_name(name, scheduler)), ledger, die=killed)
+    assert killed.exists()
+    assert not ledger.entries()
+    vote = tmp_path / "vote"
+
+    def die_and_return(records: PrivateEmbeddings) -> PrivateEmbeddings:
+        die_once(vote)
+        return records
+
+    dying = VotingSession(
+        embeddings=voting.embeddings.map_batch(die_and_return),
+        stddev=voting.stddev,
+        session=voting.session,
+    )
+    assert votes_of(dying) == expected
+    assert vote.exists()
+    assert len(ledger.entries()) == 3
+
+
+def test_the_files_of_parts_vanish_with_their_vectors(tmp_path: Path) -> None:
+    store = store_of(tmp_path, map_parts)
+    embeddings = store.embeddings(encode)
+    assert len(list(store.folder("embeddings").glob("parts-*/*.npy"))) == 7
+    del embeddings
+    assert not list(store.folder("embeddings").iterdir())
+
+
+def test_parts_show_no_private_value_in_a_log() -> None:
+    from sugarbush.privacy.parts import Parts
+
+    parts = Parts(parts=("p",), sizes=(2,), read=lambda _: [1, 2], map_parts=map_parts)
+    zipped = Private(parts).zip_batch(Private(np.array([77, 78])), lambda a, b: a)
+    assert "77" not in repr(zipped._per_unit.parts)
+
+
+def test_a_process_that_is_killed_every_time_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="killed again"):
+        ProcessPool(1)(lambda _: os.kill(os.getpid(), signal.SIGKILL), [1], operator.add)
+
+
+def test_a_cluster_that_does_not_answer_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with mock.patch("distributed.Client", side_effect=OSError("refused")):
+        unknown = engine("tcp://127.0.0.1:1")
+        assert unknown is not None
+        with pytest.raises(ParamsError, match=r"run\.cluster"):
+            unknown(abs, [1], operator.add)
+    assert engine("local") is None

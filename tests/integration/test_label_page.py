@@ -1,0 +1,141 @@
+"""The label page: used by keyboard in a headless Chromium, and closed to everybody else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sugarbush.errors import InputError, ParamsError
+from sugarbush.training.crt.patterns import RegexDetector
+from sugarbush.training.crt.recall import load_labelled
+from sugarbush.training.crt.redact import Policy
+from sugarbush.training.redactor.labels import open_labels, use_of
+from sugarbush.training.redactor.page import LabelServer
+from tests.integration.browser import chromium, open_page
+
+TEXTS = [
+    "Call Ada Lovelace at 555-010-1234 today.",
+    "\U0001f600 שלום e\u0301 Zoë, naïve \U0001f469\u200d\U0001f4bb at 12 Elm Street",
+    "Nothing to see here.",
+]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LabelServer]:
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    labels = open_labels(
+        source,
+        tmp_path / "private" / "labels.jsonl",
+        text="text",
+        count=10,
+        policy=Policy([RegexDetector()]),
+    )
+    with LabelServer(labels) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def asked(server: LabelServer, path: str, *, body: str | None = None, **headers: str) -> int:
+    """The status of a request with the given headers."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
+    connection.request("GET" if body is None else "POST", path, body, headers)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_a_request_needs_the_token_the_host_and_the_origin_of_this_start(
+    server: LabelServer,
+) -> None:
+    text = f"/{server.token}/texts/0"
+    json_type = {"Content-Type": "application/json"}
+    assert asked(server, text) == 200
+    assert asked(server, f"/{'0' * 48}/texts/0") == 403
+    assert asked(server, "/texts/0") == asked(server, "/") == 403
+    assert asked(server, text, Host="attacker.example") == 403
+    assert asked(server, text, Origin="http://attacker.example") == 403
+    assert asked(server, text, body='{"spans": []}') == 400  # a form can send no JSON
+    assert asked(server, text, body='{"spans": []}', **json_type) == 200
+    assert asked(server, f"/{server.token}/texts/99") == 400
+    assert asked(server, f"/{server.token}/../key") == 404
+    outside = '{"spans": [{"start": 0, "end": 999, "label": "NAME"}]}'
+    assert asked(server, text, body=outside, **json_type) == 400
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_labels_are_private_and_continue(server: LabelServer, tmp_path: Path) -> None:
+    labels = server.labels
+    labels.label(0, [{"start": 0, "end": 4, "label": "NAME"}])
+    assert labels.path.stat().st_mode & 0o777 == 0o600
+    assert labels.path.parent.stat().st_mode & 0o777 == 0o700
+    again = open_labels(tmp_path / "in.jsonl", labels.path, text="text", count=10, policy=None)
+    assert again.spans == labels.spans
+    with pytest.raises(InputError, match="overlaps"):
+        labels.label(
+            1,
+            [{"start": 0, "end": 4, "label": "NAME"}, {"start": 2, "end": 6, "label": "PHONE"}],
+        )
+
+
+def test_labels_in_a_shared_folder_are_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(ParamsError, match="others can read"):
+        open_labels(tmp_path / "in.csv", tmp_path / "l.jsonl", text="text", count=1, policy=None)
+
+
+def test_texts_that_measure_have_no_suggestions(server: LabelServer) -> None:
+    for number, text in enumerate(server.labels.texts):
+        shown = server.labels.shown(number)
+        if use_of(text) == "measure":
+            assert shown["spans"] == []
+        elif "555" in text:
+            assert shown["spans"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(chromium() is None, reason="no Chromium")
+def test_it_is_used_by_keyboard_alone(server: LabelServer, tmp_path: Path) -> None:
+    number = next(i for i, text in enumerate(server.labels.texts) if "Zoë" in text)
+    with open_page(tmp_path / "profile") as page:
+        page.call("Page.navigate", url=server.url)
+        waited(page, "typeof state !== 'undefined' && state !== null")
+        for _ in range(number):
+            page.press("n")
+            time.sleep(0.2)
+        waited(page, f"state && state.number === {number}")
+        page.evaluate("spans = []; draw()")
+        names = page.evaluate(
+            "words.map(w => Array.from(state.text).slice(w.start, w.end).join(''))"
+        )
+        for _ in range(names.index("Zoë")):
+            page.press("ArrowRight")
+        page.press("1")
+        page.view(width=900)
+        page.screenshot(tmp_path / "labels.png")
+        page.press("Enter")
+        waited(page, "at('message').textContent.length > 0")
+        page.press("q")
+        waited(page, "document.body.textContent.includes('Finished')")
+        assert not page.problems
+        assert all(url.startswith((server.url, "data:")) for url in page.requests)
+    (one,) = load_labelled(server.labels.path, text_column="text")
+    ((start, end, label),) = one.spans
+    assert (one.text[start:end], label) == ("Zoë", "NAME")
+
+
+def waited(page: object, expression: str) -> None:
+    """Wait until an expression is true in the page."""
+    deadline = time.monotonic() + 60
+    while not page.evaluate(expression):  # type: ignore[attr-defined]
+        assert time.monotonic() < deadline, expression
+        time.sleep(0.05)

@@ -1,0 +1,23 @@
+"""The private parts of a few records, split in two batches."""
+
+from collections.abc import Sequence
+
+from sugarbush.data.private_store import HELDOUT, TRAIN
+from sugarbush.data.records import Record
+from sugarbush.data.settings import PrepareSettings
+from sugarbush.data.split import ContributionBounder, Parts, Splitter
+
+
+def split(
+    records: Sequence[Record], params: PrepareSettings, *, bound: ContributionBounder | None = None
+) -> tuple[Parts, dict[str, int]]:
+    """The parts and their exact counts."""
+    splitter = Splitter(params, public=(), bound=bound)
+    if bound is not None:
+        bound.add(splitter.kept(records))
+    half = len(records) // 2
+    first, second = (
+        splitter.parts(batch, source="f") for batch in (records[:half], records[half:])
+    )
+    parts = {part: first[part] + second[part] for part in (TRAIN, HELDOUT)}
+    return parts, splitter.tally(source="f")

@@ -1,0 +1,207 @@
+"""A corpus in parts and batches gives what the same rows in one file give."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sugarbush.data import private_store, reading
+from sugarbush.data.private_store import (
+    HELDOUT,
+    TRAIN,
+    PrivateStore,
+    keyed_digest,
+    keyed_digest_of_files,
+)
+from sugarbush.data.reading import read_rows
+from sugarbush.errors import InputError
+from sugarbush.pipeline.project import Project
+from sugarbush.pipeline.stages import prepare
+from sugarbush.privacy.fingerprint import FingerprintBuilder, make_dataset_fingerprint
+from tests.settings import params
+
+ROWS = [
+    {"id": f"r{i}", "text": f"Lettre {i} de l'été.\nFin", "topic": "ab"[i % 2], "who": f"u{i % 30}"}
+    for i in range(90)
+]
+WANTED = dict.fromkeys(ROWS[0], "a setting")
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    frame, name = pd.DataFrame(rows), path.name
+    if name.endswith(".parquet"):
+        frame.to_parquet(path, index=False)
+        return
+    text = (
+        frame.to_csv(index=False) if ".csv" in name else frame.to_json(orient="records", lines=True)
+    )
+    data = text.encode()
+    if name.endswith(".gz"):
+        data = gzip.compress(data)
+    if name.endswith(".zst"):
+        data = pa.compress(data, codec="zstd", asbytes=True)
+    path.write_bytes(data)
+
+
+def write_parts(folder: Path, suffixes: list[str], size: int = 20) -> None:
+    folder.mkdir()
+    for number, start in enumerate(range(0, len(ROWS), size)):
+        suffix = suffixes[number % len(suffixes)]
+        write(folder / f"part-{number:03d}{suffix}", ROWS[start : start + size])
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(reading, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(private_store, "_BATCH_ROWS", 7)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+
+
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".csv.gz", ".csv.zst", ".jsonl", ".jsonl.gz", ".ndjson.zst", ".parquet"]
+)
+def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path, suffix: str) -> None:
+    write_parts(tmp_path / "parts", [suffix])
+    (tmp_path / "parts" / "_SUCCESS").touch()
+    found = read_rows(tmp_path / "parts", setting="s", wanted=WANTED)
+    assert [row.fields for row in found] == ROWS
+
+
+@pytest.mark.parametrize("damage", [b"", b"no gzip at all", gzip.compress(b'{"id"' * 99)[:-9]])
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".csv.zst"])
+def test_a_damaged_compressed_file_is_an_error_with_its_name(
+    tmp_path: Path, suffix: str, damage: bytes
+) -> None:
+    path = tmp_path / f"data{suffix}"
+    path.write_bytes(damage)
+    with pytest.raises(InputError, match=path.name):
+        read_rows(path, setting="s", wanted=WANTED)
+
+
+def test_bytes_that_are_not_utf8_are_named_by_row_and_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", 10)
+    good = json.dumps({"text": "été"}, ensure_ascii=False).encode() + b"\n"
+    for name, pack in (("data.jsonl", bytes), ("data.jsonl.gz", gzip.compress)):
+        (tmp_path / name).write_bytes(pack(good * 5 + b'{"text": "\xe9t"}\n' + good))
+        with pytest.raises(InputError, match=f"row 6: is not UTF-8 at byte {5 * len(good) + 10}"):
+            read_rows(tmp_path / name, setting="s", wanted={})
+
+
+def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no file"):
+        read_rows(tmp_path, setting="s", wanted={})
+
+
+def prepared(base: Path, **changes: Any) -> dict[str, Any]:
+    """The prepared tables, the fingerprint and the counts of the corpus in `base`."""
+    schema = {"subject": "s", "attributes": [{"name": "t", "column": "topic", "values": ["a"]}]}
+    (base / "schema.yaml").write_text(json.dumps(schema))
+    own = params(
+        prepare__file=next(p.name for p in base.iterdir() if p.name.startswith("corpus")),
+        prepare__schema="schema.yaml",
+        prepare__donated=None,
+        prepare__id_column="id",
+        prepare__min_records=10,
+        prepare__exclude_share=0.1,
+        privacy__dataset="letters",
+        privacy__purpose="benchmark",
+        **changes,
+    )
+    prepare.run(Project(base, settings=own))
+    folder = base / "data/private/prepared"
+    tables = {part: pd.read_parquet(folder / f"{part}.parquet") for part in (TRAIN, HELDOUT)}
+    others = {
+        name: json.loads((folder / name).read_text()) for name in ("sketch.json", "tally.json")
+    }
+    return {**{part: table.to_dict("list") for part, table in tables.items()}, **others}
+
+
+BY_USER = {
+    "privacy__unit": "user", "privacy__records_per_user": 2, "prepare__user_column": "who"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", [{}, BY_USER])
+def test_parts_are_prepared_as_one_file(tmp_path: Path, changes: dict[str, Any]) -> None:
+    one, many = tmp_path / "one", tmp_path / "many"
+    one.mkdir()
+    many.mkdir()
+    write(one / "corpus.jsonl", ROWS)
+    write_parts(many / "corpus", [".parquet", ".csv.gz", ".jsonl.zst"])
+    assert prepared(one, **changes) == prepared(many, **changes)
+
+
+def test_the_same_id_in_two_parts_is_an_error_that_names_both(tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    write(tmp_path / "corpus" / "a.jsonl", ROWS[:40])
+    write(tmp_path / "corpus" / "b.jsonl", [*ROWS[40:50], ROWS[3]])
+    with pytest.raises(InputError, match=r"a\.jsonl, row 4, and .*b\.jsonl, row 11: have the same"):
+        prepared(tmp_path)
+
+
+tables = st.lists(
+    st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.none() | st.text('ab"/\\]')),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(tables)
+def test_the_digest_of_a_file_is_that_of_its_table(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str | None]]
+) -> None:
+    """A stamp that changed would draw, and charge, everything again."""
+    path = tmp_path_factory.getbasetemp() / "table.parquet"
+    frame = pd.DataFrame(rows, columns=["text", "raw_a"], dtype="object")
+    frame.assign(code=range(len(rows))).to_parquet(path, index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(private_store, "_BATCH_ROWS", 7)
+        for columns in (None, ["text"]):
+            whole = keyed_digest([pd.read_parquet(path)] * 2, key=b"k", columns=columns)
+            assert keyed_digest_of_files([path] * 2, key=b"k", columns=columns) == whole
+
+
+def test_a_fingerprint_does_not_depend_on_batches() -> None:
+    texts = [" ".join(f"w{(i * j) % 97}" for j in range(40)) for i in range(2000)]
+    ids, users = [f"r{i}" for i in range(2000)], [f"u{i % 700}" for i in range(2000)]
+    whole = make_dataset_fingerprint(texts, key=b"k", users=users, ids=ids)
+    builder = FingerprintBuilder(key=b"k")
+    for start in range(0, 2000, 300):
+        rows = slice(start, start + 300)
+        builder.add(texts[rows], users=users[rows], ids=ids[rows])
+    assert builder.values() == whole
+
+
+def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
+    write(tmp_path / "corpus.jsonl", ROWS)
+    prepared(tmp_path)
+    store = PrivateStore(tmp_path / "data/private")
+
+    def encode(texts: tuple[str, ...]) -> NDArray[np.float32]:
+        return np.array([[len(text), sum(map(ord, text))] for text in texts], dtype=np.float32)
+
+    for part in (TRAIN, HELDOUT):
+        texts = pd.read_parquet(store.prepared_file(part))["text"]
+        by_part = store.embeddings(encode, part=part)._per_unit
+        assert by_part.tolist() == encode(tuple(texts)).tolist()
+        lengths = store.map_records(lambda own: np.array([len(t) for t in own.texts]), part=part)
+        assert lengths._per_unit.tolist() == texts.str.len().tolist()
+        codes = np.arange(len(texts)).reshape(-1, 1)
+        store.save_codes(part, store.map_records(lambda own: np.zeros((len(own), 1))), ["t"])
+        pd.DataFrame(codes, columns=["t"]).to_parquet(store.codes_file(part), index=False)
+        for limit in (None, 5):
+            real = store.real_texts(["t"], part=part, limit=limit, seed=3)
+            assert list(real.texts) == texts.iloc[real.codes[:, 0]].tolist()
+    assert not list(store.folder("embeddings").iterdir())

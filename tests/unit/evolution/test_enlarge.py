@@ -1,0 +1,165 @@
+"""Texts after the last round: no repeats, a cap on requests, and a choice by released scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sugarbush.errors import GeneratorError
+from sugarbush.evolution.enlarge import (
+    BATCH,
+    DifferentTexts,
+    Further,
+    Requests,
+    choose_by_scores,
+    predicted_scores,
+    write_further,
+)
+from sugarbush.evolution.evolve import Writer
+from sugarbush.evolution.initialisation import Targets
+from sugarbush.evolution.kernel_scores import RESOLUTION, summed_scores
+from sugarbush.generators.interface import Answer, Problem, RandomRequest, Request
+from sugarbush.privacy.data_types import Released
+from sugarbush.randomness import public_rng
+from tests.unit.evolution.test_herding import WIDTH, clouds
+
+PARCEL = "the parcel of my order came late and the box was open when I found it at the door"
+
+
+def test_a_text_is_dropped_if_it_repeats_the_words_or_half_of_the_runs_of_an_earlier_one() -> None:
+    different = DifferentTexts()
+    assert different.add(PARCEL)
+    assert not different.add(PARCEL.upper().replace(" came", ", came") + "!")
+    assert not different.add(PARCEL.replace("door", "gate"))
+    assert different.add(PARCEL[:45] + "in a bag which nobody had seen before then")
+    assert different.add("Two words")
+    assert not different.add("two words")
+
+
+class Writing:
+    """A generator that writes `text(sample)`, and notes the samples that it was asked for."""
+
+    def __init__(self, text: Callable[[int], str | None]) -> None:
+        self.text, self.samples = text, list[int]()
+
+    def generate(
+        self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
+    ) -> Released[tuple[Answer, ...]]:
+        self.samples += [request.sample for request in requests.value]
+        return requests.map(lambda asked: tuple(map(self._answer, asked)))
+
+    def _answer(self, request: Request) -> Answer:
+        text = self.text(request.sample)
+        return Answer(text=text, problem=None if text else Problem.REFUSAL)
+
+
+def batches(number: int) -> Requests:
+    samples = range(number * BATCH, (number + 1) * BATCH)
+    targets = Targets(codes=np.array([[i % 3] for i in samples]), labels=np.zeros(BATCH, dtype=int))
+    return Released(
+        (targets, tuple(RandomRequest(subject="letters", sample=i) for i in samples)), ("entry",)
+    )
+
+
+def further(
+    count: int, text: Callable[[int], str | None], unlike: tuple[str, ...] = ()
+) -> tuple[Further, Writing]:
+    writing = Writing(text)
+    writer = Writer(generator=writing, max_dropped_share=0.2)
+    return write_further(count, batches, unlike=unlike, writer=writer, what="texts"), writing
+
+
+def test_repeats_and_bad_answers_are_asked_for_again() -> None:
+    found, writing = further(
+        60,
+        lambda i: None if i % 10 == 9 else f"letter {i // 2 if i < 40 else i}",
+        unlike=("Letter 3",),
+    )
+    assert len(set(found.population.texts)) == 60
+    assert "letter 3" not in found.population.texts
+    assert found.usage.problems["duplicate"] + found.usage.problems["refusal"] == (
+        len(writing.samples) - 60
+    )
+    assert writing.samples == list(range(len(writing.samples)))
+    own = [int(text.split()[1]) for text in found.population.texts]
+    assert found.population.codes[own.index(55), 0] == 55 % 3
+
+
+def test_a_generator_that_repeats_itself_is_asked_twice_for_each_text_at_most() -> None:
+    found, writing = further(50, lambda i: f"letter {i % 7}")
+    assert len(found.population) == 7
+    assert len(writing.samples) == 100
+
+
+def test_a_larger_release_asks_for_the_same_texts_first() -> None:
+    small, _ = further(20, lambda i: f"letter {i}")
+    large, _ = further(BATCH + 20, lambda i: f"letter {i}")
+    assert large.population.texts[:20] == small.population.texts
+    assert len(large.population) == BATCH + 20
+
+
+def test_too_many_unusable_answers_are_an_error() -> None:
+    with pytest.raises(GeneratorError, match="max_dropped_share"):
+        further(50, lambda i: None if i % 3 else f"letter {i}")
+
+
+def test_scores_are_predicted_from_noisy_ones_and_are_0_far_away() -> None:
+    records, _ = clouds([600, 300, 100], seed=1)
+    anchors, _ = clouds([50, 50, 50], seed=2)
+    exact = summed_scores(records, anchors, width=WIDTH)
+    stddev = 5.0 * RESOLUTION
+    noisy = exact + np.rint(public_rng(1, "noise").normal(0, stddev, len(exact))).astype(np.int64)
+    others, labels = clouds([20, 20, 20, 20], seed=3)  # no record and no anchor is near the last
+    found = predicted_scores(others, anchors, noisy, stddev=stddev)
+    means = [found[labels == label].mean() for label in range(4)]
+    assert means[0] > means[1] > means[2] > means[3]
+    assert abs(means[3]) < 0.2 * means[0]
+
+
+@pytest.mark.parametrize("count", [1, 700, 9000])
+def test_many_texts_are_chosen_block_by_block(count: int) -> None:
+    texts, labels = clouds([3000, 3000, 3000], seed=4)
+    records, _ = clouds([600, 300, 100], seed=1)
+    scores = summed_scores(records, texts, width=WIDTH)
+    chosen = choose_by_scores(scores.astype(float), texts, width=WIDTH, count=count)
+    assert len(set(chosen.tolist())) == len(chosen) == count
+    if count == 700:
+        shares = np.bincount(labels[chosen], minlength=3) / count
+        assert shares == pytest.approx([0.6, 0.3, 0.1], abs=0.05)
+
+
+def test_the_released_embedding_is_as_exact_as_proved() -> None:
+    """Propositions 1 to 3 of docs/decisions/mosaic.md, in units of one vote."""
+    records, _ = clouds([600, 300, 100], seed=1)
+    anchors, _ = clouds([60, 60, 60], seed=2)
+    later, _ = clouds([10, 10, 10], seed=3)
+    stddev, size = 4.4, len(anchors)
+    gram, near = (np.exp(a.astype(float) @ anchors.T.astype(float) - 1.0) for a in (anchors, later))
+    # A function of the space, near to the sums and known everywhere.
+    sums = summed_scores(records, anchors, width=WIDTH) / RESOLUTION
+    weights = np.linalg.solve(gram + np.eye(size), sums)
+    exact, elsewhere, norm = gram @ weights, near @ weights, weights @ gram @ weights
+    signal = (exact**2).mean()
+    ridge = stddev**2 / signal
+    smoothing = np.linalg.solve(gram + ridge * np.eye(size), gram)
+    variance = 1 - np.einsum("ij,ji->i", near, np.linalg.solve(gram + ridge * np.eye(size), near.T))
+    errors = []
+    for seed in range(200):
+        noisy = exact + public_rng(seed, "noise").normal(0, stddev, size)
+        found = predicted_scores(
+            np.concatenate([anchors, later]),
+            anchors,
+            np.rint(noisy * RESOLUTION).astype(np.int64),
+            stddev=stddev * RESOLUTION,
+        )
+        own = found / RESOLUTION
+        raw, smooth = noisy - exact, own[:size] - exact
+        errors.append([raw @ raw, smooth @ smooth, *(own[size:] - elsewhere) ** 2])
+    raw, smooth, *others = np.mean(errors, axis=0)
+    assert raw == pytest.approx(size * stddev**2, rel=0.05)
+    assert smooth <= 1.05 * (ridge * norm / 4 + stddev**2 * np.trace(smoothing))
+    assert smooth < raw
+    bound = max(norm, stddev**2 / ridge) * variance
+    assert (np.array(others) <= 1.1 * bound).all()

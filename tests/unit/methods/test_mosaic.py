@@ -1,0 +1,146 @@
+"""One charge for all scores, drawn after it; releases of every size are post-processing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sugarbush as sb
+from sugarbush.evolution.kernel_scores import RESOLUTION, summed_scores
+from tests.integration.project import SCHEMA, TINY_ENCODER, letters
+
+LETTERS = pd.DataFrame(letters(206))
+MOSAIC = sb.Mosaic(candidates=40)
+SETTINGS = {"embedding": {"model": "tiny"}, "synthesize_metadata": {"degree": 1}}
+
+
+@pytest.fixture(autouse=True)
+def _tiny_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TINY_ENCODER)
+
+
+def release(state: Path, **changes: Any) -> sb.Release:
+    fields: dict[str, Any] = {
+        "schema": SCHEMA,
+        "method": MOSAIC,
+        "donated": LETTERS[:6],
+        "privacy": sb.Privacy(epsilon=1, delta=1e-6, dataset="letters", cap=50),
+        "settings": SETTINGS,
+        "texts": 50,
+        "state": state,
+    }
+    return sb.synthesize(LETTERS[6:], **(fields | changes))
+
+
+def charges(state: Path) -> list[Any]:
+    return list(sb.open_ledger("letters", state=state).entries())
+
+
+def test_the_records_score_once_with_the_whole_share(tmp_path: Path) -> None:
+    found = release(tmp_path)
+    table, scores = charges(tmp_path)
+    assert table.stage == "synthesize_metadata"
+    event = scores.event.as_dict()
+    assert (scores.stage, event["sensitivity"], event["count"]) == ("evolve@mosaic", RESOLUTION, 1)
+    assert 0.99 < found.epsilon <= 1
+    assert len(found.evolution.rounds) == 1
+    assert found.card is not None
+    assert found.card["made_by"]["texts"]["mosaic"]["released"] == len(found.texts) == 50
+
+
+def test_the_charge_comes_before_the_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no noise")
+
+    monkeypatch.setattr("sugarbush.privacy.mechanisms.discrete_gaussian", fails)
+    with pytest.raises(RuntimeError, match="no noise"):
+        release(tmp_path)
+    assert [entry.stage for entry in charges(tmp_path)][-1] == "evolve@mosaic"
+
+
+def test_the_noise_is_in_the_scores_with_the_planned_deviation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact: list[Any] = []
+    from sugarbush.privacy import mechanisms
+
+    real = mechanisms.discrete_gaussian
+
+    def noted(counts: Any, *, stddev: float, sensitivity: float = 1.0) -> Any:
+        exact.append((np.array(counts), stddev))
+        return real(counts, stddev=stddev, sensitivity=sensitivity)
+
+    monkeypatch.setattr(mechanisms, "discrete_gaussian", noted)
+    found = release(tmp_path, method=sb.Mosaic(candidates=300))
+    ((sums, stddev),) = exact
+    event = charges(tmp_path)[-1].event.as_dict()
+    assert stddev == event["stddev"]
+    z = (found.evolution.rounds[0].votes.value - sums) / stddev
+    assert abs((z**2).mean() - 1) < 6 * np.sqrt(2 / len(z))
+    assert (sums > 0).any() and summed_scores  # the sums are of scores
+
+
+def test_another_size_is_free_and_asks_for_the_same_texts_first(tmp_path: Path) -> None:
+    small, large = release(tmp_path), release(tmp_path, texts=90)
+    assert len(charges(tmp_path)) == 2
+    assert (len(small.texts), len(large.texts)) == (50, 90)
+    assert small.run != large.run
+    few = release(tmp_path, texts=10)
+    assert len(few.texts) == 10
+    assert set(few.texts) <= set(few.evolution.rounds[0].population.texts)
+    assert len(charges(tmp_path)) == 2
+
+
+def test_without_a_size_the_release_follows_the_dp_count(tmp_path: Path) -> None:
+    found = release(tmp_path, texts=None, privacy=sb.Privacy(epsilon=8, dataset="letters", cap=50))
+    assert 120 < len(found.texts) < 280
+
+
+def test_without_donated_examples_prompts_contain_metadata(tmp_path: Path) -> None:
+    found = release(tmp_path, donated=None)
+    assert len(found.texts) == 50
+    assert not found.evolution.examples
+
+
+def test_every_text_that_was_written_afterwards_has_its_row_and_examples(tmp_path: Path) -> None:
+    found = release(tmp_path)
+    later = found.frame[found.frame["round"] > 1]
+    assert len(later) > 0
+    assert later["examples"].map(len).eq(6).all()
+    assert later["product"].notna().all()
+
+
+@pytest.mark.parametrize("method", [sb.Maple(candidates=40, rounds=1), sb.Public(candidates=10)])
+def test_other_methods_keep_their_survivors_and_add_texts(
+    tmp_path: Path, method: sb.Method
+) -> None:
+    found = release(tmp_path, method=method)
+    assert len(found.texts) == 50
+    assert (found.frame["round"] <= len(found.evolution.rounds)).sum() == 10
+    few = release(tmp_path, method=method, texts=4)
+    assert set(few.texts) <= set(found.texts)
+
+
+def test_a_pool_that_is_too_small_says_so_once(tmp_path: Path) -> None:
+    LETTERS[:60].to_csv(tmp_path / "pool.csv")
+    pool = sb.Pool(sources=[{"file": str(tmp_path / "pool.csv"), "text_column": "text"}])
+    said: list[str] = []
+    records = pd.DataFrame(letters(400)[200:])
+    found = sb.synthesize(
+        records,
+        schema=SCHEMA,
+        method=sb.Maple(candidates=16, rounds=1, prompt="metadata"),
+        generator=pool,
+        privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
+        settings=SETTINGS,
+        texts=500,
+        state=tmp_path / "state",
+        report=said.append,
+    )
+    (line,) = [line for line in said if "asked for" in line]
+    assert "500" in line and f"{len(found.texts)}" in line
+    assert len(found.texts) <= 60

@@ -1,0 +1,119 @@
+"""Audits of whole methods: broken noise is caught, correct noise is not called broken."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sugarbush.data.schema import Attribute, Schema
+from sugarbush.errors import ParamsError
+from sugarbush.evolution.settings import Selection
+from sugarbush.methods.interface import Method
+from sugarbush.pipeline.audit import Finding, audit
+from sugarbush.pipeline.method_audit import AuditRecords, audit_records, method_run, method_size
+from sugarbush.pipeline.noise_faults import Fault
+from sugarbush.pipeline.settings import parse_params
+from tests.settings import params
+from tests.unit.pipeline.small_project import run_stages, write_project
+
+SETTINGS = params(methods=["maple", "augpe", "dpft", "crt"])
+SCHEMA = Schema(
+    subject="letters",
+    attributes=tuple(
+        Attribute(name=name, column=name, values=tuple("abcd")) for name in ("first", "second")
+    ),
+)
+
+
+def records(canaries: int) -> AuditRecords:
+    """Invented records, half of them canaries."""
+    rng = np.random.default_rng(1)
+    n = 2 * canaries
+    vectors = rng.standard_normal((n, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    letters = list("abcdefghijklmnopqrstuvwxyz")
+    texts = tuple(" ".join("".join(rng.choice(letters, 6)) for _ in range(12)) for _ in range(n))
+    codes = rng.integers(5, size=(n, 2))
+    return AuditRecords(texts=texts, codes=codes, vectors=vectors, canaries=canaries)
+
+
+def method_named(name: str) -> Method:
+    if name == "kernel scores":
+        chosen = SETTINGS.method("maple")
+        return chosen.model_copy(update={"selection": Selection.KERNEL_HERDING})
+    return SETTINGS.method(name)
+
+
+def audited(name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10) -> Finding:
+    method = method_named(name)
+    own = records(30 if name in {"dpft", "crt"} else 100)
+    corpus: Any = SimpleNamespace(settings=SETTINGS, schema=SCHEMA)
+    return audit(
+        name,
+        epsilon=epsilon,
+        size=method_size(method, own, runs=runs, coarse=fault is not None),
+        fault=fault,
+        run=method_run(method, corpus, own),
+    )
+
+
+@pytest.mark.parametrize("name", ["maple", "augpe", "kernel scores"])
+@pytest.mark.parametrize("fault", [Fault.NO_NOISE, Fault.TENTH, Fault.KNOWN_SEED])
+def test_coarse_faults_of_a_whole_method_are_caught(name: str, fault: Fault) -> None:
+    found = audited(name, epsilon=1.0, fault=fault)
+    assert found.lower_epsilon > found.claimed_epsilon
+    assert found.claimed_epsilon == pytest.approx(1.0, rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "fault"), [("dpft", Fault.NO_NOISE), ("crt", Fault.KNOWN_SEED)])
+def test_coarse_faults_of_training_are_caught(name: str, fault: Fault) -> None:
+    found = audited(name, epsilon=1.0, fault=fault)
+    assert found.lower_epsilon > found.claimed_epsilon
+    assert found.claimed_epsilon == pytest.approx(1.0, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["maple", "augpe", "kernel scores"])
+def test_a_correct_method_is_attacked_and_not_disproved(name: str) -> None:
+    """The alarm rate is at most 5%, and the seed is fixed."""
+    found = audited(name, epsilon=4.0, runs=40)
+    assert 0.3 < found.lower_epsilon < found.claimed_epsilon and not found.violation
+
+
+def test_without_noise_the_claim_is_infinite_and_the_bound_is_high() -> None:
+    found = audited("maple", epsilon=math.inf)
+    assert math.isinf(found.claimed_epsilon) and found.lower_epsilon > 3
+
+
+def test_records_of_a_release_are_not_audited() -> None:
+    settings = parse_params({"prepare": {"file": "a.csv"}, "privacy": {"dataset": "a"}})
+    corpus: Any = SimpleNamespace(settings=settings)
+    with pytest.raises(ParamsError, match="benchmark"):
+        audit_records(corpus, method_named("maple"))
+    with pytest.raises(ParamsError, match=r"audit\.enabled"):
+        parse_params(
+            {"prepare": {"file": "a.csv"}, "privacy": {"dataset": "a"}, "audit": {"enabled": True}}
+        )
+
+
+@pytest.mark.slow
+def test_the_stage_writes_internal_figures_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    own = tmp_path / "own"
+    write_project(own, methods=["maple"], privacy__purpose="benchmark", audit__enabled=True)
+    run_stages(own)
+    found = json.loads((own / "reports/internal/audit.json").read_text())["maple"]
+    assert found["6 words"]["records"] > 10
+    assert 0 <= found["lower_epsilon"] <= found["claimed_epsilon"]
+    written = {path.name for path in (own / "data/released").rglob("*")}
+    assert not any("audit" in name for name in written)
+    assert set(json.loads((own / "data/stamps/audit.json").read_text())) == {"stamp"}

@@ -1,0 +1,126 @@
+"""Redaction alone: files row by row, masks and surrogates, and one clear message for bad input."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+
+import sugarbush as sb
+from sugarbush.errors import InputError, ParamsError
+from sugarbush.training.crt.redact import TextSpan
+from sugarbush.training.redactor import rewriting
+from sugarbush.training.redactor.rewriting import Rewriter, redact_file
+from sugarbush.training.redactor.surrogates import with_surrogates
+
+KEY = bytes(32)
+
+
+def rewriter():
+    return Rewriter(("regex",), threshold=0.3, state=None)
+
+
+@pytest.mark.parametrize("source", ["in.csv", "in.jsonl", "in.parquet"])
+@pytest.mark.parametrize("output", ["out.csv", "out.jsonl", "out.parquet"])
+def test_a_file_of_any_format_becomes_one_of_any_other(tmp_path, monkeypatch, source, output):
+    monkeypatch.setattr(rewriting, "_ROWS", 2)
+    frame = pd.DataFrame({"id": ["a", "b", "c"], "message": ["call 555-010-2345", "no", "x\ny"]})
+    write = {"csv": frame.to_csv, "parquet": frame.to_parquet}.get(source[3:])
+    if write is None:
+        frame.to_json(tmp_path / source, orient="records", lines=True)
+    else:
+        write(tmp_path / source, index=False)
+    done = []
+    found = redact_file(
+        tmp_path / source,
+        tmp_path / output,
+        rewriter(),
+        text="message",
+        keep=["id"],
+        report=done.append,
+    )
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet}.get(
+        output[4:], lambda path: pd.read_json(path, lines=True)
+    )
+    made = read(tmp_path / output)
+    assert list(made["message"]) == ["call <MASK>", "no", "x\ny"]
+    assert list(made["id"]) == ["a", "b", "c"]
+    spans = made["spans"][0]
+    assert (json.loads(spans) if isinstance(spans, str) else spans)[0][:2] == [5, 17]
+    assert found.total() == 1
+    assert done == [2, 3]
+    assert (tmp_path / output).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text\nw\xf6rld\n".encode("latin-1"), "row 2: is not UTF-8"),
+        ("text\nwörld\n".encode("utf-16"), "is not UTF-8"),
+        (b"note\nhello\n", "has no column 'text'"),
+        (b"", "has no row"),
+        (b'text,n\n"open,1\n', "is not csv"),
+    ],
+)
+def test_bad_input_is_named_and_leaves_no_output(tmp_path, content, message):
+    (tmp_path / "in.csv").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        redact_file(tmp_path / "in.csv", tmp_path / "out.parquet", rewriter(), text="text")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_an_output_of_an_unknown_format_is_refused(tmp_path):
+    (tmp_path / "in.csv").write_text("text\nhello\n")
+    with pytest.raises(ParamsError, match=r"no \.parquet"):
+        redact_file(tmp_path / "in.csv", tmp_path / "out.xlsx", rewriter(), text="text")
+
+
+def test_a_line_of_a_megabyte_is_redacted(tmp_path):
+    line = "word " * 200_000 + "555-010-2345"
+    (tmp_path / "in.csv").write_text(f"text\n{line}\n")
+    found = redact_file(tmp_path / "in.csv", tmp_path / "out.jsonl", rewriter(), text="text")
+    assert found.total() == 1
+    assert json.loads((tmp_path / "out.jsonl").read_text())["text"].endswith("word <MASK>")
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["שלום ", "مرحبا ", "e\u0301\u0302 ", "\U0001f600\U0001f469\u200d\U0001f4bb ", "\u202e\u200f"],
+)
+def test_offsets_are_those_of_python_strings(before):
+    text = f"{before}call 555-010-2345 \u0301now"
+    made = sb.redact([text], detectors=["regex"])
+    ((span,),) = made.spans
+    assert text[slice(*span)] == "555-010-2345"
+    assert made.texts == (text.replace("555-010-2345", "<MASK>"),)
+    assert made.labels == (("PHONE",),)
+    assert made.found == {"PHONE": 1}
+
+
+def test_one_person_keeps_one_surrogate_within_a_text_and_not_between_texts():
+    text = "Anna Berg called. ANNA, then Berg and anna."
+    spans = [
+        TextSpan(m.start(), m.end(), "NAME") for m in re.finditer(r"(?i)anna berg|anna|berg", text)
+    ]
+    made = with_surrogates(text, spans, key=KEY, record="1")
+    first, last = re.match(r"(\w+) (\w+) called", made).groups()
+    assert made == f"{first} {last} called. {first.upper()}, then {last} and {first.lower()}."
+    assert not {first, last} & {"Anna", "Berg"}
+    assert with_surrogates(text, spans, key=KEY, record="1") == made
+    assert with_surrogates(text, spans, key=KEY, record="2") != made
+    assert with_surrogates(text, spans, key=b"k" * 32, record="1") != made
+
+
+def test_a_surrogate_has_the_format_of_its_secret_and_never_equals_it():
+    for number in range(50):
+        made = with_surrogates("AB-12", [TextSpan(0, 5, "NUMBER")], key=KEY, record=str(number))
+        assert re.fullmatch(r"[A-Z]{2}-\d{2}", made)
+        assert made != "AB-12"
+
+
+def test_surrogates_are_the_same_in_another_call(tmp_path):
+    one, other = (
+        sb.redact(["I am Ada Lane."], detectors=["regex"], surrogates=True, state=tmp_path).texts
+        for _ in range(2)
+    )
+    assert one == other != ("I am Ada Lane.",)
