@@ -120,8 +120,8 @@ def make_private(folder: Path) -> Path:
 
 @contextmanager
 def reading(path: Path, *, advice: str) -> Iterator[None]:
-    """A block that reads a file of an earlier run. Raises StorageError with `advice` for whatever a
-    damaged file raises."""
+    """Run a block that reads a file of an earlier run. Any error that a damaged file raises becomes
+    a StorageError with `advice`."""
     try:
         yield
     except Exception:
@@ -167,7 +167,7 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def _remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove the temporary folders of writers that were killed: DVC would see them."""
+    """Remove the temporary folders of writers that were killed, because DVC would see them."""
     import psutil
 
     for path in folder.iterdir():

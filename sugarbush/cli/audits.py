@@ -1,7 +1,7 @@
-"""`sugarbush audit`: attacks the noisy mechanisms on invented records, and methods on public ones.
+"""`sugarbush audit`: attacks mechanisms on invented records, and methods on public records.
 
-It charges ledgers in temporary folders only, and writes nothing. A corpus is read only where a
-method is named.
+It charges ledgers in temporary folders only, and writes nothing. It reads a corpus only if a method
+is named.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def show_audit(
 
 
 class _Methods:
-    """The methods of the project in this folder, audited on records of its corpus."""
+    """Return audits of the methods of the project in this folder, on records of its corpus."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

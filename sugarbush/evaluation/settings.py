@@ -20,7 +20,7 @@ class EvaluateSettings(Section):
     }
 
     show: bool = True
-    """Whether figures are computed and shown; the card counts the runs whose figures were."""
+    """Whether metrics are computed and shown. The card counts the runs with shown metrics."""
     max_texts: Annotated[int, Field(ge=10)] = 2000
     """Maximum number of real texts that are used."""
     texts: Annotated[int, Field(ge=10)] | None = None

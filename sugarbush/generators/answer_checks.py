@@ -189,7 +189,7 @@ def _copied(text: str, request: Request) -> Problem | None:
         if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
             return Problem.COPIED_PARENT
     held = [word_runs(example) for example in set(request.examples)]
-    # What many examples share (a greeting, a form's headings) is not copied from one.
+    # A run that many examples share (a greeting, a form's headings) does not count as copied.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
     copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
@@ -272,7 +272,7 @@ def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
 
 @lru_cache(maxsize=1024)
 def word_runs(text: str) -> frozenset[Run]:
-    """The runs of eight words of a text, in lower case; of a shorter text all its words."""
+    """Return the runs of eight words of a text, in lower case. A shorter text is one run."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _RUN:
         return frozenset([tuple(words)] if words else [])

@@ -148,7 +148,8 @@ class Artifacts:
         )
 
     def evolution(self, method: str) -> Evolution:
-        """The rounds of a method and its release; before stage enlarge has run, the survivors."""
+        """Load the rounds of a method and its release. Before stage enlarge has run, the release is
+        the survivors."""
         enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
         folder = enlarged if (enlarged / "final.parquet").exists() else folder

@@ -1,8 +1,8 @@
 """Calls, tokens and cost of a run, computed from the settings before anything is sent.
 
 A method requests its first texts, then variations of each survivor in each round, and then further
-texts up to the size of the release. A run that reuses cached answers needs fewer calls; one that
-drops answers needs more.
+texts up to the size of the release. A run that reuses cached answers needs fewer calls. A run that
+drops answers needs more calls.
 """
 
 from __future__ import annotations

@@ -37,9 +37,8 @@ class StageFailedError(FailureError):
 
 @contextmanager
 def only_run(base: Path) -> Iterator[None]:
-    """Raise FailureError while another flow runs on the same dataset, in whatever checkout.
-
-    The lock is a file's, so that it ends with the process, also after a kill.
+    """Raise FailureError while another flow runs on the same dataset in any checkout. The lock is
+    on a file, so that it ends with the process, also after a kill.
     """
     project = Project(base)
     folder = project.state / "runs"
@@ -184,8 +183,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     """Run DVC in `folder`, and pass each line that it prints to `say`.
 
     DVC and its stage end when this process ends. The reason of a failed stage is printed on this
-    terminal and not passed to `say`, which may store it. Raises BudgetExceededError where the cap
-    is the reason, which is public, and else StageFailedError.
+    terminal and not passed to `say`, which may store it. Raises BudgetExceededError if the cap is
+    the reason, which is public, and StageFailedError for any other reason.
     """
     errors = Roots(folder).internal / LOG
     errors.with_name(LAST).unlink(missing_ok=True)
@@ -215,7 +214,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
-    """The message of one of `stages` that would have passed the cap; None after another failure.
+    """Return the error message of a stage in `stages` that would have exceeded the cap; None after
+    another failure.
 
     It follows from the ledger and the settings, which the release card shows too.
     """

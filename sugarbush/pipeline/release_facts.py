@@ -69,7 +69,7 @@ def release_facts(
 
 
 def text_counts(final: Population, rounds: int) -> dict[str, int]:
-    """The size of a release, and how many of its texts took part in its rounds."""
+    """Return the size of a release, and how many of its texts took part in the rounds."""
     afterwards = int((final.rounds > rounds).sum())
     voted_on = len(final) - afterwards if rounds else 0
     return {"released": len(final), "voted_on": voted_on, "written_afterwards": afterwards}

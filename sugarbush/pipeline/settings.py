@@ -82,7 +82,7 @@ class EvolveSettings(Section):
 
 
 class RunSettings(Section):
-    """Where stages work."""
+    """Where stages compute."""
 
     cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
     """local, processes (several of this machine), or the address of a Dask scheduler."""

@@ -298,7 +298,7 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
     lowest = math.floor(ends.epsilon_lower / interval)
     highest = math.ceil(ends.epsilon_upper / interval)
     x = np.arange(lowest, highest + 1) * interval
-    cut = -0.5 - x * stddev**2  # where the privacy loss is x
+    cut = -0.5 - x * stddev**2  # the points at which the privacy loss is x
     deltas = loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut))
     return privacy_loss_distribution.PrivacyLossDistribution(
         pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(

@@ -45,7 +45,8 @@ class Private(Generic[T_co]):
         """Apply a vectorised function, for example embedding or nearest neighbours.
 
         Element i of its result must depend on element i alone. The result must have one element per
-        unit. Where the elements are in parts, it is applied when a mechanism reads each part.
+        unit. If the elements are in parts, the function is applied when a mechanism reads each
+        part.
         """
         if isinstance(self._per_unit, Parts):
             return Private(self._per_unit.then(function))

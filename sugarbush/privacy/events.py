@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sugarbush.errors import InvariantError
 
-# What no mechanism has, and no accountant can compute.
+# Values that no mechanism has and no accountant can compute.
 _SMALLEST, _LARGEST = 1e-9, 1e12
 
 

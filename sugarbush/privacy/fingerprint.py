@@ -44,10 +44,9 @@ _NUMBER = re.compile(r"\d{1,12}(\.0)?")
 
 
 class FingerprintBuilder:
-    """`make_dataset_fingerprint` of a corpus that is read in batches.
-
-    Without `of_0_2` it lacks the values by which entries of versions 0.1 and 0.2 are recognised.
-    They cost a quarter of the time, and most state folders have no such entry.
+    """Computes `make_dataset_fingerprint` for a corpus that is read in batches. Without `of_0_2`,
+    the values that recognise entries of versions 0.1 and 0.2 are left out. They cost a quarter of
+    the time, and most state folders have no such entry.
     """
 
     def __init__(self, *, key: bytes, of_0_2: bool = True) -> None:
@@ -59,7 +58,7 @@ class FingerprintBuilder:
     def add(
         self, texts: Sequence[str], *, users: Iterable[str] = (), ids: Iterable[str] = ()
     ) -> None:
-        """Learn some records."""
+        """Add some records."""
         words = [_words(text) for text in texts]
         self._samples["t"].add(" ".join(each) for each in words)
         self._samples["p"].add(self._anchors.phrases(words))
@@ -70,8 +69,8 @@ class FingerprintBuilder:
             np.minimum(self._minima, own, out=self._minima)
 
     def values(self) -> tuple[str, ...]:
-        """The fingerprint of everything that was added."""
-        values, corpus = [], b""  # `corpus`: what fills a sample up must not be that of another
+        """Return the fingerprint of all records that were added."""
+        values, corpus = [], b""  # `corpus` makes the filling values of two corpora different.
         for kind, sample in self._samples.items():
             smallest = sample.smallest()
             corpus = corpus or b"".join(smallest)

@@ -51,7 +51,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
-# What other values than those of an entry raise where they are read.
+# The errors that a line raises if it is not an entry.
 NOT_AN_ENTRY = (
     ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvariantError
 )  # fmt: skip
@@ -468,7 +468,7 @@ def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
 
 
 def _stored_seal(path: Path) -> str | None:
-    """The seal that was stored last; None before the first."""
+    """Return the seal that was stored last; None before the first seal."""
     head = _head(path)
     return head.read_text("ascii", "replace") if head.exists() else None
 

@@ -87,7 +87,8 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
 
 
 def _written(data: PublicData) -> str:
-    """Which methods wrote the texts, and how many of them after the last round."""
+    """Name the methods that wrote the texts, and how many texts were written after the last
+    round."""
     named = "by " + ", ".join(m.name for m in data.methods)
     later = sum(m.written_afterwards for m in data.methods)
     return f"{named}; {later:,} written after the last round" if later else named

@@ -343,7 +343,7 @@ def _ends_a_line(descriptor: int) -> bool:
 
 
 def _parse(line: bytes) -> Paid | None:
-    """The paid call of a line; None where a kill or an edit left something else."""
+    """Parse the paid call in a line; None if the line is damaged by a kill or an edit."""
     try:
         paid = Paid(**json.loads(line))
         words = [paid.stage, paid.what]

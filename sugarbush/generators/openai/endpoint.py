@@ -233,7 +233,8 @@ class Endpoint:
 
 
 def _count(value: object) -> int:
-    """A number of tokens; 0 for what is no such number, as for an endpoint that counts none."""
+    """Return a number of tokens; 0 if `value` is not such a number, because the endpoint counts no
+    tokens."""
     return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0
 
 

@@ -118,8 +118,8 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 def _plan(project: Project) -> dict[str, Any]:
     """The noise of each mechanism: one list for the metadata stage, and one list per method.
 
-    A no-op run spends most of its time here, so the last plan is kept in `.cache`. It decides only
-    what is stale: a stage that draws noise computes its plan itself.
+    A run that changes nothing spends most of its time here, so the last plan is stored in `.cache`.
+    It only decides which stages are stale: a stage that draws noise computes its own plan.
     """
     key = digest_of(
         privacy=project.settings.privacy.model_dump(mode="json"),
