@@ -1,12 +1,12 @@
-"""Measures the speed and the accuracy of each engine of DP metadata.
+"""Measures the speed and the accuracy of each engine that makes the DP table.
 
-    python -m benchmarks.aim                              # own engines, the grid
+    python -m benchmarks.aim                              # our engines, all sizes
     python -m benchmarks.aim --engines sugarbush smartnoise --rows 5000 --columns 9 --epsilons 1
 
     python -m benchmarks.aim --engines sugarbush peer --rows 5000 --columns 9 --epsilons 1 --seeds 1
 
-`smartnoise` is the AIM loop of smartnoise-synth with our measurer. `peer` is smartnoise-synth
-unchanged, with its own domains, noise, sampler and model size.
+The engine `smartnoise` is the AIM loop of smartnoise-synth with our measurer. The engine `peer` is
+unchanged smartnoise-synth, with its own domains, noise, sampler and model size.
 
 Each run is a separate process, which is forked after the table is made. Wall and CPU seconds
 include all of `synthesize` except the ledger. For smartnoise they include importing mbi and
@@ -46,8 +46,9 @@ from sugarbush.tables.synthesis import draw_rows
 DELTA = 1e-9
 MST, PEER = "mst", "peer"
 WAYS = (1, 2, 3)
-# Numbers of values of: age, workclass, education, marital status, occupation, relationship, race,
-# sex, income; and six more: hours, capital gain, country, citizen, years of education, region.
+# The numbers of values of the columns age, workclass, education, marital status, occupation,
+# relationship, race, sex, income; and six more: hours, capital gain, country, citizen, years of
+# education, region.
 SIZES = (10, 9, 16, 7, 15, 6, 5, 2, 2, 5, 10, 42, 3, 20, 8)
 
 Run = tuple[float, str]  # epsilon and engine
@@ -71,7 +72,7 @@ class Result:
 
 
 def adult_like(rows: int, sizes: tuple[int, ...], *, seed: int) -> NDArray[np.int64]:
-    """`(rows, d)` codes; each column is a mixture of two functions of earlier columns."""
+    """Draw codes, `(rows, d)`. Each column is a mixture of two functions of earlier columns."""
     rng = public_rng(seed, "adult-like")
     columns: list[NDArray[np.int64]] = []
     for place, size in enumerate(sizes):
@@ -88,7 +89,7 @@ def adult_like(rows: int, sizes: tuple[int, ...], *, seed: int) -> NDArray[np.in
 
 
 def shares_of(table: NDArray[np.int64], sizes: tuple[int, ...]) -> list[list[NDArray[np.float64]]]:
-    """The shares of every cell of each 1-, 2- and 3-way marginal, `[ways - 1][marginal]`."""
+    """Return the cell shares of each 1-, 2- and 3-way marginal, as `[ways - 1][marginal]`."""
     columns = [np.ascontiguousarray(column, dtype=np.int32) for column in table.T]
     found: list[list[NDArray[np.float64]]] = []
     for ways in WAYS:
@@ -105,7 +106,7 @@ def shares_of(table: NDArray[np.int64], sizes: tuple[int, ...]) -> list[list[NDA
 def mean_variation(
     one: list[list[NDArray[np.float64]]], other: list[list[NDArray[np.float64]]]
 ) -> tuple[float, ...]:
-    """Mean total variation over all 1-, 2- and 3-way marginals."""
+    """Return the mean total variation over all 1-way, 2-way and 3-way marginals."""
     return tuple(
         statistics.fmean(float(np.abs(a - b).sum() / 2) for a, b in zip(mine, theirs, strict=True))
         for mine, theirs in zip(one, other, strict=True)
@@ -114,7 +115,7 @@ def mean_variation(
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A private table and the marginals that synthetic tables are compared with."""
+    """A private table, and its marginals, with which synthetic tables are compared."""
 
     codes: NDArray[np.int64]
     sizes: tuple[int, ...]
@@ -127,7 +128,7 @@ def make_table(rows: int, sizes: tuple[int, ...], *, seed: int) -> Table:
 
 
 def _synthesize(job: Job, table: Table) -> NDArray[np.int64]:
-    """Synthetic rows from the engine that the job names."""
+    """Return synthetic rows from the engine of the job."""
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     if job.engine == PEER:
         return _by_smartnoise_itself(pd.DataFrame(table.codes, columns=list(domain)), job.epsilon)
@@ -174,7 +175,7 @@ def _memory_mb(name: str) -> float:
 
 
 def _isolated(job: Job, table: Table) -> Result:
-    """One run in a new process, which gets the table and has not used any random numbers yet."""
+    """Run a job in a new process, which gets the table and has used no random numbers before."""
     receiver, sender = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=lambda: sender.send(_one(job, table)))
     process.start()
@@ -197,7 +198,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measure(rows: int, columns: int, asked: argparse.Namespace) -> dict[Run, list[Result]]:
-    """The results of every engine at every epsilon on `asked.seeds` tables."""
+    """Run every engine at every epsilon on `asked.seeds` tables, and return the results."""
     found: dict[Run, list[Result]] = {}
     for seed in range(asked.seeds):
         table = make_table(rows, SIZES[:columns], seed=seed)

@@ -1,4 +1,4 @@
-"""The speed of private training, compared with ordinary training of the same model.
+"""Measures the speed of private training, compared with ordinary training of the same model.
 
     python benchmarks/dpsgd.py                          # tiny and distil, on the CPU
     python benchmarks/dpsgd.py --sizes gpt2 gpt2-large --device cuda --length 512 --batch 32
@@ -45,7 +45,9 @@ MODES = ("ordinary", "ours", "ours, checkpointing", "ours, LoRA 8", "Opacus hook
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`add` adds the gradients of a micro-batch to `p.grad`; `step` does the rest of the step."""
+    """Two functions to time: `add` adds the gradients of a micro-batch to `p.grad`, and `step` does
+    the rest of a step.
+    """
 
     add: Callable[[], None]
     step: Callable[[], None]
@@ -101,13 +103,13 @@ def in_own_process(size: str, mode: str, options: argparse.Namespace) -> dict[st
             command += [f"--{name}", str(getattr(options, name))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    # Printed at once, so that it is not lost if a later run is interrupted.
+    # The result is printed at once, so that it is not lost if a later run is interrupted.
     print(f"{size}, {mode}: {found}", file=sys.stderr, flush=True)
     return found
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
-    """Seconds per micro-batch and per step, and peak memory above the model in MB."""
+    """Measure seconds per micro-batch and per step, and the peak memory above the model in MB."""
     (size,), (mode,) = options.sizes, options.modes
     device = torch.device(options.device)
     torch.set_num_threads(options.threads)
@@ -123,7 +125,8 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
-        tie_word_embeddings=mode != "Opacus ghost",  # ghost clipping refuses a tied embedding
+        # Ghost clipping of Opacus refuses a tied embedding.
+        tie_word_embeddings=mode != "Opacus ghost",
         bos_token_id=0,
         eos_token_id=0,
     )
@@ -226,7 +229,7 @@ def ghost(model: GPT2LMHeadModel, batch: TokenBatch) -> Job:
 
 
 def autocast(batch: TokenBatch, *, enabled: bool = True) -> torch.autocast:
-    """A context that computes in bfloat16 on a GPU, and in float32 on the CPU."""
+    """Return a context that computes in bfloat16 on a GPU, and in float32 on the CPU."""
     device = batch.ids.device.type
     return torch.autocast(device, dtype=torch.bfloat16, enabled=enabled and device != "cpu")
 

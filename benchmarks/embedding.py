@@ -3,13 +3,13 @@
     python -m benchmarks.embedding                    # 2,000 complaints, 200 of them timed
     python -m benchmarks.embedding --records 5000 --timed 500 --repeats 5
 
-Speed: for each row of the table, one encoder embeds `--timed` texts, `--repeats` times in turn with
-the others. The table has medians, and their ratios to the default call in the same turn. CPU
-seconds are summed over all threads; on a shared machine they vary less than wall seconds.
+To measure speed, the encoders embed `--timed` texts in turn, `--repeats` times. The table has one
+row per encoder, with medians, and with ratios to the default call in the same turn. CPU seconds are
+summed over all threads; on a shared machine they vary less than wall seconds.
 
-Votes: an eighth of `--records` texts are candidates, and the others vote. *unchanged* is the share
-of records that have the same vote with embeddings of the default call. Texts are cut at the model's
-limit of 256 tokens unless the row states another limit.
+To compare votes, an eighth of `--records` texts are candidates, and the others vote. *unchanged* is
+the share of records whose vote is the same with embeddings of the default call. Texts are cut at
+the model's limit of 256 tokens unless the row states another limit.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
     ways = _ways()
     reference = next(iter(ways))
     for encode in ways.values():
-        encode(texts[:8])  # a first call that loads the model
+        encode(texts[:8])  # the first call loads the model and is not timed
     seconds, cpu_seconds = _timed(ways, texts[: options.timed], repeats=options.repeats)
     votes = {name: _votes(encode(texts)) for name, encode in ways.items()}
 
@@ -88,7 +88,7 @@ def _ways() -> dict[str, Encode]:
 def _timed(
     ways: dict[str, Encode], texts: list[str], *, repeats: int
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Seconds and CPU seconds of each variant, one measurement per turn."""
+    """Measure seconds and CPU seconds of each variant, once per turn."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):

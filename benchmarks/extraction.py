@@ -1,12 +1,13 @@
-"""Measures the accuracy of attributes that are read from texts: how often they equal a column.
+"""Measures how often attribute values that are read from texts equal the values of a column.
 
-    python -m benchmarks.extraction                       # every data set, 1,000 test texts each
+    python -m benchmarks.extraction                       # 1,000 test texts of every data set
 
 Reads ../shared/data. The table has the accuracy on the test split. Zero-shot uses the descriptions
 below, which were written from the names of the values alone. "calibrated" uses 50 labelled donated
-examples from the training split (mean of 5 disjoint samples). "told" is the share of texts above an
-abstain threshold, with the accuracy on these texts. The baselines are the most common value of the
-training split, and TF-IDF with logistic regression, trained on 50 texts and on all training texts.
+examples from the training split (mean of 5 disjoint samples). "told 75%" is the threshold above
+which 75% of the texts get a value, and the accuracy on these texts. There are two baselines: the
+most common value of the training split, and TF-IDF with logistic regression, which is trained on 50
+texts and on all training texts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ DRAWS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """An attribute of a data set, with several descriptions per value."""
+    """An attribute of a data set, with several descriptions of each value."""
 
     folder: str
     column: str
@@ -244,7 +245,7 @@ TASKS = (
 
 
 def part(folder: str, name: str, *, most: int | None) -> pd.DataFrame:
-    """At most `most` rows of the split `name`, in a pseudo-random order."""
+    """Return at most `most` rows of the split `name`, ordered by a hash of their ids."""
     frame = pd.read_parquet(DATA / folder / f"{folder}.parquet")
     frame = frame[frame["split"] == name]
     by_hash = frame["id"].map(lambda one: hashlib.sha256(one.encode()).hexdigest())
@@ -252,7 +253,7 @@ def part(folder: str, name: str, *, most: int | None) -> pd.DataFrame:
 
 
 def reference(texts: list[str], labels: NDArray[np.int64], asked: list[str]) -> NDArray[np.int64]:
-    """The labels of `asked`, predicted by TF-IDF and logistic regression trained on `texts`."""
+    """Train TF-IDF and logistic regression on `texts`, and return predicted labels of `asked`."""
     model = make_pipeline(
         TfidfVectorizer(ngram_range=(1, 2), min_df=2 if len(texts) > 500 else 1, sublinear_tf=True),
         LogisticRegression(max_iter=1000, C=10),

@@ -1,13 +1,13 @@
-"""Measures the offline generators' speed, and how similar the simulator's texts are to the example.
+"""Measures the speed of the offline generators, and how close the simulator is to the example.
 
     python -m benchmarks.generators [--near]
 
-The times of the pool are divided by the time of the float32 matrix product that computes its
-similarities. `--near` embeds 200 texts for each kind of request with the bundled model, which takes
-minutes on two cores. It prints the mean over the corpus texts of the cosine to the nearest
-generated text. It also prints the AUC of a logistic regression that separates corpus texts from
-generated texts by their embeddings (0.5 is chance). The row "(corpus)" shows both values for other
-corpus texts in place of generated texts.
+The times of the pool are reported relative to the time of one float32 matrix product, which
+computes its similarities. `--near` embeds 200 texts for each kind of request with the bundled
+model, which takes minutes on two cores. It prints the mean over the corpus texts of the cosine to
+the nearest generated text. It also prints the AUC of a logistic regression that separates corpus
+texts from generated texts by their embeddings (0.5 is chance). The row "(corpus)" shows both values
+for other corpus texts in place of generated texts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ATTRIBUTES = ("product", "issue", "channel", "sentiment", "resolution", "region"
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The time of the fastest of `repeats` runs, in seconds."""
+    """Return the time of the fastest of `repeats` runs, in seconds."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -52,8 +52,11 @@ def seconds(work: Callable[[], object], repeats: int = 3) -> float:
 def requests_by_arm(
     corpus: Sequence[Record], donated: Sequence[Record]
 ) -> dict[str, list[Request]]:
-    """Requests as in MAPLE: without metadata, with the metadata of corpus records, and also with
-    the donated texts that are nearest to each record."""
+    """Return requests of three kinds, by name, as in MAPLE.
+
+    They are without metadata, with the metadata of corpus records, and with the metadata and the
+    donated texts that are nearest to it.
+    """
     arms: dict[str, list[Request]] = {"nothing": [], "metadata": [], "metadata and examples": []}
     for i, record in enumerate(corpus[:TEXTS]):
         row = tuple((name, str(record[name])) for name in ATTRIBUTES)
@@ -67,7 +70,7 @@ def requests_by_arm(
 
 
 def written(requests: Sequence[Request]) -> list[str]:
-    """The simulator's answers to the requests."""
+    """Return the simulator's answers to the requests."""
     return [str(a.text) for a in Simulator(seed=1).generate(Released(tuple(requests))).value]
 
 
@@ -119,7 +122,9 @@ def pool_table() -> Table:
 
 
 def told_apart(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
-    """Cross-validated AUC of a logistic regression between two sets of embeddings."""
+    """Return the cross-validated AUC of a logistic regression that separates two sets of
+    embeddings.
+    """
     labels = np.r_[np.zeros(len(a)), np.ones(len(b))]
     model = LogisticRegression(max_iter=500)
     return float(cross_val_score(model, np.vstack([a, b]), labels, cv=5, scoring="roc_auc").mean())

@@ -1,4 +1,4 @@
-"""Measures the speed of the `huggingface` generator and what its batches and its sampler gain.
+"""Measures the speed of the `huggingface` generator, compared with `generate` of transformers.
 
     python -m benchmarks.huggingface [--device auto] [--dtype auto] [--threads 2] [--texts 24]
                                      [--tokens 48] [--rounds 3] [--batch-tokens 4096]
@@ -42,7 +42,7 @@ CONTEXT_TOKENS = 1024
 
 @dataclass(frozen=True)
 class Timing:
-    """The number of new tokens, the wall time, and the CPU time over all cores."""
+    """The number of new tokens, the wall time, and the CPU time of all cores together."""
 
     tokens: int
     wall_s: float
@@ -120,7 +120,7 @@ def measure(size: str, options: Any) -> list[tuple[str, list[Timing]]]:
             "batches of 8 as they come": lambda: in_batches(local, params, options.texts, size=8),
             "provider": lambda: by_provider(params, options.texts),
         }
-        in_batches(local, params, 2, size=2)  # a first call that is not timed
+        in_batches(local, params, 2, size=2)  # a warm-up call, which is not timed
         times: list[tuple[str, list[Timing]]] = [(name, []) for name in ways]
         for _ in range(options.rounds):
             for name, taken in times:

@@ -1,4 +1,4 @@
-"""Measures the time that the `openai` generator adds to a call, and the time of a rerun.
+"""Measures the time that the `openai` generator adds to a call, and the time of a cached rerun.
 
     python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64]
 

@@ -1,4 +1,4 @@
-"""MST, a baseline for AIM. Like AIM, it only uses noisy answers of a `MarginalMeasurer`."""
+"""The MST mechanism, a baseline for AIM. It only uses noisy answers of a `MarginalMeasurer`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sugarbush.tables.synthesis import (
     merge_rare,
 )
 
-# A third of the budget each: for one-way marginals, the choice of the tree, and its marginals.
+# The budget has three equal shares: one-way marginals, choice of the tree, marginals of the tree.
 _THIRD: Final = 1 / 3
 _RARE_SIGMAS: Final = 3.0
 
 
 def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
-    """Synthetic rows from a tree of two-way marginals, selected by distance from independence.
+    """Make synthetic rows from a tree of two-way marginals, which are chosen by their dependence.
 
-    Each of d - 1 choices joins two components (Kruskal's algorithm with noise). Pairs of more than
-    `max_cells` cells are excluded, so the result may be a forest. Source: McKenna, Miklau, Sheldon
-    2021 (arXiv:2108.04978), Algorithms 1 and 2.
+    Each of at most d - 1 choices joins two components of the tree (Kruskal's algorithm with noise).
+    Pairs of more than `max_cells` cells are excluded, so the result may be a forest. Source:
+    McKenna, Miklau, Sheldon 2021 (arXiv:2108.04978), Algorithms 1 and 2.
     """
     whole = measurer.mu_squared_left
     measurements = measure_singles(measurer, mu_squared=_THIRD * whole)
@@ -61,13 +61,13 @@ def mst(measurer: MarginalMeasurer, *, max_cells: int) -> Synthesis:
 
 
 def _join(part: dict[str, str], one: str, other: str) -> dict[str, str]:
-    """The component of each attribute after an edge between `one` and `other` is added."""
+    """Add an edge between `one` and `other`, and return the new component of each attribute."""
     gone = part[other]
     return {name: part[one] if at == gone else at for name, at in part.items()}
 
 
 def _count_parts(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> int:
-    """The number of components if every allowed pair is joined. It is public."""
+    """Return the number of components if every allowed pair is joined. This number is public."""
     part = {name: name for name in names}
     for one, other in pairs:
         part = _join(part, one, other)

@@ -71,7 +71,7 @@ _MOST_TEXTS = 2_000
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:
-    """Documents with one sentence each. Two in five sentences occurred before."""
+    """Return documents of one sentence each. Two in five sentences are repetitions."""
     for number in range(count):
         case = number * 7919 % (count * 3 // 5)
         yield [

@@ -1,14 +1,14 @@
-"""Runs a grid of methods and epsilons with many seeds, and computes intervals over whole runs.
+"""Runs methods (`arms`) at several epsilons with many seeds; computes intervals over runs.
 
-    python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
+    python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the data
     python -m research.arms research/settings/sweep.yaml --seeds 10
 
-Writes reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, as a sweep
-does, and runs.csv with one row per value of each run. A run is one call of `sugarbush.synthesize`
-on a data set that is prepared once, with a separate ledger. A value is the mean over seeds, with a
-95% interval by Student's t over seeds. The noise is drawn as in a real release and has no seed, so
-the values of a second grid differ within these intervals. The same texts are held out for all
-seeds.
+Writes to reports/internal/sweeps/<sweep>-replayed/: figures.csv, table.csv and index.html, like a
+sweep, and also runs.csv with one row per value of each run. A run is one call of
+`sugarbush.synthesize` on a data set that is prepared once, with a separate ledger. A value is the
+mean over seeds, with a 95% interval by Student's t over seeds. The noise is drawn as in a real
+release and has no seed, so the values of a second grid differ within these intervals. The same
+texts are held out for all seeds.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ WEAK = {"synthesize_metadata": {"attributes": ["product_group", "region"]}}
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """The size of every run: `candidates` texts in a vote, and one in `variations` of them
-    survives.
+    """The size of every run.
 
-    The metrics use `texts` texts of every final set.
+    A vote has `candidates` texts, and `candidates / variations` of them survive. Metrics use
+    `texts` texts of every final set.
     """
 
     candidates: int
@@ -95,9 +95,10 @@ def runs(
     slow: Sequence[float],
     seeds: int,
 ) -> Iterator[dict[str, Any]]:
-    """Rows with the values of every run; methods with ten rounds run only at the epsilons `slow`.
+    """Run all methods, and return one row per value of each run.
 
-    Runs are ordered by seed, so that a stopped grid has all runs of its first seeds.
+    Methods with ten rounds run only at the epsilons in `slow`. Runs are ordered by seed, so that a
+    stopped grid has all runs of its first seeds.
     """
     for seed in range(seeds):
         for arm, variant in arms.items():
@@ -129,13 +130,13 @@ def _rows(release: sb.Release, dataset: BenchmarkDataset, *, seed: int) -> Itera
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds with their intervals, with the columns that the page of a sweep needs."""
+    """Return means over seeds and their intervals, in the columns that a sweep page needs."""
     keys = ["set", "arm", "method", "epsilon", "round", "metric", "space"]
     found = rows.groupby(keys, sort=False).agg(
         value=("value", "mean"), sd=("value", "std"), n=("value", "size"), calls=("calls", "mean")
     )
     reach = student.ppf(0.975, found["n"] - 1) * found["sd"] / found["n"] ** 0.5
-    # Shares, MAUVE and the root of the divergence are at most 1, and so are their intervals.
+    # Shares, MAUVE and the square root of the JSD are at most 1, so intervals are cut at 1.
     most = np.where(found["value"] > 1, math.inf, 1)  # perplexities and counts have no upper limit
     found["low"] = (found["value"] - reach).clip(lower=0)
     found["high"] = (found["value"] + reach).clip(upper=most)
@@ -149,7 +150,7 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 4.0, 8.0])
     parser.add_argument("--slow", type=float, nargs="*", default=[1.0], help="epsilons of augpe-10")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=2000, help="the most private records")
+    parser.add_argument("--records", type=int, default=2000, help="most private records to use")
     parser.add_argument("--arms", nargs="*", help="methods; default: all")
     parser.add_argument("--candidates", type=int, default=400, help="number of texts in a vote")
     parser.add_argument("--variations", type=int, default=4)

@@ -24,14 +24,17 @@ from sugarbush.evaluation import (
 from sugarbush.pipeline import Project, corpus_of_project, parse_params
 from sugarbush.randomness import public_rng
 
-# The ledger of one run is in memory: waiting for a disk would take as long as the run.
+# The ledger of a run is in shared memory: on a disk, its writes would take as long as the run.
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 METRICS = ("mauve", "mauve_tfidf", "mean_jsd")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A method with changed settings: `evolution` for the method, `settings` for other sections."""
+    """A method with changed settings.
+
+    `evolution` has settings of the method, `settings` has other sections of params.yaml.
+    """
 
     method: str = "maple"
     evolution: Mapping[str, Any] = field(default_factory=dict)
@@ -45,9 +48,10 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSnapshot:
-    """The texts and their codes (n, d) after `round` votes; the final set if `round` is None.
+    """The texts after `round` votes, with their codes (n, d).
 
-    `calls` is the number of generator calls until then.
+    If `round` is None, these are the texts of the final set. `calls` is the number of generator
+    calls that the run had made by then.
     """
 
     round: int | None
@@ -58,7 +62,7 @@ class RoundSnapshot:
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """What metrics use of n texts: embeddings (n, d), TF-IDF vectors (n, e) and codes (n, a)."""
+    """The features of n texts: embeddings (n, d), TF-IDF vectors (n, e) and codes (n, a)."""
 
     vectors: NDArray[np.float32]
     latent: NDArray[np.float32]
@@ -93,7 +97,7 @@ class FeatureReader:
 
 
 class BenchmarkDataset:
-    """The data that all runs on one data set have in common.
+    """A public data set with the features that the metrics of all its runs need.
 
     Every release has `texts` texts. The metrics use as many of every round and final set, and MAUVE
     uses `texts` / 10 clusters. With `state`, runs store their results and answers there, and a
@@ -120,8 +124,7 @@ class BenchmarkDataset:
         self._reader = reader(private=False)
 
     def run(self, variant: Variant, *, epsilon: float, seed: int) -> sb.Release:
-        """One run of `sb.synthesize`, with real noise. Methods without a budget ignore
-        `epsilon`."""
+        """Run `sb.synthesize` once, with real noise. Methods without a budget ignore `epsilon`."""
         own = self.corpus.settings
         method = own.method(variant.method)
         method = type(method)(**{**method.model_dump(), **variant.evolution})
@@ -140,7 +143,7 @@ class BenchmarkDataset:
             )
 
     def measured(self, texts: Sequence[str], *, seed: int) -> dict[str, float]:
-        """Every metric, computed on at most `self.texts` of `texts`, drawn without replacement."""
+        """Compute every metric on at most `self.texts` of the texts, drawn without replacement."""
         count = min(self.texts, len(texts))
         shown = public_rng(seed, "measured").choice(len(texts), size=count, replace=False)
         own = self._reader.of([texts[i] for i in shown])
@@ -154,7 +157,7 @@ class BenchmarkDataset:
 
 
 def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
-    """Snapshots of one run: at its start, after every vote and at its end."""
+    """Return snapshots of one run: before the first vote, after every vote, and at the end."""
     evolution = release.evolution
     first = evolution.rounds[0].population if evolution.rounds else evolution.final
     first = first.take(np.flatnonzero(first.rounds == 0))
@@ -176,9 +179,10 @@ def snapshots(release: sb.Release) -> Iterator[RoundSnapshot]:
 def datasets(
     sweep: Path, *, sets: Sequence[str] | None, records: int, texts: int, keep: bool = False
 ) -> Iterator[BenchmarkDataset]:
-    """The prepared data sets of a sweep, or only those in `sets`, cut to `records` per split.
+    """Return the prepared data sets of a sweep, or only those in `sets`.
 
-    With `keep`, results and answers are stored, and restored when a run is repeated.
+    Each split has at most `records` records. With `keep`, results and answers are stored, and
+    restored when a run is repeated.
     """
     _, points = points_of(Path(), sweep)
     settings = {point.set_name: parse_params(point.fields) for point in points}

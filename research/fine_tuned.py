@@ -1,8 +1,8 @@
-"""Trains on synthetic texts and tests on real texts: a slow downstream metric, by fine-tuning.
+"""A downstream metric: a classifier is fine-tuned on synthetic texts and tested on real texts.
 
-An encoder with a new classification head is trained on synthetic texts to predict the attribute
-value that each text was requested to have. Source of the learning rate: Xie et al. 2024, for
-RoBERTa.
+The classifier is an encoder with a new classification head. It is trained to predict the attribute
+value that each synthetic text was requested to have. This takes longer than the other metrics.
+Source of the learning rate: Xie et al. 2024, for RoBERTa.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ def fine_tuned_predictions(
     training: Hyperparameters = PUBLISHED,
     seed: int,
 ) -> Predictions:
-    """Predictions for `heldout_texts` by an encoder that is fine-tuned on texts with codes (m,).
+    """Fine-tune an encoder on the training texts; return its predictions for `heldout_texts`.
 
-    `values` is the size of the attribute's domain. `name` is a model's name or path; None means the
-    bundled MiniLM. Texts are cut after `training.max_tokens` tokens, or at the model's limit.
-    Raises InvariantError when either set is empty.
+    The codes, `(m,)` and `(n,)`, belong to one attribute, which has `values` values. `name` is the
+    name or path of a model; None means the bundled MiniLM. Texts are cut after
+    `training.max_tokens` tokens, or at the model's limit. Raises InvariantError if there are no
+    training texts or no held-out texts.
     """
     if not training_texts or not heldout_texts:
         raise InvariantError("needs training texts and held-out texts")

@@ -1,20 +1,20 @@
-"""Measures what privacy costs in fine-tuning: perplexity by epsilon, and how useful the texts are.
+"""Measures how DP-SGD fine-tuning at several epsilons changes perplexity and generated texts.
 
     python -m research.fine_tuning customersim --start /tmp/start
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 inf --texts 2000
     python -m research.fine_tuning yelp --start /tmp/start --epsilons 4 --rate 4e-3 --tune
 
-A small GPT-2 is trained on pieces of nine *other* data sets, and on texts that the simulator writes
-from codes drawn uniformly from the three schemas. `--start` is a folder that stores this model for
-later runs, or names another model of the GPT-2 or Llama family. Then the model is fine-tuned on the
-named data set by DP-SGD. The perplexity is measured on 400 texts of the test split, given their
-control codes. `--tune` measures on texts of the training split that no model is trained on; use
-only these texts to choose settings.
+First, a small GPT-2 is trained on pieces of nine *other* data sets, and on texts that the simulator
+writes for codes drawn uniformly from the three schemas. `--start` is a folder in which this model
+is stored for later runs, or the folder of another model of the GPT-2 or Llama family. Then the
+model is fine-tuned on the named data set by DP-SGD. The perplexity is measured on 400 texts of the
+test split, given their control codes. With `--tune`, it is measured on texts of the training split
+that no model is trained on. Use `--tune` to choose settings.
 
-`--texts` adds a small version of Table 1 of Yue et al. A classifier of TF-IDF features is trained
-on this number of real texts, or of texts that a model wrote, for each model including the first
-one. It is tested on the test split. As in the paper, the models write texts for the codes of
-training records. The data sets are public, and this use of the codes is not private.
+`--texts N` adds a small version of Table 1 of Yue et al. A classifier of TF-IDF features is trained
+on N real texts, and on N texts written by each model (also by the first model). It is tested on the
+test split. As in the paper, the models write texts for the codes of training records. This use of
+the codes is not private, so the data sets must be public.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def main() -> None:
 
 
 def load(name: str, part: str, schema: sb.Schema, count: int) -> Texts:
-    """`count` texts of the split `part`, drawn with a public seed."""
+    """Return at most `count` texts of the split `part`, drawn with a public seed."""
     frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
     frame = frame[frame["split"] == part].drop_duplicates("text")
     places = np.sort(public_rng(1, name, part).permutation(len(frame))[:count])
@@ -167,7 +167,7 @@ def schema_of(name: str) -> sb.Schema:
 
 
 def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
-    """The model in `--start`. If there is none, a new model, which is stored in `--start`."""
+    """Load the model in `--start`. If there is none, train a model and store it in `--start`."""
     device = torch.device("cpu")
     if options.start is not None and options.start.is_dir():
         return load_model(str(options.start), device=device)
@@ -178,7 +178,7 @@ def first_model(options: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
-    """A model and a tokenizer, trained only on the other data sets and the simulator's texts."""
+    """Train a model and a tokenizer, only on the other data sets and on the simulator's texts."""
     began = time.process_time()
     texts = other_texts(options.public)
     settings = ProjectSettings().pretrain.model_copy(
@@ -210,7 +210,11 @@ def pretrained(options: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def other_texts(count: int) -> list[str]:
-    """At most `count` pieces, equally many from each other data set that has enough of them."""
+    """Return at most `count` pieces of texts.
+
+    Each of the other data sets contributes the same number of pieces, or all its pieces if it has
+    fewer.
+    """
     texts: list[str] = []
     for name in OTHERS:
         frame = pd.read_parquet(SHARED / name / f"{name}.parquet", columns=["text"])
@@ -237,7 +241,7 @@ def fine_tuned(
     epsilon: float,
     options: argparse.Namespace,
 ) -> tuple[Any, str]:
-    """A copy of `start` that is trained at `epsilon`, and a description of this training."""
+    """Train a copy of `start` at `epsilon`; return it with a description of the training."""
     model, units = copy.deepcopy(start), sb.Private(list(examples))
     if options.lora is not None:
         model = with_lora(model, rank=options.lora)
@@ -283,7 +287,7 @@ def fine_tuned(
 def mechanism_at(
     epsilon: float, delta: float, records: int, options: argparse.Namespace
 ) -> Mechanism:
-    """DP-SGD with the whole budget."""
+    """Return the DP-SGD mechanism that spends the whole budget."""
     schedule = make_schedule(batch_size=options.batch, epochs=options.epochs, unit_count=records)
     plan = with_subsampling(
         make_plan(
@@ -314,7 +318,7 @@ def held_out_perplexity(
 def written(
     model: Any, tokenizer: Any, part: Texts, schema: sb.Schema, options: argparse.Namespace
 ) -> Texts:
-    """Texts that the model writes for the codes of `part`."""
+    """Return texts that the model writes for the codes of the first `--texts` texts of `part`."""
     if options.bfloat16:
         model = copy.deepcopy(model).to(torch.bfloat16)
     asked = head(part, options.texts)

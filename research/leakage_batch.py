@@ -1,4 +1,4 @@
-"""Computes one batch of a leakage grid: plants canaries, trains by each method, attacks, stores.
+"""Computes one batch of a leakage grid: trains models on planted canaries and attacks them.
 
     python -m research.leakage_batch research/settings/crt_figures.yaml customersim/gpt2/0
 
@@ -50,13 +50,13 @@ from sugarbush.training import (
 )
 
 TEXT = "text"
-_PLANTED = "is_canary"  # canaries that a data set already contains are left out
-# The settings of the training of the first model.
+_PLANTED = "is_canary"  # rows with this flag are canaries of the data set and are left out
+# Only these training settings affect the first model.
 _MADE_FROM = {"public_epochs", "batch_size", "learning_rate"}
 
 
 class Laboratory:
-    """Computes the values of points. What several points share is computed once."""
+    """Computes the values of points. A value that several points use is computed once."""
 
     def __init__(self, base: Path, grid: Grid) -> None:
         self._base, self._grid, self._state = base, grid, state_root(base)
@@ -68,8 +68,10 @@ class Laboratory:
         self.delta_2 = cache(self._measure_policy)
 
     def measured(self, point: LeakagePoint, *, key: str) -> dict[str, Any]:
-        """Train the model of `point`, whose ledger name is `key`; return its quality and its
-        leaks."""
+        """Train the model of `point`, and return its perplexity and the results of the attacks.
+
+        `key` is the name of the run in the ledger.
+        """
         began = time.process_time()
         corpus = self.corpus(point.set_name, point.seed)
         planted = plant(corpus, self._grid, point)
@@ -151,12 +153,11 @@ class Laboratory:
         return candidate_tokens(self.start(set_name, model).tokenizer, prefix=END + PREFIX)
 
     def _measure_policy(self, set_name: str) -> float:
-        """An upper bound of the share of labelled secrets that are visible in the public part.
+        """Return an upper bound of the share of labelled secrets that show in the public views.
 
-        It holds with 95% confidence together with the bound for secrets that leave a trace.
-
-        Raises ParamsError if a larger share of secrets may leave a trace than CRT's noise is
-        calibrated for.
+        This bound and the bound for secrets that leave a trace hold together with 95% confidence.
+        Raises ParamsError if the bound for secrets that leave a trace is larger than the miss rate
+        to which CRT's noise is calibrated.
         """
         sizes = self._grid.sets[set_name]
         made_of = digest_of(

@@ -26,8 +26,8 @@ NAME = "leakage"
 class Points:
     """The stored points of one grid.
 
-    If the grid, a data file or the redaction changes, points that were stored before are kept on
-    disk but not shown. Raises InputError if the file of a data set is missing.
+    If the grid, a data file or the redaction changes, the points that were stored before stay on
+    disk but are not used. Raises InputError if the file of a data set is missing.
     """
 
     def __init__(self, base: Path, file: Path) -> None:
@@ -36,20 +36,25 @@ class Points:
         self._files = {name: file_of(base, name, sizes) for name, sizes in self.grid.sets.items()}
 
     def done(self) -> list[dict[str, Any]]:
-        """The values of the finished points, in the order of the grid."""
+        """Return the values of the finished points, in the order of the grid."""
         files = map(self._file, points(self.grid))
         return [json.loads(file.read_text()) for file in files if file.exists()]
 
     def unfinished(self, batch: str | None = None) -> Iterator[LeakagePoint]:
-        """The unfinished points of `batch` or of all. Raises ParamsError for an unknown batch."""
+        """Return the unfinished points of `batch`, or of all batches if it is None.
+
+        Raises ParamsError for an unknown batch.
+        """
         if batch is not None and batch not in {point.batch for point in points(self.grid)}:
-            raise ParamsError(f"the grid has no batch '{batch}', such as customersim/gpt2/0")
+            raise ParamsError(
+                f"the grid has no batch '{batch}'. An example of a batch: customersim/gpt2/0"
+            )
         for point in points(self.grid):
             if batch in (None, point.batch) and not self._file(point).exists():
                 yield point
 
     def key(self, point: LeakagePoint) -> str:
-        """The name of the point in the ledger and of its file."""
+        """Return the name of the point in the ledger, which is also the name of its file."""
         return point.key(self.grid, file=self._files[point.set_name])
 
     def keep(self, point: LeakagePoint, figures: dict[str, Any]) -> None:
@@ -63,7 +68,10 @@ class Points:
 
 
 def file_of(base: Path, name: str, sizes: Sizes) -> str:
-    """The digest of the file of data set `name`. Raises InputError if it cannot be read."""
+    """Return the digest of the file of data set `name`.
+
+    Raises InputError if the file cannot be read.
+    """
     return digest_of_files(base, [sizes.file], setting=f"sets.{name}.file").hex()
 
 

@@ -4,12 +4,13 @@
 
 The model is trained on lists in the format of prompts (`sugarbush.generators.continuation`): a
 heading with subject, metadata and length, and several texts of a data set with similar metadata.
-The first argument names the data set that the model will write for; this set is excluded from the
-training. Use the folder as `generator.huggingface.model`. Do not commit weights to the repository.
+The first argument names the data set that the model will write for. This data set is excluded from
+the training. Use the folder as `generator.huggingface.model`. Do not commit weights to the
+repository.
 
 Such a model can show that the pipeline runs with a language model, and how long this takes. It
-cannot show which method is better, because it writes like the four sets that it was trained on, and
-because a few minutes of training on a CPU are not enough (docs/log/language_model.md).
+cannot show which method is better, because it writes like the four data sets that it was trained
+on, and because a few minutes of training on a CPU are not enough (docs/log/language_model.md).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class TrainedWriter:
 
 
 def documents(texts: Texts, schema: sb.Schema, *, count: int, rng: Rng) -> list[str]:
-    """`count` lists of up to MOST_EXAMPLES + 1 texts. The texts of a list have similar metadata."""
+    """Return `count` lists of up to MOST_EXAMPLES + 1 texts with similar metadata."""
     short = [i for i, text in enumerate(texts.texts) if len(text.split()) <= LONGEST]
     found = []
     for _ in range(count):
@@ -74,7 +75,7 @@ def documents(texts: Texts, schema: sb.Schema, *, count: int, rng: Rng) -> list[
 def trained(
     lists: Sequence[str], *, shape: ModelShape, vocabulary: int, batch_size: int, seed: int
 ) -> TrainedWriter:
-    """A model that is trained on every list once, and its tokenizer. Both use only these lists."""
+    """Train a tokenizer and a model on the lists only. The model sees every list once."""
     tokenizer = train_tokenizer(lists, vocabulary=vocabulary)
     examples = plain_examples(lists, tokenizer=tokenizer, max_length=shape.context)
     model = new_model(tokenizer, shape, seed=seed)
@@ -93,7 +94,7 @@ def trained(
 
 
 def lists_of(sets: Mapping[str, tuple[Texts, sb.Schema]], *, count: int, seed: int) -> list[str]:
-    """`count` lists, equally many from each data set."""
+    """Return `count` lists, with the same number of lists from each data set."""
     return [
         text
         for name, (texts, schema) in sets.items()

@@ -1,9 +1,9 @@
-"""Next-token prediction: how well a model trained on synthetic texts predicts real texts.
+"""Measures how well a model that is trained on synthetic texts predicts real texts.
 
-A small decoder is trained on synthetic texts and predicts held-out real texts. Source of the
-protocol and its hyperparameters (bert-small as decoder, learning rate 3e-4, weight decay 0.01, 10
-epochs, batches of 32): Yu et al. 2023, "Training Private and Efficient Language Models with
-Synthetic Data from LLMs"; Xie et al. 2024.
+A small decoder is trained on synthetic texts and predicts each next token of held-out real texts.
+Source of the protocol and its hyperparameters (bert-small as decoder, learning rate 3e-4, weight
+decay 0.01, 10 epochs, batches of 32): Yu et al. 2023, "Training Private and Efficient Language
+Models with Synthetic Data from LLMs"; Xie et al. 2024.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from sugarbush.errors import InvariantError
 PUBLISHED = Hyperparameters(
     epochs=10, batch_texts=32, learning_rate=3e-4, weight_decay=0.01, max_tokens=128
 )
-_IGNORED = -100  # a target with this value adds nothing to a loss of transformers
+_IGNORED = -100  # transformers ignores targets with this value in the loss
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """A model by name or path, or a new model of these sizes with the vocabulary of MiniLM."""
+    """The decoder to train: a model by name or path, or a new model with the given number of layers
+    and width and the vocabulary of MiniLM.
+    """
 
     name: str | None = None
     layers: int = 4
@@ -45,19 +47,21 @@ class Decoder:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenScores:
-    """Per held-out text, `(n,)`: predicted tokens, correct tokens, and log likelihood in nats."""
+    """For each held-out text: the number of predicted tokens, the number of correct predictions,
+    and the log likelihood in nats. All arrays are `(n,)`.
+    """
 
     tokens: NDArray[np.int64]
     right: NDArray[np.int64]
     log_likelihood: NDArray[np.float64]
 
     def accuracy(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """The share of tokens for which the most likely prediction is correct."""
+        """Return the share of tokens for which the most likely prediction is correct."""
         rows = slice(None) if chosen is None else chosen
         return float(self.right[rows].sum() / self.tokens[rows].sum())
 
     def perplexity(self, chosen: NDArray[np.intp] | None = None) -> float:
-        """The exponential of the mean negative log likelihood per token."""
+        """Return the exponential of the mean negative log likelihood per token."""
         rows = slice(None) if chosen is None else chosen
         return float(np.exp(-self.log_likelihood[rows].sum() / self.tokens[rows].sum()))
 
@@ -70,11 +74,11 @@ def next_token_scores(
     training: Hyperparameters = PUBLISHED,
     seed: int,
 ) -> TokenScores:
-    """Scores on `heldout_texts` of a model that is trained on `training_texts`.
+    """Train a model on `training_texts`, and return its scores on `heldout_texts`.
 
     Texts are cut after `training.max_tokens` tokens, or at the model's limit. Compare perplexities
-    only between models with the same tokenizer.
-    Raises InvariantError when either set is empty.
+    only between models with the same tokenizer. Raises InvariantError if there are no training
+    texts or no held-out texts.
     """
     if not training_texts or not heldout_texts:
         raise InvariantError("needs training texts and held-out texts")
@@ -91,7 +95,7 @@ def next_token_scores(
 
 
 class _Encoded:
-    """Texts as tokens, padded batch by batch."""
+    """The tokens of texts. Each batch is padded to the length of its longest text."""
 
     def __init__(self, tokenizer: Any, texts: Sequence[str], max_tokens: int) -> None:
         self._tokenizer = tokenizer
@@ -142,7 +146,7 @@ def _scores(model: nn.Module, heldout: _Encoded, training: Hyperparameters) -> T
         logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits[:, :-1]
         counted = targets != _IGNORED
         safe = targets.masked_fill(~counted, 0)
-        # The same as log_softmax, without a second array of the size of the vocabulary.
+        # This equals log_softmax, but needs no second array with one number per vocabulary entry.
         chosen = logits.gather(-1, safe[..., None])[..., 0] - logits.logsumexp(dim=-1)
         tokens.append(counted.sum(dim=1))
         right.append(((logits.argmax(dim=-1) == safe) & counted).sum(dim=1))

@@ -1,4 +1,4 @@
-"""Writes one page for several grids of `research.arms` (replays) and `research.sweep`.
+"""Writes one page for several grids, which `research.arms` or `research.sweep` computed.
 
     python -m research.page whole sweep-replayed distractors-replayed=distractors sweep=pipeline
     python -m research.page docs/pages/arms.csv sweep-replayed sweep=pipeline   # kept in git
@@ -8,7 +8,8 @@ Reads    reports/internal/sweeps/<grid>/figures.csv, or the .csv file that was k
 Writes   reports/internal/sweeps/<page>/   figures.csv, table.csv, index.html
          or, for <page>.csv, this file and <page>.html, with the shown values and no texts
 
-A name after = is appended to the names of this grid's data sets on the page: "yelp-distractors".
+`grid=label` appends the label to the names of the grid's data sets on the page, such as
+"yelp-distractors".
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def write_page(name: str, figures: pd.DataFrame, *, intervals: str, base: Path) 
 
 
 def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
-    """The figures of all grids, with the requested additions to the names of data sets."""
+    """Return the figures of all grids. A label after `=` is appended to the names of data sets."""
     frames = []
     for grid in grids:
         folder, _, label = grid.partition("=")
@@ -49,8 +50,10 @@ def joined(grids: list[str], *, base: Path) -> pd.DataFrame:
 
 
 def keep_page(file: Path, grids: list[str], *, base: Path) -> Path:
-    """Write the figures of `grids` to `file`, and a page of the figures in `file` beside it.
-    Without grids, the figures that are already in `file` are used. Return the path of the page."""
+    """Write the figures of `grids` to `file`, and a page with these figures beside `file`.
+
+    Without grids, the page shows the figures that are already in `file`. Return its path.
+    """
     if grids:
         with atomic_file(file) as path:
             shown(joined(grids, base=base)).to_csv(path, index=False, float_format="%.5g")

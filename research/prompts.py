@@ -1,13 +1,14 @@
-"""Measures the answers of a local model: how many are usable, for each kind of prompt.
+"""Measures how many answers of a local model are usable, for each kind of prompt.
 
     python -m research.prompts FOLDER --sets yelp cfpb_complaints --texts 24 [--show 3]
 
 For each data set, `--texts` requests of every kind are made. The kinds are: only the subject;
 metadata; metadata and three examples; a parent with half its words blanked; a parent to rephrase.
-The provider `huggingface` repeats a request if the answer fails the checks. `usable` is the number
-of requests with an answer that passed. `near` is the mean over these answers of the cosine to the
-nearest of 500 texts of the test split, in the space of the bundled encoder. `real` is the same mean
-for the real texts that the prompts show.
+The provider `huggingface` repeats a request if the answer fails the checks. The column `usable` has
+the number of requests with an answer that passed. For the column `near`, each of these answers gets
+a similarity: its cosine to the nearest of 500 texts of the test split, by the bundled encoder. The
+column has the mean of these similarities. `real`, above the table, is the same mean for the real
+texts that the prompts show.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from sugarbush.generators import (
     usage_of,
 )
 
-WORDS = 60  # requested number of words, and the most words of a text in a prompt
+WORDS = 60  # the requested number of words, and the largest number of words of a text in a prompt
 EXAMPLES = 3
 REAL = 500
 ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None)
@@ -42,7 +43,7 @@ ENCODER = Encoder(EmbeddingSettings(model="bundled", max_tokens=128), cache=None
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Short texts of a public data set and their schema, from which the prompts are made."""
+    """The schema of a public data set, and short texts of it. Prompts are made from both."""
 
     schema: sb.Schema
     texts: Texts

@@ -1,8 +1,10 @@
-"""Writes the donated examples of a real benchmark set: 50 texts of its public tenth.
+"""Writes 50 texts of a benchmark data set to a file, for use as donated examples.
 
     python -m research.real_sets cfpb_complaints
 
-The output is data/public/benchmarks/<set>_donated.parquet. The data set itself is never copied.
+The texts come from the 10% of the data set that count as public (the texts with the smallest
+hashes). The output is data/public/benchmarks/<set>_donated.parquet. The rest of the data set is not
+copied.
 """
 
 import sys
@@ -19,8 +21,10 @@ PUBLIC_SHARE = 0.1
 
 
 def donated(name: str, *, count: int = DONATED) -> pd.DataFrame:
-    """The `count` rows of the public tenth with the smallest hashes; rows with all metadata come
-    first."""
+    """Return `count` rows of the public 10% of a data set.
+
+    Rows with complete metadata come first, then rows with smaller hashes.
+    """
     frame = pd.read_parquet(SHARED / name / f"{name}.parquet")
     share = frame["text"].map(hash_share)
     public = frame[share < PUBLIC_SHARE].assign(share=share[share < PUBLIC_SHARE])

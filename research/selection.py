@@ -1,12 +1,12 @@
-"""Compares kinds of votes and selection: variants of MAPLE, each with many seeds.
+"""Compares variants of MAPLE that differ in votes and selection, each with many seeds.
 
-    python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the sets
+    python -m research.sweep research/settings/sweep.yaml       # prepares and embeds the data
     python -m research.selection research/settings/sweep.yaml --epsilon 1 --seeds 10
 
-A variant is a set of settings. Differences are between a variant and `maple` with the same seed,
-and have a 95% interval by Student's t over seeds. Every run draws new noise. The values are MAUVE
-in both feature spaces and the mean JSD, compared with held-out texts, on the same number of texts
-of every variant.
+A variant is MAPLE with changed settings. A difference is the value of a variant minus the value of
+`maple` with the same seed. Its 95% interval is by Student's t over seeds. Every run draws new
+noise. The values are MAUVE in both feature spaces and the mean JSD. They compare synthetic with
+held-out texts, on the same number of synthetic texts for every variant.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from scipy.stats import t as student
 
 from research.benchmark_dataset import METRICS, Variant, datasets
 
-TEXTS = 100  # number of texts of every variant that the metrics use
+TEXTS = 100  # the number of synthetic texts of each variant that the metrics use
 
 
 def maple(*, metadata_share: float = 0.1, **evolution: Any) -> Variant:
-    """MAPLE with 400 candidates, two rounds and changed settings. One candidate in four survives a
-    round."""
+    """Return MAPLE with 400 candidates, two rounds and the changed settings.
+
+    One candidate in four survives a round.
+    """
     shares = {"metadata": metadata_share, "synthesis": 1 - metadata_share}
     size = {"candidates": 4 * TEXTS, "rounds": 2, "variations": 4}
     return Variant(evolution={**size, **evolution}, settings={"privacy": {"shares": shares}})
 
 
 def herding(width: float, **changes: Any) -> Variant:
-    """MAPLE with kernel scores in place of votes, and with selection by kernel herding."""
+    """Return MAPLE with kernel scores in place of votes, and selection by kernel herding."""
     return maple(selection="kernel_herding", score_width=width, **changes)
 
 
@@ -70,8 +72,10 @@ VARIANTS: Mapping[str, Variant] = {
 
 
 def table(results: pd.DataFrame, *, base: str) -> str:
-    """A table of means over seeds, and of differences to `base` at equal seeds, with 95%
-    intervals."""
+    """Return a table with the means over seeds, and the differences to `base` at equal seeds.
+
+    Differences have 95% intervals.
+    """
     lines = [
         "| variant | texts | MAUVE | MAUVE, TF-IDF | mean JSD | difference: MAUVE | TF-IDF | JSD |",
         "|---|" + "---:|" * 7,
@@ -100,7 +104,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", help="data sets of the sweep; default: all")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=2000, help="the most private records")
+    parser.add_argument("--records", type=int, default=2000, help="most private records to use")
     parser.add_argument("--only", nargs="*", default=None)
     asked = parser.parse_args()
     for own in datasets(asked.sweep, sets=asked.sets, records=asked.records, texts=TEXTS):

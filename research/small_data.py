@@ -4,8 +4,8 @@
 
 Both engines of `sugarbush.dp_table` spend the same epsilon on the same tables
 (`benchmarks.aim.adult_like`), one table per seed. TVD2 is the mean total variation over all two-way
-marginals. "worse by" is the mean of AIM's value minus that of independent marginals, with its
-standard error over the seeds.
+marginals. The column "worse by" is the mean over tables of AIM's value minus the value of
+independent marginals, with its standard error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.aim import DELTA, SIZES, Table, make_table, mean_variation, shar
 
 
 def error(table: Table, *, engine: str, epsilon: float, seed: int) -> float:
-    """The mean total variation over all two-way marginals for one synthetic table of `engine`."""
+    """Return the mean total variation over all two-way marginals, for one table of `engine`."""
     domain = {f"column{i:02d}": size for i, size in enumerate(table.sizes)}
     frame = pd.DataFrame(table.codes, columns=list(domain))
     with tempfile.TemporaryDirectory() as state:
@@ -43,7 +43,7 @@ def error(table: Table, *, engine: str, epsilon: float, seed: int) -> float:
 
 
 def compare(rows: int, columns: int, epsilon: float, *, seeds: range) -> str:
-    """One row of the printed table."""
+    """Compute one row of the printed table."""
     found: dict[str, list[float]] = {"sugarbush": [], "independent": []}
     for seed in seeds:
         table = make_table(rows, SIZES[:columns], seed=seed)

@@ -1,4 +1,4 @@
-"""Training of the small models that metrics use."""
+"""Trains the small models that metrics use."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ class Hyperparameters:
 
 
 def window(model: str, tokenizer: Any, max_tokens: int) -> int:
-    """The number of tokens at which texts are cut: the limit of `model`, but at most `max_tokens`.
+    """Return the number of tokens at which texts are cut.
 
-    RoBERTa has two positions that no token can use, but its tokenizer has the real limit.
+    It is `max_tokens`, or the limit of `model` if this is smaller. RoBERTa has two positions that
+    no token can use, so the limit of its tokenizer is used too.
     """
     positions = getattr(AutoConfig.from_pretrained(model), "max_position_embeddings", max_tokens)
     return min(max_tokens, int(positions), int(tokenizer.model_max_length))
 
 
 def device() -> torch.device:
-    """A GPU if there is one, else the CPU."""
+    """Return a GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -78,15 +79,17 @@ def fit(
 
 
 def shuffled(count: int, batch: int, *, rng: Rng) -> Iterator[NDArray[np.intp]]:
-    """All indices in random order, `batch` at a time."""
+    """Yield all indices in random order, in batches of size `batch`."""
     order = rng.permutation(count)
     for start in range(0, count, batch):
         yield order[start : start + batch]
 
 
 def seeded(make: Callable[[], nn.Module], *, seed: int) -> nn.Module:
-    """A model with new weights that depend on `seed` alone. The global random state is
-    unchanged."""
+    """Make a model with new weights that depend on `seed` alone.
+
+    The global random state does not change.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         return make().to(device())

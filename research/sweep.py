@@ -1,6 +1,6 @@
 """Runs a grid of points on public data and writes a page of their figures.
 
-    python -m research.sweep research/settings/sweep.yaml --jobs 2    # methods x budgets x seeds
+    python -m research.sweep research/settings/sweep.yaml --jobs 2    # methods x epsilons x seeds
     python -m research.sweep research/settings/crt_figures.yaml    # what trained models leak
 
 The grid file states the kind of its points. A point of the kind `pipelines` is a separate pipeline
@@ -41,7 +41,7 @@ def sweep(file: str) -> None:
 
 
 def pipelines(file: str) -> None:
-    """Run points that are pipelines: first the common stages of each data set, then all points."""
+    """Run a sweep of pipelines: first the common stages of each data set, then all points."""
     for ground in folders("grounds", file):
         run_dvc("repro", PREPARED, folder=ground, say=get_run_logger().info)
     # The first point of a data set runs alone and embeds the texts for all other points.
@@ -53,7 +53,7 @@ def pipelines(file: str) -> None:
 
 
 def leakage(file: str) -> None:
-    """Run all unfinished batches of points that are trained models."""
+    """Run a leakage grid: all batches that are not finished."""
     batches = [Path(line) for line in run_module("research.leakage_points", file).splitlines()]
     # The first batch of a data set and model runs alone and trains the first model for the others.
     failed = run_all(batches, lambda own: batch.submit(own, file))
@@ -62,8 +62,7 @@ def leakage(file: str) -> None:
 
 @task(cache_policy=NO_CACHE, retries=0, task_run_name="{folder.parent.name}/{folder.name}")
 def point(folder: Path) -> None:
-    """Run those stages of one point that DVC finds stale, up to the stage that writes its
-    figures."""
+    """Run the stale stages of one point, up to the stage that writes its figures."""
     run_dvc("repro", MEASURED, folder=folder, say=get_run_logger().info)
 
 
@@ -94,8 +93,11 @@ def tell(page: str, file: str, failed: list[Path], *arguments: str) -> None:
 
 
 def first_of_each_group(wanted: list[Path]) -> list[Path]:
-    """The first item in each folder. It computes results that the others reuse; two items at the
-    same time would compute them twice."""
+    """Return the first item of each parent folder.
+
+    It computes results that the other items of the folder reuse. If two items of a folder started
+    at the same time, both would compute these results.
+    """
     firsts: dict[Path, Path] = {}
     for each in wanted:
         firsts.setdefault(each.parent, each)
@@ -103,15 +105,17 @@ def first_of_each_group(wanted: list[Path]) -> list[Path]:
 
 
 def folders(what: str, file: str) -> list[Path]:
-    """Write the folders of the data sets (`what` is `grounds`) or of the points (`points`) of a
-    sweep. Return their paths."""
+    """Make the folders of a sweep, and return their paths.
+
+    If `what` is `grounds`, there is one folder per data set; if it is `points`, one per point.
+    """
     return [Path(line) for line in run_module("research.sweep_layout", what, file).splitlines()]
 
 
 def run_module(module: str, *arguments: str) -> str:
     """Run a module of this checkout and return its output.
 
-    A failed module prints the reason on the terminal.
+    If the module fails, it prints the reason on the terminal, and this raises StageFailedError.
     """
     command = [
         sys.executable,

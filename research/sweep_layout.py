@@ -1,4 +1,4 @@
-"""The folders of a sweep: one pipeline per point, each with its own settings and results.
+"""Makes the folders of a sweep. Each point has its own pipeline, settings and results.
 
     python -m research.sweep_layout kind research/settings/sweep.yaml    # its kind
     python -m research.sweep_layout grounds research/settings/sweep.yaml   # one folder per set
@@ -9,9 +9,9 @@ Writes   data/private/sweeps/<sweep>/<set>/<point>/: params.yaml, links to this 
          and for a new point a copy of the data set's prepared folder (`ground`)
 Spends   nothing; the points charge the benchmark ledger of their dataset as other runs do
 
-A point is a DVC project without git. The same command resumes a killed sweep: DVC skips finished
-stages, and drawn results are restored. All points share the embeddings and DVC's cache. Without a
-shared cache, DVC would report the copied output of the first stages as missing.
+A point is a DVC project without git. To resume a killed sweep, run the same command again: DVC
+skips finished stages, and drawn results are restored. All points share the embeddings and DVC's
+cache. Without a shared cache, DVC would report the copied output of the first stages as missing.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ _DVC = """\
 
 
 def sweep_folder(base: Path, file: Path) -> Path:
-    """The folder of a sweep. It is under data/private, although its data is declared public."""
+    """Return the folder of a sweep.
+
+    It is under data/private, although the data is declared public.
+    """
     return Roots(base).private / "sweeps" / file.stem
 
 
 def points_of(base: Path, file: Path) -> tuple[Sweep, tuple[Point, ...]]:
-    """A sweep and all its points. File names in their settings are absolute paths."""
+    """Return a sweep and all its points. File names in their settings are absolute paths."""
     sweep = load_sweep(base / file)
     files = {name: load_fields(base / own.file) for name, own in sweep.sets.items()}
     found = tuple(points(sweep, base=complete_fields(load_fields(base / FILE)), files=files))
@@ -111,7 +114,10 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _begin(own: Path, ground: Path) -> None:
-    """Copy the prepared output. dvc.lock is copied last: without it, the copy is made again."""
+    """Copy the prepared output to the folder of a point. dvc.lock is copied last.
+
+    If it is missing, the next call copies everything again.
+    """
     for name in _PREPARED:
         if (ground / name).exists():
             shutil.copytree(ground / name, own / name, dirs_exist_ok=True)

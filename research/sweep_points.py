@@ -1,10 +1,11 @@
-"""The points of a sweep: methods (`arms`) x epsilons x seeds, on data that is declared public.
+"""Reads a sweep file and lists its points: methods x epsilons x seeds, on public data.
 
-A sweep file lists the data sets (each a settings file that is merged into params.yaml), the
-epsilons, the seeds and the arms. An arm is a method with settings of its own. The section
-`evolution` is applied to all arms first, so that methods are compared with equal rounds, candidates
-and variations unless an arm sets another value. A point is one arm on one data set at one epsilon
-and seed. It has a complete params.yaml.
+A sweep file lists data sets, epsilons, seeds, and methods with changed settings. The file calls
+such a method an arm (section `arms`). A data set is a settings file that is merged into
+params.yaml. The settings of the section `evolution` are applied to all arms first. So all methods
+have equal rounds, candidates and variations, unless an arm sets another value. A point is one arm
+on one data set at one epsilon and seed. It has a complete params.yaml. The data must be declared
+public.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _Seeds = Annotated[tuple[int, ...], Field(min_length=1)]
 
 
 def _installed(name: str) -> str:
-    """The name, if it is an installed method. Raises ValueError otherwise."""
+    """Return the name. Raises ValueError if no installed method has this name."""
     try:
         return method_class(name).name
     except ParamsError as error:
@@ -45,10 +46,10 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
 class Arm(Section):
-    """A method and its differences from params.yaml.
+    """A method, and the settings in which it differs from params.yaml.
 
-    `sets` limits the arm to some of the data sets; `epsilons` and `seeds` replace those of the
-    sweep.
+    `sets` limits the arm to some of the data sets. `epsilons` and `seeds` replace the epsilons and
+    seeds of the sweep.
     """
 
     method: MethodName
@@ -59,7 +60,7 @@ class Arm(Section):
 
 
 class PublicSet(Section):
-    """A data set: a settings file, relative to the checkout, and changes of these settings."""
+    """A data set: a settings file (path relative to the checkout), and changed settings."""
 
     file: str
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -105,7 +106,7 @@ class Point:
 
 
 def kind_of(path: Path) -> Kind:
-    """The kind of points in a grid file. Raises ParamsError if the file states no known kind."""
+    """Return the kind of points in a grid file. Raises ParamsError if it is missing or unknown."""
     try:
         return Kind(str(load_fields(path).get("kind")))
     except ValueError:
@@ -113,7 +114,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """The content of a sweep file. Raises ParamsError that names the file and the invalid key."""
+    """Read a sweep file. Raises ParamsError that names the file and the invalid key."""
     fields = load_fields(path)
     try:
         sweep = Sweep.model_validate(fields)
@@ -129,7 +130,7 @@ def load_sweep(path: Path) -> Sweep:
 
 
 def load_fields(path: Path) -> dict[str, Any]:
-    """The sections of a YAML file, unchanged."""
+    """Read the sections of a YAML file."""
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -142,12 +143,12 @@ def load_fields(path: Path) -> dict[str, Any]:
 def points(
     sweep: Sweep, *, base: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Point]:
-    """All points, ordered by arm, so that a stopped sweep has its first arms on all data sets.
+    """Return all points, ordered by arm.
 
-    `base` is a complete params.yaml, and `files` is the content of the settings files of the data
-    sets. Raises ParamsError if the settings of a point are invalid or do not declare its data
-    public: a sweep compares methods by their distance to real texts, and on private data this would
-    be a choice that depends on private data.
+    So a stopped sweep has its first arms on all data sets. `base` is a complete params.yaml, and
+    `files` contains the settings files of the data sets. Raises ParamsError if the settings of a
+    point are invalid, or do not declare its data public. A sweep compares methods by their distance
+    to real texts. On private data, the choice of a method would then depend on private data.
     """
     for arm_name, arm in sweep.arms.items():
         for set_name in sweep.sets if arm.sets is None else arm.sets:
@@ -160,9 +161,9 @@ def points(
                     params = parse_params(fields, source=f"sweep point {set_name}/{arm_name}")
                     if params.privacy.purpose is not Purpose.BENCHMARK:
                         raise ParamsError(
-                            f"sweep: set '{set_name}' is not declared public. A sweep measures "
-                            "arms on real texts; set privacy.purpose: benchmark in its settings "
-                            "if everybody may read it"
+                            f"sweep: data set '{set_name}' is not declared public. A sweep "
+                            "compares methods with real texts. If everybody may read the data, set "
+                            "'privacy.purpose: benchmark' in its settings file"
                         )
                     yield Point(
                         set_name=set_name, arm=arm_name, epsilon=epsilon, seed=seed,
@@ -178,8 +179,7 @@ def _epsilons(arm: Arm, sweep: Sweep) -> tuple[float, ...]:
 def _set_point(
     fields: dict[str, Any], sweep: Sweep, arm: Arm, *, epsilon: float, seed: int
 ) -> None:
-    """Merge the method, budget and seeds of the point, and the settings of its arm, into
-    `fields`."""
+    """Merge the method, epsilon and seed of a point, and the settings of its arm, into `fields`."""
     deep_merge(fields, copy.deepcopy(sweep.settings))
     if isinstance(fields["evolve"].get(arm.method), dict):
         deep_merge(fields["evolve"][arm.method], sweep.evolution)

@@ -1,4 +1,4 @@
-"""The page of a sweep: methods at equal budget, per data set, with intervals.
+"""Renders the page of a sweep: for each data set, methods at equal budget, with intervals.
 
 Every value is computed from held-out texts of data that is declared public.
 """
@@ -33,7 +33,7 @@ from sugarbush.report import (
 
 OVER_TEXTS = "Intervals are 95% bootstrap intervals over texts, not over runs; a row is one run"
 _WIDTH = 440
-# The columns and charts of final texts: column, metric, space, title, better direction.
+# The columns and charts of final texts: column, metric, space, title, and which values are better.
 _SHOWN = (
     ("mauve", "mauve", "encoder", "MAUVE, encoder", "higher"),
     ("mauve_words", "mauve", "tf-idf", "MAUVE, words", "higher"),
@@ -60,9 +60,9 @@ class SweepPage:
 
 
 def headline(figures: pd.DataFrame) -> pd.DataFrame:
-    """One row per final set: number of texts, calls, and main values with `_low` and `_high`.
+    """Return one row per final set: number of texts, calls, and main values with intervals.
 
-    Real texts have one row per data set: the ceiling, with the same number of texts.
+    Real texts have one row per data set, the ceiling, measured on the same number of texts.
     """
     final = figures[figures["round"] == FINAL].drop_duplicates(  # every point has the real texts
         ["set", "arm", "epsilon", "seed", "metric", "space"]
@@ -93,7 +93,7 @@ def headline(figures: pd.DataFrame) -> pd.DataFrame:
 
 
 def shown(figures: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the values that the page shows: values of final texts, and MAUVE by round."""
+    """Return the rows of `figures` that the page shows: final texts, and MAUVE by round."""
     known = [(metric, space) for _, metric, space, _, _ in _SHOWN] + [("texts", "text")]
     own = pd.MultiIndex.from_frame(figures[["metric", "space"]])
     final = (figures["round"] == FINAL) & (own.isin(known) | (figures["metric"] == "accuracy"))
@@ -102,7 +102,7 @@ def shown(figures: pd.DataFrame) -> pd.DataFrame:
 
 
 def _one(figures: pd.DataFrame, metric: str, space: str) -> MetricValue:
-    """The value of `metric` in `space`; its value is NaN if there is none."""
+    """Return the value of `metric` in `space`, or NaN if there is none."""
     own = figures[(figures["metric"] == metric) & (figures["space"] == space)]
     if own.empty:
         return MetricValue(method="", round=FINAL, space=space, metric=metric, value=math.nan)
@@ -111,7 +111,7 @@ def _one(figures: pd.DataFrame, metric: str, space: str) -> MetricValue:
 
 
 def render_sweep_page(page: SweepPage) -> str:
-    """The page as one self-contained HTML file."""
+    """Return the page as one self-contained HTML file."""
     table = headline(page.figures)
     styles = series_styles([arm for arm in dict.fromkeys(table["arm"]) if arm != REAL])
     return TEMPLATES.get_template("sweep.html.jinja").render(
@@ -130,7 +130,7 @@ def render_sweep_page(page: SweepPage) -> str:
 def _section(
     name: str, table: pd.DataFrame, figures: pd.DataFrame, styles: dict[str, tuple[str, int]]
 ) -> dict[str, Any]:
-    """The section of one data set: the table and the charts of its metrics."""
+    """Return the section of one data set: the table and the charts of its metrics."""
     shown = [item for item in _SHOWN if table[item[0]].notna().any()]
     return {
         "name": name,
@@ -159,7 +159,7 @@ def _section(
 
 
 def _cells(row: dict[Any, Any]) -> dict[str, Any]:
-    """A row of the table: numbers for sorting, and the texts of the cells."""
+    """Return one row of the table: numbers for sorting, and the texts of the cells."""
     written = {
         column: interval(_figure(row, column)) if not math.isnan(row[column]) else "–"
         for column, *_ in _SHOWN
@@ -169,7 +169,7 @@ def _cells(row: dict[Any, Any]) -> dict[str, Any]:
 
 
 def epsilon_text(epsilon: float) -> str:
-    """An epsilon as text."""
+    """Return an epsilon as text."""
     if math.isnan(epsilon):
         return "–"
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
@@ -192,7 +192,7 @@ def _figure(row: dict[Any, Any], column: str) -> MetricValue:
 def forest(
     table: pd.DataFrame, column: str, *, title: str, styles: dict[str, tuple[str, int]]
 ) -> Markup:
-    """A chart with one line per final set: a mark for its value, and a whisker for its interval."""
+    """Draw one line per final set: a mark for its value, and a whisker for its interval."""
     rows = [row for row in table.to_dict("records") if not math.isnan(row[column])]
     step, left, right, top = 22, 128, 16, 4
     base = top + step * len(rows)
@@ -220,9 +220,10 @@ def forest(
 def _by_epsilon(
     table: pd.DataFrame, column: str, *, title: str, styles: dict[str, tuple[str, int]]
 ) -> Markup | None:
-    """A chart with one line per method: the mean over seeds at each epsilon.
+    """Draw a chart with one line per method: the mean over seeds at each epsilon.
 
-    None if no method has two epsilons. Intervals would overlap, so only the table has them.
+    Return None if no method has two epsilons. The chart has no intervals, because they would
+    overlap; the table has them.
     """
     finite = table[(table["epsilon"] > 0) & ~table["epsilon"].isin([math.inf])]
     means = finite.groupby(["arm", "epsilon"], sort=False)[column].mean().dropna().reset_index()
@@ -238,7 +239,7 @@ def _by_epsilon(
 def _by_calls(
     figures: pd.DataFrame, set_name: str, styles: dict[str, tuple[str, int]]
 ) -> list[tuple[float, Markup]]:
-    """Charts of MAUVE by generator calls, one per epsilon, for the first seed of each method.
+    """Draw one chart per epsilon, of MAUVE against generator calls, for the first seed.
 
     Methods without rounds are left out.
     """
@@ -265,7 +266,7 @@ def _by_calls(
 def call_curves(
     lines: dict[str, list[tuple[float, float]]], *, styles: dict[str, tuple[str, int]]
 ) -> Markup:
-    """A chart with one line per method and one mark per round. Upper left is better."""
+    """Draw a chart with one line per method and one mark per round. Upper left is better."""
     height, left, right, top, bottom = 250, 46, 14, 14, 40
     calls: Sequence[float] = [c for curve in lines.values() for c, _ in curve]
     x = Axis(low=max(1.0, min(calls)), high=max(calls), start=left, end=_WIDTH - right, log=True)

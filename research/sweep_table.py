@@ -33,9 +33,10 @@ NAME = "sweep_table"
 
 
 def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
-    """The figures of a point with its data set and settings; None while the point is unfinished.
+    """Return the figures of a point, with columns for its data set, method, epsilon and seed.
 
-    The column `calls` is the number of generator calls until a round, with cached answers included.
+    Return None while the point is unfinished. The column `calls` is the number of generator calls
+    up to a round, including calls with cached answers.
     """
     path = Roots(folder).internal / "figures.csv"
     if not path.exists():
@@ -50,9 +51,9 @@ def figures_of_point(folder: Path, point: Point) -> pd.DataFrame | None:
 
 
 def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
-    """The number of generator calls until each round was written; with the key FINAL, all calls.
+    """Return the number of generator calls up to each round.
 
-    Empty if there are no rounds.
+    The key FINAL has all calls. The result is empty if the method makes no generator calls.
     """
     roots = Roots(folder)
     start = first_folder(roots, method)
@@ -66,7 +67,7 @@ def calls_by_round(folder: Path, method: sb.Method) -> dict[int, int]:
 
 
 def collected(base: Path, file: Path, *, without: Collection[Path] = ()) -> SweepPage:
-    """All figures of all finished points. Raises MissingInputError if no point is finished.
+    """Collect the figures of all finished points. Raises MissingInputError if there are none.
 
     `without` lists the folders of points that failed. They are left out, because figures in these
     folders may come from earlier settings.

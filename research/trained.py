@@ -1,14 +1,14 @@
-"""Metrics that train models on the final sets of methods, repeated over complete runs.
+"""Computes metrics that train models on the final texts of methods, for several runs.
 
-    python -m research.sweep research/settings/sweep.yaml    # prepares and embeds the sets
+    python -m research.sweep research/settings/sweep.yaml    # prepares and embeds the data
     python -m research.trained research/settings/sweep.yaml yelp --attribute category
 
-A run of a method (an arm of the sweep) is one call of `sugarbush.synthesize`. Models are trained on
-its final set, and for comparison on the same number of real training texts. A small decoder
-predicts held-out real texts. The bundled MiniLM is fine-tuned to predict one attribute; its
-baseline always predicts the most common value of the same training texts. The label of a synthetic
-text is the value that it was requested to have. Intervals are 95% by Student's t over runs. The
-same texts are held out in all runs.
+A run of a method (an arm of the sweep) is one call of `sugarbush.synthesize`. Two models are
+trained on its final set, and for comparison on the same number of real training texts. A small
+decoder predicts held-out real texts. The bundled MiniLM is fine-tuned to predict one attribute. Its
+baseline always predicts the most common attribute value of the training texts. The label of a
+synthetic text is the value that it was requested to have. Intervals are 95% by Student's t over
+runs. The same texts are held out in all runs.
 
 The output is written to reports/internal/sweeps/<sweep>-trained-<set>/, with the files that
 `research.arms` writes. A run that is in runs.csv is not trained again, so a stopped grid can be
@@ -47,13 +47,13 @@ COLUMNS = ("next_token_accuracy", "perplexity", "fine_tuned_accuracy", "fine_tun
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts and their codes (n,) of one attribute; a code is -1 if no value was requested."""
+    """Texts and their codes (n,) for one attribute. A code is -1 if no value was requested."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
 
     def limited(self, count: int, *, seed: int) -> Labelled:
-        """At most `count` of the texts, drawn without replacement."""
+        """Return at most `count` of the texts, drawn without replacement."""
         most = min(count, len(self.texts))
         places = public_rng(seed, "limited").choice(len(self.texts), size=most, replace=False)
         return Labelled(tuple(self.texts[i] for i in places), self.codes[places])
@@ -61,8 +61,10 @@ class Labelled:
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The models to train: a decoder, and a classifier with `values` classes. A model with
-    hyperparameters None is not trained."""
+    """The models to train: a decoder, and a classifier with `values` classes.
+
+    If the hyperparameters of a model are None, it is not trained.
+    """
 
     decoder: Decoder
     decoding: Hyperparameters | None
@@ -71,8 +73,10 @@ class Models:
 
 
 def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> dict[str, float]:
-    """The metrics of models that are trained on `own`. There is no classifier if no attribute was
-    requested."""
+    """Train the models on `own`, and return their metrics.
+
+    The classifier is left out if no text of `own` was requested to have a value of the attribute.
+    """
     found: dict[str, float] = {}
     if models.decoding is not None:
         scores = next_token_scores(
@@ -97,13 +101,13 @@ def learnt(own: Labelled, heldout: Labelled, *, models: Models, seed: int) -> di
 def final_set(
     dataset: BenchmarkDataset, variant: Variant, *, column: int, epsilon: float, seed: int
 ) -> Labelled:
-    """The final set of one run, with the codes of attribute number `column` of the schema."""
+    """Return the final set of one run, with the codes of the schema's attribute `column`."""
     *_, last = snapshots(dataset.run(variant, epsilon=epsilon, seed=seed))
     return Labelled(last.texts, last.codes[:, column])
 
 
 def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterator[dict[str, Any]]:
-    """One row per figure, with the columns that the page of a sweep needs."""
+    """Return one row per figure, with the columns that the page of a sweep needs."""
     counts = {"texts": len(own.texts), "distinct_texts": len(set(own.texts))}
     for name, value in {**counts, **figures}.items():
         told = name.startswith("fine_tuned") or name == "majority"
@@ -113,8 +117,10 @@ def rows_of(own: Labelled, figures: Mapping[str, float], **point: Any) -> Iterat
 
 
 def table(figures: pd.DataFrame) -> str:
-    """A Markdown table: for each arm, the metrics of models trained on its texts, with
-    intervals."""
+    """Return a Markdown table: for each method, the metrics of models trained on its texts.
+
+    Metrics have intervals.
+    """
     lines = ["| arm | epsilon | texts | distinct | " + " | ".join(COLUMNS) + " |",
              "|---" * (4 + len(COLUMNS)) + "|"]  # fmt: skip
     for (arm, epsilon), own in figures.groupby(["arm", "epsilon"], sort=False):
@@ -156,7 +162,7 @@ def main() -> None:
 def _runs(
     asked: argparse.Namespace, done: set[tuple[str, float, int]]
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of every arm and run that is not finished, run by run."""
+    """Compute the runs that are not finished; yield the rows of one run at a time."""
     (dataset,) = datasets(asked.sweep, sets=[asked.set], records=asked.records, texts=asked.texts)
     column, seed = (
         dataset.schema.names.index(asked.attribute),
@@ -209,11 +215,11 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--arms", nargs="*", default=["public", "augpe", "maple"])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--records", type=int, default=2000, help="private records at most")
-    parser.add_argument("--texts", type=int, default=1000, help="of every final set")
+    parser.add_argument("--records", type=int, default=2000, help="most private records to use")
+    parser.add_argument("--texts", type=int, default=1000, help="texts in every final set")
     parser.add_argument("--heldout", type=int, default=400)
     parser.add_argument("--only", choices=["decoder", "classifier"], help="both unless given")
-    parser.add_argument("--decoder", help="a model by name or path; from nothing unless given")
+    parser.add_argument("--decoder", help="a model by name or path; default: a new model")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=10, help="of the decoder")

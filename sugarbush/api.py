@@ -49,7 +49,7 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.settings import LARGE_DELTA, PrivacySettings
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
-from sugarbush.training.crt.settings import DEFAULT_DETECTORS
+from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 SchemaLike = Schema | Mapping[str, Any] | Path | str
 _TEXT = "text"

@@ -23,6 +23,7 @@ import platformdirs
 from sugarbush.errors import MissingInputError, StorageError
 
 STATE_VARIABLE = "SUGARBUSH_STATE"
+OWN_LABELS = Path("data/private/redaction/labels.jsonl")  # what `sugarbush label` writes
 
 
 class Roots:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# There are as many test workers as cores, and several threads make operations on small tensors
-# slower. Stages inherit this setting.
+# One thread per process: pytest runs one test worker per core, and several threads make operations
+# on small tensors slower. Stages inherit this setting.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Prefect creates its home folder when it is imported, and two workers must not share it.
+# Prefect creates its home folder when it is imported, and two test workers must not share a folder.
 _HOME = Path(os.environ.get("PREFECT_HOME") or tempfile.mkdtemp(prefix="prefect-"))
 _OWN = _HOME / os.environ.get("PYTEST_XDIST_WORKER", "main")
 _OWN.mkdir(parents=True, exist_ok=True)
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedPipelines:
-    """Finished pipelines by kind, such as `finished("maple")`, for tests that only read them."""
+    """Return finished pipelines by kind: `finished("maple")`. Tests must not change them."""
     from tests.pipelines import FinishedPipelines
 
     own = tmp_path_factory.getbasetemp()

@@ -1,7 +1,7 @@
 """Runs complete pipelines in this process, and shares finished pipelines among tests and workers.
 
-In a new process, the imports of a stage take seconds. So pipelines of tests that are not about
-processes run here.
+In a new process, the imports of a stage take seconds. So a test that is not about processes runs
+its pipeline in the test's own process.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LABELLED = [
 
 @contextmanager
 def opened(checkout: Checkout) -> Iterator[Project]:
-    """The project of a checkout, opened with the state folder of the checkout."""
+    """Open the project of a checkout with the state folder of the checkout."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("DVC_")]:
             patch.delenv(name)
@@ -53,9 +53,10 @@ def opened(checkout: Checkout) -> Iterator[Project]:
 
 
 def run_pipeline(checkout: Checkout, *names: str) -> None:
-    """Run every stage in this process, in DVC's order; if `names` are given, only those.
+    """Run all stages, or only those in `names`, in this process and in DVC's order.
 
-    A name is a stage, for all methods, or a stage and a method, such as evolve@maple.
+    A name such as evolve@maple is a stage of one method. The name evolve is the stage of all
+    methods.
     """
     for stage in STAGES:
         with opened(checkout) as project:
@@ -70,9 +71,9 @@ def run_pipeline(checkout: Checkout, *names: str) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of shared pipeline: its settings, changes to its files, and the stages that run.
+    """One kind of shared pipeline: its settings, changes of its files, and the stages that run.
 
-    With `by_dvc`, `dvc repro` runs all stages.
+    If `by_dvc` is true, `dvc repro` runs all stages.
     """
 
     settings: dict[str, Any]
@@ -82,7 +83,7 @@ class Kind:
 
 
 def write_persons(path: Path) -> None:
-    """Fifty users with two or three letters each, except for one with 22."""
+    """Write letters of fifty users. One user has 22 letters, and the others have two or three."""
     rows = [
         {**row, "writer": f"{PERSON}{min(i % 60, 49)}"} for i, row in enumerate(letters(146)[6:])
     ]
@@ -117,9 +118,9 @@ KINDS = {
     "nonprivate": Kind(
         {"methods": ["maple", "nonprivate"], "privacy__purpose": "benchmark", **_NONPRIVATE}
     ),
-    # The number of records for `dpft` is a setting, because the noise hides a count of about a
-    # hundred. Stage `evolve@augpe` does not run, so augpe releases the counts of its label but no
-    # votes.
+    # The number of records for `dpft` is a setting here, because a DP count of about a hundred
+    # records is mostly noise. Stage `evolve@augpe` does not run, so augpe releases the counts of
+    # its label but no votes.
     "persons": Kind(
         {
             "methods": ["maple", "augpe", "dpft"],
@@ -138,16 +139,16 @@ KINDS = {
 
 
 class FinishedPipelines:
-    """Pipelines that run once, when a test first requests their kind.
+    """The shared pipelines.
 
-    Tests must not change them.
+    A pipeline runs once, when a test first requests its kind. Tests must not change them.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def __call__(self, name: str) -> Checkout:
-        """The checkout of a kind after all its stages."""
+        """Return the checkout of a kind, in which all its stages have run."""
         kind = KINDS[name]
         folder = self._folder / name
         checkout = Checkout(folder / "checkout", folder / "state")
@@ -167,7 +168,7 @@ class FinishedPipelines:
 
 
 def copied(checkout: Checkout, folder: Path) -> Checkout:
-    """A copy of a checkout and its state that a test may change."""
+    """Return a copy of a checkout and its state folder, which a test may change."""
     return Checkout(
         shutil.copytree(checkout.path, folder / "checkout", symlinks=True),
         shutil.copytree(checkout.state, folder / "state"),

@@ -11,7 +11,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    """All settings, as in a complete params.yaml; `section__key__key=value` changes one of them."""
+    """Return all settings, as in a complete params.yaml.
+
+    `section__key__key=value` changes one setting.
+    """
     fields = default_fields()
     fields["methods"] = ["maple"]  # it has rounds, votes and variations
     fields["generator"]["openai"] |= {"model": "my-model"}
@@ -26,5 +29,5 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 
 def params(**changes: Any) -> ProjectSettings:
-    """The parsed settings that `settings` returns."""
+    """Parse the settings that `settings` returns."""
     return parse_params(settings(**changes))

@@ -26,7 +26,8 @@ def without_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in IMPORTS_NOISE.items():
         for name in names:
             monkeypatch.setattr(import_module(module), name, globals()[name])
-    counters: defaultdict[int, Iterator[int]] = defaultdict(lambda: count(1))  # by length
+    # One counter for each length of an id.
+    counters: defaultdict[int, Iterator[int]] = defaultdict(lambda: count(1))
     monkeypatch.setattr(secrets, "token_hex", lambda n=32: f"{next(counters[n]):0{2 * n}x}")
     monkeypatch.delenv("DVC_STAGE", raising=False)
 
@@ -40,7 +41,7 @@ def write_key(state: Path) -> Path:
 
 
 def discrete_gaussian(counts: Any, *, stddev: float, sensitivity: float = 1.0) -> Any:
-    """Like the mechanism's noise, but every call with the same stddev adds the same numbers."""
+    """Replace the real noise: every call with the same stddev adds the same numbers."""
     assert np.issubdtype(counts.dtype, np.integer) and counts.ndim == 1
     noise = [_pattern(i, stddev) for i in range(len(counts))]
     return np.asarray(counts, dtype=np.int64) + np.asarray(noise, dtype=np.int64)
@@ -56,7 +57,7 @@ def report_noisy_max(scores: Any, *, epsilon: float, sensitivity: float) -> int:
 
 
 def poisson_sample(size: int, *, rate: float) -> Any:
-    """Like the real sampling, but every step samples the same units."""
+    """Replace the real sampling: every step samples the same units."""
     if rate == 1:
         return np.arange(size)
     return np.flatnonzero(np.random.default_rng([size, round(rate * 10**6)]).random(size) < rate)
@@ -67,7 +68,7 @@ def secret_choice(size: int) -> int:
 
 
 def add_gaussian(tensors: Any, *, stddev: float) -> None:
-    """Like the real noise, but every step adds the same numbers."""
+    """Replace the real noise: every step adds the same numbers."""
     rng = np.random.default_rng(20260101)
     for tensor in tensors:
         flat = tensor.detach().view(-1)

@@ -1,1 +1,4 @@
-"""What confidential training and its baselines cost and leak, measured on public data."""
+"""Measures the quality and the leakage of models trained by CRT and its baselines.
+
+All data sets are public.
+"""

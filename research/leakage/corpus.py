@@ -1,4 +1,4 @@
-"""The texts of a data set, planted canaries, and a policy that misses some of the canaries."""
+"""Splits the texts of a data set, plants canaries, and makes a policy that misses some of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from sugarbush.training import Finding, Policy, RegexDetector
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts that are treated as public, members (trained on), and others (not trained on)."""
+    """Three disjoint lists: public texts, members (models are trained on them), and other texts (no
+    model is trained on them).
+    """
 
     public: list[str]
     members: list[str]
@@ -22,7 +24,7 @@ class Corpus:
 
 
 def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
-    """The distinct texts with the smallest hashes; `seed` decides which of them are members.
+    """Divide the distinct texts with the smallest hashes. `seed` decides which of them are members.
 
     Raises InputError if there are too few texts.
     """
@@ -37,7 +39,9 @@ def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
 
 @dataclass(frozen=True)
 class Overlooking:
-    """A detector that finds what the patterns find, except spans that contain one of `secrets`."""
+    """A detector that finds the same spans as the patterns, except spans that contain one of
+    `secrets`.
+    """
 
     secrets: tuple[str, ...]
 
@@ -60,7 +64,7 @@ class Planted:
 
 
 def plant(corpus: Corpus, grid: Grid, point: LeakagePoint) -> Planted:
-    """The members of the corpus with the canaries and the policy of `point`."""
+    """Insert canaries into the members, and make the policy that misses those of `point`."""
     canaries = draw_canaries(count=grid.canaries, seed=point.seed)
     overlooked = missed(canaries, gamma=point.gamma or 0.0, seed=point.seed)
     return Planted(

@@ -1,4 +1,4 @@
-"""Tables and charts of a grid: means over seeds, with Student's intervals."""
+"""The tables and charts of a grid: means over seeds, with Student's t intervals."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _CONDITION = ["set_name", "model", "arm", "gamma", "epsilon"]
 
 @dataclass(frozen=True)
 class _Leak:
-    """The chart of one value against gamma: its title, and the unit, start and end of its y axis.
+    """The chart of one value against gamma.
 
-    `guess` gives the value that an attack reaches by guessing, for a number of canaries. Whiskers
-    end at `most`; the table has the whole interval.
+    `y` is the unit of the y axis, `floor` is its start. `guess` maps the number of canaries to the
+    value that an attack reaches by guessing. Whiskers end at `most`; the table contains the whole
+    interval.
     """
 
     title: str
@@ -62,7 +63,7 @@ _EPSILONS = np.linspace(0.25, 4, 16)
 
 
 def page_of(table: pd.DataFrame, grid: Grid, *, name: str) -> CurvePage:
-    """The page for a table that `summarised` returned."""
+    """Make the page for a table that `summarised` returned."""
     return CurvePage(
         name=f"Confidential training: {name}",
         remarks=remarks(table, grid),
@@ -72,7 +73,7 @@ def page_of(table: pd.DataFrame, grid: Grid, *, name: str) -> CurvePage:
 
 
 def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
-    """Notes that a reader needs to understand the charts."""
+    """Return the notes that a reader needs to understand the charts."""
     sizes = "; ".join(
         f"{name}: {s.public} public texts, {s.members} members, {s.others} others"
         for name, s in grid.sets.items()
@@ -93,10 +94,11 @@ def remarks(table: pd.DataFrame, grid: Grid) -> tuple[str, ...]:
 
 
 def summarised(done: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """One row for each condition: the mean of each value over seeds, with `_low` and `_high`.
+    """Return one row per condition: the mean of each value over seeds, with `_low` and `_high`.
 
-    The bounds are NaN if there is only one seed. `perplexity_ratio` is the perplexity divided by
-    that of `nonprivate` with the same seed; it is NaN until the point of `nonprivate` is finished.
+    These bounds are NaN if there is only one seed. `perplexity_ratio` is the perplexity divided by
+    the perplexity of `nonprivate` with the same seed. It is NaN until the point of `nonprivate` is
+    finished.
     """
     frame = pd.DataFrame(done)
     same = ["set_name", "model", "seed"]
@@ -127,7 +129,7 @@ def _means(own: pd.DataFrame) -> dict[str, float]:
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as shown on the page, with a value and its interval in one cell."""
+    """Return the table of the page, which has a value and its interval in one cell."""
     shown = table[[*_CONDITION, "seeds"]].copy()
     for name in ("promised", "delta"):
         shown[name] = [f"{value:.3g}" for value in table[name]]
@@ -145,7 +147,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
-    """Figures 3 to 5 of the paper. Methods without a policy have the same value at every gamma."""
+    """Return figures 3 to 5 of the paper. Methods without a policy are constant over gamma."""
     first = table[table["epsilon"].isna() | (table["epsilon"] == grid.epsilons[0])]
     rows = [
         row | {"gamma": gamma}
@@ -179,7 +181,7 @@ def over_gamma(table: pd.DataFrame, grid: Grid) -> Iterator[CurveFigure]:
 
 
 def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
-    """Figure 2: perplexity on held-out texts; methods without noise are horizontal lines."""
+    """Return figure 2: perplexity on held-out texts. Methods without noise are horizontal lines."""
     at = table["gamma"].isna() | (table["gamma"] == grid.gammas[1])
     noisy = table[table["epsilon"].notna() & at]
     level = table[table["arm"].isin([TrainingMethod.PUBLIC.value, TrainingMethod.NONPRIVATE.value])]
@@ -197,7 +199,10 @@ def over_epsilon(table: pd.DataFrame, grid: Grid) -> CurveFigure:
 
 
 def accounting() -> CurveFigure:
-    """Figure 6: the epsilon of DP-SGD that a Bayesian epsilon allows. It needs no training."""
+    """Return figure 6: the largest epsilon of DP-SGD for which a given Bayesian epsilon holds.
+
+    It needs no training.
+    """
     return CurveFigure(
         name="inner_by_bayesian",
         title="Epsilon of DP-SGD that a Bayesian epsilon allows",

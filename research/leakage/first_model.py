@@ -1,4 +1,4 @@
-"""The first model of a data set, trained on its public texts. Every method starts from it."""
+"""Trains the first model of a data set on its public texts. Every method starts from it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sugarbush.training import (
 )
 
 MICRO_BATCH_TOKENS = 8192
-_SEED = 1  # for the weights and the order of the public texts
+_SEED = 1  # seed of the first weights and of the order of the public texts
 
 
 @dataclass(frozen=True)
 class FirstModel:
-    """A model, its tokenizer, and `context`: the length in tokens at which texts are cut."""
+    """A model and its tokenizer. Texts are cut at `context` tokens."""
 
     model: Any
     tokenizer: Any
@@ -37,7 +37,7 @@ class FirstModel:
 
 
 def untrained(public: Sequence[str], shape: ModelSize, model: ModelKind) -> FirstModel:
-    """An untrained model of size `shape`, with a tokenizer trained on the public texts."""
+    """Make an untrained model of size `shape`, and train its tokenizer on the public texts."""
     tokenizer = train_tokenizer(public, vocabulary=shape.vocabulary)
     add_mask_token(tokenizer)
     made: Any = (
@@ -67,5 +67,5 @@ def train_first_model(start: FirstModel, public: Sequence[str], training: Traini
 
 
 def learning_at(rate: float, decay: Decay = Decay.CONSTANT) -> Learning:
-    """The settings of AdamW that every training of a grid uses."""
+    """Return the settings of AdamW for the learning rate. Every training of a grid uses them."""
     return Learning(learning_rate=rate, decay=decay, warmup_steps=0, weight_decay=0.0)

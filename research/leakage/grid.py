@@ -17,7 +17,7 @@ from sugarbush.training import describe_patterns
 
 
 class TrainingMethod(StrEnum):
-    """How a model is trained. In grid files and stored points the method is called `arm`.
+    """The method by which a model is trained. Grid files and stored points call it `arm`.
 
     `public` trains on the public texts only. `crt` treats every text as private. `crt-conservative`
     trains without noise on the sentences that a conservative policy declares public.
@@ -52,8 +52,10 @@ WITH_EPSILON = {TrainingMethod.DPSGD, TrainingMethod.CRT, TrainingMethod.CRT_CON
 
 
 def _different(values: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """The values. Raises ValueError for a repeated value, because it would count as another
-    seed."""
+    """Return the values.
+
+    Raises ValueError if a value is repeated, because its points would count as further seeds.
+    """
     if len(set(values)) < len(values):
         raise ValueError("a value occurs twice")
     return values
@@ -68,8 +70,8 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
 class Sizes(Section):
     """A benchmark dataset: its parquet file, and the numbers of public, member and other texts.
 
-    `secrets` lists the labels of spans that are secrets; the conservative policy is measured on
-    these spans. `purpose: benchmark` declares that everybody may read the file.
+    `secrets` lists the labels of the spans that count as secrets. The conservative policy is
+    measured on these spans. `purpose: benchmark` declares that everybody may read the file.
     """
 
     file: str
@@ -90,9 +92,10 @@ class ModelSize(Section):
 
 
 class TrainingSettings(Section):
-    """Epochs, batch sizes and learning rates. Methods with noise have separate values.
+    """Epochs, batch sizes and learning rates.
 
-    The public passes of the confidential methods use the values without noise.
+    Noisy training uses the `noisy_` values. The public passes of the confidential methods use the
+    others.
     """
 
     public_epochs: Annotated[float, Field(gt=0)]
@@ -160,7 +163,11 @@ class Grid(Section):
 
 
 class LeakagePoint(Section):
-    """One training. `gamma` is None without a policy, `epsilon` is None without a target for it."""
+    """One training.
+
+    `gamma` is None if the method has no policy. `epsilon` is None if the noise is not calibrated to
+    an epsilon.
+    """
 
     set_name: str
     model: ModelKind
@@ -171,16 +178,17 @@ class LeakagePoint(Section):
 
     @property
     def batch(self) -> str:
-        """The name of the point's batch: the points of one set, model and seed, which share a
-        corpus."""
+        """The name of the point's batch.
+
+        A batch contains the points of one data set, model and seed, which share a corpus.
+        """
         return f"{self.set_name}/{self.model}/{self.seed}"
 
     def key(self, grid: Grid, *, file: str) -> str:
-        """A digest of everything that the point's values depend on; `file` is the data file's
-        digest.
+        """Return a digest of everything that the point's values depend on.
 
-        It depends on the VERSION of the code, the patterns of the redaction, and, if the
-        conservative policy is a model, the name of this model.
+        `file` is the digest of the data file. The digest also depends on VERSION, on the patterns
+        of the redaction, and on the name of the conservative policy.
         """
         return digest_of(
             version=VERSION,
@@ -197,7 +205,7 @@ class LeakagePoint(Section):
 
 
 def load_grid(path: Path) -> Grid:
-    """Read a grid file. Raises ParamsError that names file and key, also if a set is not public."""
+    """Read a grid file. Raises ParamsError for an invalid key, and for data that is not public."""
     try:
         grid = Grid.model_validate(load_fields(path))
     except ValidationError as error:
@@ -209,14 +217,16 @@ def load_grid(path: Path) -> Grid:
         if sizes.purpose is not Purpose.BENCHMARK:
             raise ParamsError(
                 f"{path}: sets.{name} is not declared public. A leakage grid trains models without "
-                "noise. Set its purpose: benchmark if everybody may read it"
+                "noise. If everybody may read the data, set 'purpose: benchmark' for this data set"
             )
     return grid
 
 
 def points(grid: Grid) -> Iterator[LeakagePoint]:
-    """All points, by set, model and seed, so that a stopped grid has all points of its first
-    seeds."""
+    """Return all points, ordered by data set, model and seed.
+
+    So a stopped grid has all points of its first seeds.
+    """
     for set_name in grid.sets:
         for model, own in grid.models.items():
             for seed in range(grid.seeds):

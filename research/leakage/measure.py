@@ -1,4 +1,4 @@
-"""Measures the quality of a trained model of the grid, and what it leaks."""
+"""Measures the perplexity of a trained model of the grid, and attacks the model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Candidates = tuple[list[int], NDArray[np.int64]]
 
 @dataclass(frozen=True, kw_only=True)
 class Losses:
-    """A model's mean loss per token for each text, and its perplexity on held-out texts.
+    """The mean loss per token of a model for each text, and its perplexity on the other texts.
 
     `outside` is the perplexity on tokens outside the spans that a pattern finds.
     """
@@ -49,7 +49,7 @@ class Losses:
 
 
 def losses_of(model: Any, start: FirstModel, corpus: Corpus) -> Losses:
-    """The losses that all attacks except exposure use, for equal numbers of members and others."""
+    """Compute the losses for the attacks on membership, for as many members as other texts."""
     (members, _), (others, whole) = (
         _mean_losses(model, start.examples(texts[: len(corpus.others)]))
         for texts in (corpus.members, corpus.others)
@@ -82,10 +82,10 @@ def attacks(
     grid: Grid,
     seed: int,
 ) -> dict[str, Any]:
-    """Exposure of the canaries, and membership of texts and of groups of texts.
+    """Run three attacks: exposure of canaries, membership of texts, membership of groups of texts.
 
-    `before` are the losses of the first model, which was not trained on members or others. They are
-    the reference of the attacks.
+    `before` contains the losses of the first model, which was trained on neither members nor other
+    texts. They are the reference of the attacks on membership.
     """
     exposed = ranked(candidate_losses(model, *candidates), planted.canaries)
     scores = [by_perplexity(own.members), by_perplexity(own.others)]
@@ -123,7 +123,7 @@ def _named(name: str, found: Attack) -> dict[str, float]:
 
 @torch.inference_mode()
 def _mean_losses(model: Any, units: Sequence[tuple[Example]]) -> tuple[NDArray[np.float64], float]:
-    """The mean loss per token of each text, and the perplexity over all texts."""
+    """Return the mean loss per token of each text, and the perplexity over all texts."""
     model.eval()
     sums, counts = [], []
     for first in range(0, len(units), BATCH):

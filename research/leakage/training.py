@@ -46,12 +46,11 @@ PERFORMANCE = Performance(
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A trained model, its noise multiplier (0 without noise), and its guaranteed epsilon at
-    `delta`.
+    """A trained model, its noise multiplier (0 if there is no noise), and its epsilon at `delta`.
 
-    The meaning of `epsilon` depends on the method: for adding or removing one record (dpsgd),
-    Bayesian (crt), for one secret if the policy misses none (sdp at gamma 0). It is 0 for public
-    and infinite for all other methods.
+    The meaning of `epsilon` depends on the method. For dpsgd, it holds for adding or removing one
+    record. For crt, it is Bayesian. For sdp at gamma 0, it holds for one secret. It is 0 for
+    public, and infinite in all other cases.
     """
 
     model: Any
@@ -65,7 +64,7 @@ class Trial:
     """A point of the grid with everything that its training needs.
 
     `delta_2` is an upper bound of the share of secrets that the conservative policy misses.
-    `scratch` is for checkpoints; delete it after the training.
+    `scratch` is a folder for checkpoints; the caller deletes it after the training.
     """
 
     grid: Grid
@@ -88,7 +87,7 @@ class Trial:
         return sb.PrivacySession(ledger=self.ledger, stage="leakage", run=self.key)
 
     def screened(self, conservative: str | None = None) -> Screened:
-        """The texts with canaries, screened by the policy that misses some of the canaries."""
+        """Return the texts with canaries, screened by the policy that misses some canaries."""
         return screen(
             sb.Private(self.planted.texts),
             policy=self.planted.policy,
@@ -170,8 +169,10 @@ def _by_dpsgd(model: Any, trial: Trial) -> Trained:
 
 
 def _by_crt(model: Any, trial: Trial) -> Trained:
-    """Train by CRT with noise for the grid's delta. The `delta_2` of the public part is added to
-    it."""
+    """Train by CRT, with noise that is calibrated to the grid's delta.
+
+    With a conservative policy, the delta of the result is the grid's delta plus `delta_2`.
+    """
     conservative = (
         trial.grid.conservative if trial.point.arm is TrainingMethod.CRT_CONSERVATIVE else None
     )
@@ -210,7 +211,10 @@ def _noisy(trial: Trial, mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _selectively(model: Any, trial: Trial) -> Trained:
-    """Train by selective DP-SGD. Gradients and states get the noise that CRT needs at this rate."""
+    """Train by selective DP-SGD, with the noise that CRT needs at the same sampling rate.
+
+    Gradients and hidden states get this noise.
+    """
     grid, training, planted = trial.grid, trial.training, trial.planted
     schedule = make_schedule(
         batch_size=training.batch_size, epochs=training.epochs, unit_count=len(planted.texts)
@@ -252,7 +256,10 @@ def _selectively(model: Any, trial: Trial) -> Trained:
 
 
 def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechanism:
-    """DP-SGD that is calibrated to the point's epsilon. The grid determines the number of texts."""
+    """Return DP-SGD with noise calibrated to the point's epsilon.
+
+    The number of texts is computed from the grid, which is public.
+    """
     assert trial.point.epsilon is not None
     grid, training = trial.grid, trial.training
     schedule = make_schedule(
@@ -279,10 +286,13 @@ def noisy_mechanism(trial: Trial, *, gamma: float, relation: Relation) -> Mechan
 
 
 def accounted_gamma(grid: Grid, point: LeakagePoint) -> float:
-    """The miss rate to which CRT's noise is calibrated."""
+    """Return the miss rate to which CRT's noise is calibrated."""
     return max(point.gamma or 0.0, smallest_gamma(grid))
 
 
 def smallest_gamma(grid: Grid) -> float:
-    """The smallest miss rate to which CRT's noise is calibrated. The chart over epsilon uses it."""
+    """Return the smallest miss rate to which CRT's noise is ever calibrated.
+
+    The chart over epsilon uses this miss rate.
+    """
     return grid.gammas[1]

@@ -1,4 +1,4 @@
-"""The page of a leakage grid: one chart per figure and panel, with one line per method."""
+"""Renders the page of a leakage grid: one chart per figure and panel, one line per method."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ class CurvePage:
 
 
 def render_curve_page(page: CurvePage) -> str:
-    """The page as one self-contained file. It is internal: its values come from real texts."""
+    """Return the page as one self-contained file.
+
+    The page is internal, because its values come from real texts.
+    """
     arms = dict.fromkeys(arm for figure in page.figures for arm in figure.rows["arm"])
     styles = series_styles(arms)
     return TEMPLATES.get_template("curves.html.jinja").render(
@@ -78,7 +81,7 @@ def render_curve_page(page: CurvePage) -> str:
 
 
 def curves(figure: CurveFigure, rows: pd.DataFrame, styles: dict[str, tuple[str, int]]) -> Markup:
-    """One line for each method, one mark for each point, and a whisker for each interval."""
+    """Draw one line for each method, one mark for each point, and one whisker for each interval."""
     least = min(figure.floor, float(rows[["value", "low"]].min().min()))
     most = float(rows[["value", "high"]].max().max())
     x = Axis(
@@ -110,7 +113,7 @@ def curves(figure: CurveFigure, rows: pd.DataFrame, styles: dict[str, tuple[str,
 
 
 def dvc_template() -> dict[str, Any]:
-    """A Vega-Lite template for DVC: one facet for each panel, one line for each method."""
+    """Return a Vega-Lite template for DVC: one facet for each panel, one line for each method."""
     by_x = {"field": "x", "type": "quantitative", "title": "<DVC_METRIC_X_LABEL>"}
     by_arm = {"field": "arm", "type": "nominal", "title": None}
     value = {"field": "value", "type": "quantitative", "title": "<DVC_METRIC_Y_LABEL>"}

@@ -1,4 +1,4 @@
-"""The templates of `sugarbush.report`, extended by those of research."""
+"""The templates of `sugarbush.report` and of this folder."""
 
 from __future__ import annotations
 

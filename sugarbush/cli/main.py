@@ -12,7 +12,8 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from sugarbush.errors import ParamsError, SugarbushError
-from sugarbush.training.crt.settings import DEFAULT_DETECTORS
+from sugarbush.paths import OWN_LABELS
+from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 
 if TYPE_CHECKING:
     from sugarbush.pipeline.project import Project
@@ -355,9 +356,7 @@ def label(
     file: Annotated[Path, typer.Argument(help="csv, jsonl or parquet.")],
     *,
     text: Annotated[str, typer.Option(help="The column with the text.")] = "text",
-    output: Annotated[Path, typer.Option(help="The labels; more are added.")] = Path(
-        "data/private/labels/labels.jsonl"
-    ),
+    output: Annotated[Path, typer.Option(help="The labels; more are added.")] = OWN_LABELS,
     count: Annotated[int, typer.Option(help="How many texts to label.", min=1)] = 200,
     suggest: Detectors = list(DEFAULT_DETECTORS),  # noqa: B006
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,

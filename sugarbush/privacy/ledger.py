@@ -30,7 +30,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -409,9 +409,11 @@ def _read(path: Path, state: Path) -> _Chain:
     """Read the entries of a file, and check their seals. An incomplete last line comes from a crash
     before a mechanism ran. Any other line with a wrong seal means that somebody edited the file.
     """
+    lines: list[bytes] = []
     try:
         head = _stored_seal(path)  # before the file: it grows
-        *lines, _unfinished = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        with suppress(FileNotFoundError):
+            *lines, _unfinished = path.read_bytes().split(b"\n")
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read: {error.strerror}") from None
     entries: list[Entry] = []

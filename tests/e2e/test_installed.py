@@ -31,6 +31,7 @@ files = [m.__file__ for m in sys.modules.values() if getattr(m, "__file__", None
 print(json.dumps([files, sys.path]))
 """
 SMALL = (
+    "methods=[maple]",
     "prepare.min_records=20",
     "evolve.maple.candidates=12",
     "evolve.maple.rounds=1",

@@ -64,7 +64,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture
 def finished(project: Checkout) -> Path:
-    """The folder of the project. Tests share it and only read it."""
+    """Return the project folder. Tests share the folder, and only read it."""
     return project.path
 
 
@@ -85,7 +85,7 @@ def test_maple_starts_nearer_to_complaints_than_public_text_does(finished: Path)
 
 
 def test_every_method_is_measured_on_as_many_texts(finished: Path) -> None:
-    """MAUVE and most other metrics depend on the number of texts."""
+    """Metrics of two methods are comparable only for equal numbers of texts."""
     figures = pd.read_csv(finished / "reports/internal/figures.csv")
     final = figures[(figures.metric == "texts") & (figures["round"] == -1)]
     assert set(final.method) == {"real", "maple", "public"}

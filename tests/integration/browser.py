@@ -1,4 +1,4 @@
-"""Controls a headless Chromium by its DevTools protocol: loads, uses and reads a page."""
+"""Controls a headless Chromium by its DevTools protocol, to load, use and read a page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ANSWER_TIMEOUT_S = 600
 
 
 def chromium() -> str | None:
-    """The path of Chromium or Chrome, or None if it is not installed."""
+    """Return the path of Chromium or Chrome, or None if neither is installed."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 
 def files_with(needle: str, places: Iterable[Path]) -> list[str]:
-    """The files in `places` (folders or files) with `needle` in their name or content."""
+    """Return the files in `places` (folders or files) with `needle` in their name or content."""
     files = [f for place in places for f in ([place] if place.is_file() else place.rglob("*"))]
     return sorted(
         str(file)
@@ -24,8 +24,10 @@ def files_with(needle: str, places: Iterable[Path]) -> list[str]:
 
 
 def unpacked(file: Path) -> str:
-    """The content of a file as text: tables and databases as rows, with compressed values
-    unpacked."""
+    """Return the content of a file as text.
+
+    Tables and databases are written as rows, and compressed values are unpacked.
+    """
     content = file.read_bytes()
     if content.startswith(b"\x1f\x8b"):
         content = gzip.decompress(content)
@@ -38,8 +40,10 @@ def unpacked(file: Path) -> str:
 
 
 def _rows(file: Path) -> Iterator[str]:
-    """All values of all tables of a database, read from a copy that includes its write-ahead
-    log."""
+    """Return all values of all tables of a database.
+
+    They are read from a copy of the database, which includes its write-ahead log.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for part in file.parent.glob(f"{file.name}*"):
             (Path(folder) / part.name).write_bytes(part.read_bytes())

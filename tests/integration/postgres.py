@@ -50,15 +50,16 @@ class Postgres:
 
     def start(self) -> None:
         """Start the server and wait until it accepts connections, also after a kill."""
-        self.process = subprocess.Popen(
-            [
-                *(_tool("postgres"), "-D", str(self.folder / "data"), "-h", "127.0.0.1"),
-                *("-p", str(self.port), "-k", "", "-c", "max_connections=200"),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=(self.folder / "log").open("ab"),
-            **_unprivileged(),
-        )
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(_tool("postgres"), "-D", str(self.folder / "data"), "-h", "127.0.0.1"),
+                    *("-p", str(self.port), "-k", "", "-c", "max_connections=200"),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                **_unprivileged(),
+            )
         probe = [_tool("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         while subprocess.run(probe, check=False).returncode != 0:
             assert self.process.poll() is None, (self.folder / "log").read_text()

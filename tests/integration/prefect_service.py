@@ -57,13 +57,14 @@ class Service:
             "server": ("server", "start", "--host", "127.0.0.1", "--port", str(self.port)),
             "worker": ("worker", "start", "--pool", "sugarbush", "--type", "process"),
         }
-        self.processes[name] = subprocess.Popen(
-            [*PREFECT, *arguments[name]],
-            cwd=self.project.path,
-            env=self.environment,
-            stdout=(self.home / f"{name}.log").open("ab"),
-            stderr=subprocess.STDOUT,
-        )
+        with (self.home / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [*PREFECT, *arguments[name]],
+                cwd=self.project.path,
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
         if name == "server":
             self._wait_for_server()
 

@@ -1,4 +1,4 @@
-"""Makes a separate checkout for a test: a copy of this tree, in git, with a tiny public corpus."""
+"""Makes a separate checkout for a test: a git repository of this code with a tiny corpus."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEMA = {
         },
     ],
 }
-# With these settings, a whole pipeline takes little more time than the imports of its stages.
+# With these settings, a whole pipeline takes only slightly longer than the imports of its stages.
 SMALL: dict[str, Any] = {
     "privacy__dataset": "letters",
     "privacy__purpose": "release",
@@ -63,7 +63,7 @@ SMALL_EVOLUTION = {"candidates": 16, "rounds": 1, "variations": 2, "examples": 2
 
 
 def letters(count: int) -> list[dict[str, str]]:
-    """Invented letters, all different."""
+    """Return `count` invented letters, all different."""
     return [
         {
             "id": f"letter-{i}",
@@ -81,7 +81,7 @@ def as_lines(records: list[dict[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class Checkout:
-    """A checkout at `path` with its state in `state`, outside of it."""
+    """A checkout at `path`. Its state folder `state` is outside the checkout."""
 
     path: Path
     state: Path
@@ -101,7 +101,7 @@ class Checkout:
 
     @property
     def one_process(self) -> dict[str, str]:
-        """Environment variables that make DVC run its stages in its own process."""
+        """Return environment variables that make DVC run its stages in its own process."""
         return {"PYTHONPATH": os.pathsep.join([str(ONE_PROCESS), self.environment["PYTHONPATH"]])}
 
     def run(
@@ -111,8 +111,10 @@ class Checkout:
         variables: dict[str, str] | None = None,
         **named: str,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the checkout. The test fails unless the exit code is `code` (None:
-        any)."""
+        """Run a command in the checkout.
+
+        The test fails if the exit code is not `code`. None allows any exit code.
+        """
         finished = subprocess.run(
             command, cwd=self.path, env=self.environment | (variables or {}) | named, text=True,
             capture_output=True, check=False,
@@ -139,7 +141,7 @@ class Checkout:
         return self.run("git", *arguments).stdout
 
     def change(self, section: str | None = None, /, **changes: Any) -> None:
-        """Change settings in params.yaml: those of `section`, or at the top level if it is None."""
+        """Change settings in params.yaml: in `section`, or at the top level if it is None."""
         path = self.path / "params.yaml"
         fields = yaml.safe_load(path.read_text())
         (fields if section is None else fields[section]).update(changes)
@@ -156,13 +158,13 @@ class Checkout:
         return self.ledger.entries()
 
     def stages_run(self, output: str) -> list[str]:
-        """The stages that DVC ran, read from its output."""
+        """Return the stages that DVC ran, as read from its output."""
         mark = "Running stage '"
         return [line.split("'")[1] for line in output.splitlines() if line.startswith(mark)]
 
 
 def make_project(path: Path, state: Path, *, records: int = 140, **changes: Any) -> Checkout:
-    """Make a checkout with everything committed to git. `section__key=value` changes a setting."""
+    """Make a checkout and commit all its files to git. `section__key=value` changes a setting."""
     path.mkdir(parents=True)
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", *PARTS],

@@ -1,4 +1,4 @@
-"""The search of `canary`, which other tests rely on, finds text in compressed content."""
+"""Tests that the search in `canary`, which other tests use, finds text in compressed content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def in_a_table(folder: Path) -> None:
 
 
 def in_a_database_that_is_open(folder: Path) -> None:
-    """The value stays in the write-ahead log, because the connection is still open."""
+    """Write a value that stays in the write-ahead log, because the connection is not closed."""
     database = sqlite3.connect(folder / "open.db")
     database.execute("pragma journal_mode = wal")
     database.execute("create table kept (value text)")

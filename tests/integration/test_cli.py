@@ -28,14 +28,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.fixture
 def project(made: Checkout) -> Checkout:
-    """A checkout in which no stage has run. Tests share it and undo their changes."""
+    """Return a checkout in which no stage has run. Tests share it, and must undo their changes."""
     assert not (made.path / "data" / "private").exists()
     return made
 
 
 @pytest.fixture
 def command(project: Checkout, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`command("check", ..., code=2)` runs the command in this process."""
+    """Return a function: `command("check", ..., code=2)` runs `sugarbush check` in this process."""
 
     def run(*arguments: str, code: int = 0) -> Result:
         with opened(project), monkeypatch.context() as patch:
@@ -91,7 +91,7 @@ def test_a_budget_beyond_its_cap_is_exit_code_1(project: Checkout, command: Comm
 @pytest.mark.slow
 @pytest.mark.xdist_group("dvc")
 def test_a_failing_stage_gives_the_run_its_exit_code_and_leaves_nothing(tmp_path: Path) -> None:
-    """Runs the installed command, as a user does."""
+    """The test runs the installed command, as a user does."""
     project = make_project(tmp_path / "checkout", tmp_path / "state")
     bad = {"id": "x", "text": f"{CANARY}\0", "product": "lamp"}
     (project.path / "letters.jsonl").write_text(as_lines([*letters(140), bad]))

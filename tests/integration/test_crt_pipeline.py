@@ -1,4 +1,7 @@
-"""With CRT as the only method, nothing is released, and confidentiality is reported separately."""
+"""Tests of a project with CRT as its only method.
+
+Nothing is released, and confidentiality is reported separately.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def project(finished: FinishedPipelines) -> Checkout:
 
 
 def method_of(project: Project, **changes: Any) -> CRT:
-    """The method CRT of the project, with changed settings in its section `crt`."""
+    """Return the method CRT of the project, with changed settings in the section `crt`."""
     method = project.settings.method("crt")
     assert isinstance(method, CRT)
     training = method.training.model_copy(update=changes)
@@ -191,8 +194,10 @@ class KilledError(Exception):
 def test_an_old_copy_of_the_private_root_pays_for_no_step_twice(
     project: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copy has a checkpoint of step 2. After the copy is restored, the later steps are drawn
-    again."""
+    """A copy of data/private with a checkpoint of step 2 is restored after later steps were drawn.
+
+    These steps are drawn again, and the ledger must cover them.
+    """
     own = copied(project, tmp_path)
     own.change("crt", epochs=3, checkpoint_every=2, repeatable_steps=4)
     taken, draw = [], train_module.PoissonSampler.draw

@@ -71,8 +71,7 @@ class Finished:
 
     @property
     def released(self) -> list[Path]:
-        """Everything that the run wrote, except private data, internal reports and the user's
-        file."""
+        """Return all files that the run wrote, without private data and internal reports."""
         base = self.project.path
         own = {base / "letters.jsonl", base / "data", base / "reports", base / ".git"}
         data = {base / "data" / name for name in ("released", "public", "stamps")}
@@ -83,7 +82,7 @@ class Finished:
 def finished_flow(
     tmp_path_factory: pytest.TempPathFactory, prefect_database: Path
 ) -> Iterator[Finished]:
-    """The results of one run of the flow on a small marked corpus. Tests only read them."""
+    """Run the flow once on a small corpus of marked records. Tests only read the results."""
     folder = tmp_path_factory.mktemp("flow")
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(running(FaultServer(behave=random_words)))
@@ -102,7 +101,7 @@ def finished_flow(
 
 @pytest.fixture
 def own(finished_flow: Finished, tmp_path: Path) -> Iterator[Checkout]:
-    """A copy of the finished project that a test may change. It is the current folder."""
+    """Return a copy of the finished project, which a test may change. It is the current folder."""
     project = copied(finished_flow.project, tmp_path)
     with inside(project):
         yield project
@@ -155,12 +154,13 @@ def marked_project(folder: Path, writer: FaultServer, reader: FaultServer) -> Ch
 
 
 def last_run() -> tuple[set[str], dict[str, Any]]:
-    """The names of the task runs of the last flow run, and its artifacts by key."""
+    """Return the names of the task runs of the last flow run, and its artifacts by key."""
     with get_client(sync_client=True) as client:
         newest = max(client.read_flow_runs(), key=lambda run: run.created)
         names = {t.name for t in client.read_task_runs() if t.flow_run_id == newest.id}
         found = [a for a in client.read_artifacts() if a.flow_run_id == newest.id]
-    return names, {a.key: a.data for a in found if a.key}  # artifacts without a key are states
+    # Artifacts without a key are the states of runs.
+    return names, {a.key: a.data for a in found if a.key}
 
 
 def shown_stages(artifacts: dict[str, Any]) -> dict[str, str]:
@@ -200,7 +200,8 @@ def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(
     shown = capfd.readouterr()
     assert "max_characters" in shown.err  # the operator's terminal shows the error
     names, artifacts = last_run()
-    assert "evolve@maple" in names  # it has a task run, but never started, because `prepare` failed
+    # This stage has a task run, but it never started, because `prepare` failed.
+    assert "evolve@maple" in names
     assert not artifacts
     for secret in ("max_characters", "row 121", MARK):
         assert secret not in prefect_states() + str(failure.value)
@@ -209,7 +210,7 @@ def test_a_failing_stage_runs_once_and_is_explained_outside_prefect(
 
 
 def prefect_states() -> str:
-    """The state messages of all runs that Prefect stores."""
+    """Return the state messages of all runs that Prefect stores."""
     with get_client(sync_client=True) as client:
         states = [*client.read_flow_runs(), *client.read_task_runs()]
     messages = [str(run.state.message) for run in states if run.state is not None]
@@ -258,8 +259,10 @@ def test_the_weekly_deployment_names_the_flow() -> None:
 
 
 def test_the_endpoint_for_labels_gets_every_private_text(finished_flow: Finished) -> None:
-    """This shows that the marks are in the private texts. Otherwise the searches below would prove
-    nothing."""
+    """The marks must be in the private texts.
+
+    Otherwise the searches for marks would prove nothing.
+    """
     sent = finished_flow.reader.raw.decode()
     assert all(f"{MARK}{i}," in sent for i in range(RECORDS))
     private = finished_flow.project.path / "data" / "private"

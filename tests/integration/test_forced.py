@@ -1,5 +1,7 @@
-"""Tests with DVC itself that a stage detects whether its run is forced. DVC does not pass `-f` to
-stages."""
+"""Tests with real DVC processes that a stage detects whether its run is forced.
+
+DVC does not pass the flag `-f` to stages.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,10 @@ class Asked:
         subprocess.run(command, cwd=self.path, env=environment, check=True, capture_output=True)
 
     def answers_to(self, *command: str) -> list[str]:
-        """What the stage recorded in each of its runs under this command; empty if it did not
-        run."""
+        """Run a command, and return what the stage recorded in each of its runs.
+
+        The result is empty if the stage did not run.
+        """
         self.answers.write_text("")
         self.run(*command)
         return self.answers.read_text().splitlines()

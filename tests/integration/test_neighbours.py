@@ -1,4 +1,4 @@
-"""If two corpora differ in one unit, only the outputs of mechanisms may depend on this unit.
+"""Tests that two corpora that differ in one unit give the same output, except for mechanisms.
 
 The functions of `sugarbush.privacy.noise` are replaced by functions that return the same values for
 any data, and that record their inputs. Then the released files, the pages, the card, the printed
@@ -56,7 +56,7 @@ class Inputs:
         return len(self.calls) % len(scores)
 
     def poisson_sample(self, size: int, *, rate: float) -> NDArray[np.int64]:
-        """The first twelve units. If one of these is removed, the other eleven."""
+        """Return the first twelve units. If one of these was removed, return the other eleven."""
         self._note("poisson_sample", np.zeros(0), rate=rate)
         return np.arange(12 if self.left_out is None else 11)
 
@@ -119,15 +119,17 @@ def run(
 
 
 def train_places(folder: Path) -> list[str]:
-    """The ids of the training records, in order."""
+    """Return the ids of the training records, in order."""
     import pandas as pd
 
     return list(pd.read_parquet(folder / "data/private/prepared/train.parquet")["id"])
 
 
 def assert_only_mechanisms_differ(one: Run, other: Run) -> float:
-    """Check that only inputs of mechanisms differ, each by at most its sensitivity. Return the
-    largest difference, divided by the sensitivity."""
+    """Check that only the inputs of mechanisms differ, each by at most its sensitivity.
+
+    Return the largest difference divided by its sensitivity.
+    """
     assert one.files.keys() == other.files.keys()
     assert [name for name in one.files if one.files[name] != other.files[name]] == []
     assert one.printed == other.printed
@@ -178,7 +180,7 @@ def test_one_unit_changes_the_inputs_of_mechanisms_within_their_sensitivity_and_
     settings = {"embedding__model": "tiny", "prepare__id_column": "id"} | CASES[case]
     rows = written_by_users(LETTERS)
     one = run(tmp_path / "one", rows, Inputs(), capfd, **settings)
-    gone = train_places(tmp_path / "one")[11]  # it is in the sample of every step
+    gone = train_places(tmp_path / "one")[11]  # the removed unit is in the sample of every step
     if case == "user":
         (writer,) = {row["writer"] for row in rows if row["id"] == gone}
         fewer = [row for row in rows if row["writer"] != writer]
@@ -207,11 +209,11 @@ def test_a_held_out_record_changes_nothing_that_leaves(
 
 @pytest.mark.slow
 def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The released minus the exact values of tables, labels, votes and scores have the planned
-    stddev.
+    """The noise in released tables, labels, votes and scores has the planned stddev.
 
-    All these differences of a few runs are divided by their planned stddev. The mean of their
-    squares must be within six standard errors of 1. A false alarm has probability below 1e-8.
+    The noise is the released value minus the exact value. All values of a few runs are divided by
+    their planned stddev. The mean of the squares must be within six standard errors of 1. A false
+    alarm has probability below 1e-8.
     """
     noted: list[tuple[NDArray[Any], NDArray[Any], float]] = []
 
@@ -254,7 +256,8 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
     drawn = {result.tobytes(): (counts, stddev) for counts, result, stddev in noted}
     z = []
     for values in released:
-        counts, stddev = drawn[values.astype(np.int64).tobytes()]  # released as drawn
+        # These counts are released without further processing.
+        counts, stddev = drawn[values.astype(np.int64).tobytes()]
         z.append((values - counts) / stddev)
     used = {stddev for _, _, stddev in noted}
     assert planned <= used
@@ -268,8 +271,10 @@ def test_the_noise_is_in_what_was_released(tmp_path: Path, monkeypatch: pytest.M
 def test_the_card_states_the_totals_of_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There are two releases with different settings. The second card states its own epsilon and
-    the total of both."""
+    """The test makes two releases with different settings.
+
+    The card of the second states its own epsilon and the total of both.
+    """
     monkeypatch.syspath_prepend(TINY_ENCODER)
     monkeypatch.delenv("DVC_STAGE", raising=False)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
@@ -299,8 +304,9 @@ def test_the_card_states_the_totals_of_the_ledger(
 def test_what_a_record_votes_with_depends_on_that_record_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method_name: str
 ) -> None:
-    """If four records are removed, the embedding and label of every other record stay equal bit for
-    bit."""
+    """If four records are removed, the embedding and the label of every other record do not change,
+    bit for bit.
+    """
     monkeypatch.syspath_prepend(TINY_ENCODER)
     monkeypatch.delenv("DVC_STAGE", raising=False)
     seen = []

@@ -1,4 +1,4 @@
-"""If a flow is killed with -9, DVC and its stage end too."""
+"""Tests that DVC and its stage end if their flow is killed with -9."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ subprocess.run(command, check=False)
 
 
 def wait_until(found: Callable[[], object]) -> None:
-    """Wait until `found()` returns true. The only time limit is that of the test."""
+    """Wait until `found()` returns true. There is no time limit except the limit of the test."""
     while not found():
         time.sleep(0.05)
 
@@ -75,7 +75,7 @@ def test_killing_the_starter_ends_dvc_and_its_stage(tmp_path: Path, shell: str) 
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether the process still runs; a zombie does not count."""
+    """Return whether the process still runs. A zombie process does not count as running."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 

@@ -1,5 +1,7 @@
-"""Tests with the user as the unit: every stage that spends budget, on users with several
-letters."""
+"""Runs every stage that spends budget with the user as the unit of privacy.
+
+The users have several letters.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ AT_MOST = 3
 
 @pytest.fixture
 def project(finished: FinishedPipelines) -> Checkout:
-    """A project whose stages charged a table, counts of one label, votes and a training. Tests only
-    read it."""
+    """Return a project whose stages charged four mechanisms: the table, the counts of one label,
+    the votes and a training. Tests only read it.
+    """
     return finished("persons")
 
 

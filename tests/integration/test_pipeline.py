@@ -80,8 +80,10 @@ def test_the_notebook_opens_every_stage_without_private_files_and_keeps_no_outpu
 
 
 def test_no_public_report_depends_on_the_private_texts(project: Checkout, own: Checkout) -> None:
-    """If private texts, held-out texts, codes and figures are replaced, the internal page changes,
-    but the public files stay equal byte for byte."""
+    """The test replaces private texts, held-out texts, codes and figures.
+
+    The internal page must change, and every public file must stay equal byte for byte.
+    """
     before, other = Roots(project.path), Roots(own.path)
     for path in (other.private / "prepared").glob("*.parquet"):
         rows = pd.read_parquet(path)
@@ -96,7 +98,7 @@ def test_no_public_report_depends_on_the_private_texts(project: Checkout, own: C
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The content of every file below a folder, by path."""
+    """Return the content of every file below a folder, by path."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 

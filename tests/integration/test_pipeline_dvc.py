@@ -77,8 +77,10 @@ def test_the_seed_of_evaluate_reruns_evaluate_and_report_and_its_old_value_both_
 
 
 def test_dvc_keeps_nothing_of_the_private_texts(finished_by_dvc: Checkout) -> None:
-    """DVC's files and cache contain no line of the texts, and no hash or size with which a guess of
-    a text could be checked."""
+    """DVC's files and cache contain no line of the texts.
+
+    They also contain no hash and no size with which somebody could check a guess of a text.
+    """
     project = finished_by_dvc
     private = project.path / "letters.jsonl"
     lines = [row["text"].encode() for row in letters(146)[6:]]
@@ -96,8 +98,9 @@ def test_dvc_keeps_nothing_of_the_private_texts(finished_by_dvc: Checkout) -> No
 
 
 def test_an_experiment_in_a_copy_charges_the_same_ledger(project: Checkout) -> None:
-    """This also holds if `SUGARBUSH_STATE` is relative to the checkout. DVC deletes the copy, so
-    the ledger must not be in it."""
+    """DVC deletes the copy of an experiment, so the ledger must not be in the copy, also if
+    `SUGARBUSH_STATE` is a relative path.
+    """
     before = len(project.charges())
     relative = os.path.relpath(project.state, project.path)
     project.run(
@@ -118,9 +121,11 @@ def test_a_forced_stage_draws_and_charges_again(project: Checkout) -> None:
 
 
 def test_every_change_of_the_file_is_a_new_release(project: Checkout) -> None:
-    """First the texts of held-out records change, and then the texts of all records. Ids do not
-    change, so each record stays in its split. If a stage were skipped because its own input did not
-    change, DVC's files would show this."""
+    """First the texts of held-out records change, and then the texts of all records.
+
+    Ids do not change, so each record stays in its split. If a stage were skipped, DVC's files would
+    show that the input of this stage did not change.
+    """
     path, rows = project.path / "letters.jsonl", letters(146)[6:]
     before = project.charges()
     prepared = project.path / "data/private/prepared"
@@ -140,8 +145,9 @@ def test_every_change_of_the_file_is_a_new_release(project: Checkout) -> None:
 
 
 def test_a_short_params_yaml_is_enough(tmp_path: Path) -> None:
-    """It sets the methods, the files, the dataset and an encoder. All other settings have
-    defaults."""
+    """A params.yaml with the methods, the files, the dataset and an encoder is enough, because all
+    other settings have defaults.
+    """
     made = make_project(tmp_path / "checkout", tmp_path / "state")
     files = {"file": "letters.jsonl", "donated": "donated.jsonl", "schema": "letters.schema.yaml"}
     short = {

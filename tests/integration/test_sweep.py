@@ -1,4 +1,4 @@
-"""A sweep that is killed and restarted keeps its finished points and its drawn results."""
+"""Tests that a killed and restarted sweep keeps its finished points and its drawn results."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ def ledger(project: Checkout, purpose: str) -> Ledger:
 
 
 def variables(project: Checkout) -> dict[str, str]:
-    """The variables of the checkout. With them, stages run in DVC's process, and flows use the
-    running server."""
+    """Return environment variables with which stages run in DVC's process, and flows use the
+    running Prefect server.
+    """
     address = get_current_settings().api.url
     assert address is not None
     return project.environment | project.one_process | {"PREFECT_API_URL": address}
@@ -82,9 +83,12 @@ def killed_after(project: Checkout, charges: int) -> None:
 
 @pytest.mark.usefixtures("prefect_database")
 def test_a_killed_sweep_resumes(project: Checkout) -> None:
-    """Each arm charges its table and its votes once, except for a charge whose result the kill
-    prevented."""
-    killed_after(project, 3)  # the third is the second arm, so the first arm is finished
+    """Each method of the sweep charges its table and its votes once.
+
+    Only if the process is killed between a charge and its result, this charge is made again.
+    """
+    # The third charge is the first charge of the second method, so the first method is finished.
+    killed_after(project, 3)
     before = ledger(project, "benchmark").entries()
     sweep = project.path / "data/private/sweeps/sweep/letters"
     first = sweep / "full-epsilon-1-seed-1/reports/internal/figures.csv"

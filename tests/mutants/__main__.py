@@ -1,9 +1,9 @@
-"""Mutation tests: each file in this folder describes a change of the code that breaks one promise.
+"""Mutation tests: each file in this folder describes a mutant, a code change that breaks a claim.
 
-`make mutants` applies each change (a mutant) to a copy of the tree and runs the tests that its file
-names. These tests must pass on the unchanged copy and fail on the changed copy. If they pass on the
-changed copy, the promise could be broken without a failing test. `python -m tests.mutants NAME ...`
-runs only the named mutants.
+`make mutants` applies each mutant to a copy of the source tree, and runs the tests that the file of
+the mutant names. These tests must pass on the unchanged copy and fail on the changed copy. If they
+pass on the changed copy, no test notices when the claim is broken. `python -m tests.mutants NAME
+...` runs only the named mutants.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ LIMIT_S = 600
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` occurs once in `file`. If it is replaced by `new`, one of `tests` must fail."""
+    """A code change: `old`, which occurs once in `file`, is replaced by `new`.
+
+    At least one of `tests` must then fail.
+    """
 
     name: str
     promise: str
@@ -43,7 +46,7 @@ class Mutant:
 
 
 def load() -> list[Mutant]:
-    """All mutants, sorted by name."""
+    """Return all mutants, sorted by name."""
     found = []
     for path in sorted(HERE.glob("*.yaml")):
         fields = yaml.safe_load(path.read_text())
@@ -52,7 +55,10 @@ def load() -> list[Mutant]:
 
 
 def changed(text: str, mutant: Mutant) -> str:
-    """The text of the file with the mutation. Raises ValueError unless `old` occurs once."""
+    """Return the text of the file with the mutation.
+
+    Raises ValueError if `old` does not occur exactly once.
+    """
     if text.count(mutant.old) != 1:
         raise ValueError(
             f"{mutant.name}: {mutant.file} has its line {text.count(mutant.old)} times"
@@ -123,7 +129,7 @@ def main(names: list[str]) -> int:
         with ThreadPoolExecutor(WORKERS) as pool:
             codes = list(pool.map(run_tests, list(trees.queue), [h for h in halves if h]))
             if any(code != PASSED for code in codes):
-                print("the tests fail without a mutant: run them first")
+                print("the tests fail on the unchanged code; run them first")
                 return 1
             killed = 0
             for mutant, verdict in zip(

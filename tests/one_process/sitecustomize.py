@@ -1,8 +1,8 @@
 """If this folder is on PYTHONPATH, DVC runs its stages in its own process.
 
-The imports of a stage take seconds, and most stages import the same modules. A test of which stages
-DVC runs does not need a process per stage, so it pays for the imports only once. Python itself
-imports this file.
+The imports of a stage take seconds, and most stages import the same modules. If a test only checks
+which stages DVC runs, it does not need a process per stage, and the modules are imported only once.
+Python imports this file at its start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One more record changes the sum by at most the clip norm, for any other records."""
+"""Tests that one record changes a clipped sum by at most the clip norm, for any other records."""
 
 from functools import cache
 
@@ -54,8 +54,10 @@ def test_one_record_moves_the_sum_by_at_most_the_clip_norm(others, one, clip_nor
 
 
 def test_a_mean_over_the_tokens_of_the_batch_would_move_it_by_more():
-    """The property must fail for this wrong loss, in which a record's weight depends on other
-    records."""
+    """The loss here is deliberately wrong: the weight of a record depends on other records.
+
+    So the property must not hold.
+    """
 
     def token_mean(model, batch):
         counts = batch.labels[:, 1:].ne(-100).sum(1)
@@ -67,9 +69,10 @@ def test_a_mean_over_the_tokens_of_the_batch_would_move_it_by_more():
     assert movement([short] * 3, long, clip_norm=3.0) <= 3.0
 
 
-# The clipper's bound for the record itself: its scale covers the rounding of its own gradient.
+# The largest contribution of a record in clip norms. The clipper's scale covers the rounding of the
+# record's own gradient.
 OWN_ROUNDING = 2.0**-20
-# For 1,024 other records together: their last bits depend on the padding
+# The largest change of the sum of 1,024 other records: their last bits depend on the padding
 # (docs/decisions/dp-sgd-clipping.md).
 OTHERS_ROUNDING = 1e-3
 
@@ -85,8 +88,10 @@ OTHERS_ROUNDING = 1e-3
 def test_a_record_adds_at_most_the_clip_norm_where_its_terms_cancel(
     seed_and_pairs, shape, lengths, remains, clip_norm
 ):
-    """The layer gets every input twice, with opposite gradients. A relative rest of size `remains`
-    does not cancel."""
+    """The layer gets every input twice, with opposite gradients, so its gradient nearly cancels.
+
+    A rest of relative size `remains` is left.
+    """
     seed, pairs = seed_and_pairs
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randn(pairs, shape[0], generator=generator)

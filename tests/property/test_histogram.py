@@ -1,4 +1,4 @@
-"""The sensitivity of a histogram of units, tested through the mechanism that releases it."""
+"""Tests of the sensitivity of a histogram of units, through the mechanism that releases it."""
 
 from pathlib import Path
 from unittest import mock
@@ -27,7 +27,7 @@ def session_of(ledger: Ledger, **changes: int) -> PrivacySession:
 
 
 def counts_behind(bins: list[int], size: int) -> np.ndarray:
-    """The counts that the mechanism computes, without noise and without a charge."""
+    """Return the counts that the mechanism computes, without noise and without a charge."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda counts, **_: counts):

@@ -1,4 +1,4 @@
-"""One user more or less: only that user's rows are added or removed, and no other row changes."""
+"""Tests that adding or removing a user changes only the rows of this user."""
 
 import numpy as np
 from hypothesis import assume, given, settings
@@ -63,7 +63,7 @@ def test_a_person_has_at_most_so_many_rows_and_all_of_them_in_one_part(
 def test_a_person_moves_a_histogram_of_records_by_at_most_the_bound_in_l2(
     users: list[str], at_most: int, who: int, seed: int
 ) -> None:
-    """This holds for any bins, also if all records of a user are in one bin."""
+    """The bound holds for any bins, also if all records of a user are in one bin."""
     bins = np.random.default_rng(seed).integers(0, 3, len(users))
     records = records_of(users)
 

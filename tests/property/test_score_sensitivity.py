@@ -1,5 +1,4 @@
-"""One record more or less changes the sums of scores by at most RESOLUTION in L2, for any
-vectors."""
+"""Tests that one record changes the sums of scores by at most RESOLUTION in L2."""
 
 import math
 from functools import partial
@@ -32,7 +31,7 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def sums_behind(
     records: NDArray[np.float32], candidates: NDArray[np.float32], width: float
 ) -> NDArray[np.int64]:
-    """The sums that the mechanism computes, without noise and without a charge."""
+    """Return the sums that the mechanism computes, without noise and without a charge."""
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda sums, **_: sums):
@@ -147,8 +146,9 @@ def test_a_norm_is_rounded_up_so_that_no_score_is_rounded_over_the_bound() -> No
 def test_a_vector_that_is_not_of_unit_length_is_refused_and_costs_nothing(
     tmp_path: Path, number: float, user_column: str
 ) -> None:
-    """Inner products of longer vectors would not be exact, so they would depend on other
-    records."""
+    """Inner products of vectors longer than 1 would not be exact, so they could depend on other
+    records.
+    """
     records, candidates = unit(corpus(1, 600, 3)), unit(corpus(2, 5, 3))
     (records if user_column == "record" else candidates)[-1, 0] = number
     ledger = a_ledger(tmp_path)

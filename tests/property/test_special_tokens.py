@@ -1,5 +1,7 @@
-"""A text that contains the name of a special token is plain text: its tokens end where the text
-ends, and decode to the same text."""
+"""Tests that the name of a special token in a text is read as plain text.
+
+The tokens of a text end where the text ends, and decode to the same text.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from sugarbush.training.dpsgd.data import control_codes, examples_of, plain_exam
 
 LONG = 400
 NAMES = ("<|endoftext|>", "<s>", "</s>", "<|user|>", "<|im_end|>", "<pad>", "<unk>", "[SEP]")
-# Pieces of texts. Joined, they contain names of special tokens: complete, cut in half, or one
-# inside another.
+# Pieces of texts. Texts that are joined from them contain names of special tokens: complete names,
+# halves of names, and names inside other names.
 PIECES = st.sampled_from(
     [*NAMES, "<|endof", "text|>", "|", "<", "product: loan\n", " a", "é", "\n"]
 )
@@ -43,7 +45,7 @@ def _as_gpt2() -> Any:
 
 
 def _as_a_chat_model() -> Any:
-    """A byte tokenizer with a dozen special tokens. It adds one of them before each text."""
+    """Return a byte tokenizer with a dozen special tokens. It adds one of them before each text."""
     bpe = Tokenizer(
         tokenizer_models.BPE(
             {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []
@@ -64,7 +66,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 
 def _inner(tokens: np.ndarray, tokenizer: Any) -> list[int]:
-    """The tokens of the text itself, without the special tokens around it."""
+    """Return the tokens of the text itself, without the special tokens around it."""
     ids = tokens.tolist()
     start = ids[0] == tokenizer.eos_token_id
     assert ids[-1] == tokenizer.eos_token_id

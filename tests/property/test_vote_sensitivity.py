@@ -1,4 +1,4 @@
-"""One record more or less changes one bin of the noiseless votes by one, for any vectors."""
+"""Tests that adding a record changes one bin of the exact votes, by one, for any vectors."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,10 @@ DIM = 16
 
 
 def corpus(seed: int, n: int, kinds: int) -> NDArray[np.float32]:
-    """n vectors near `kinds` centres: some are equal, some differ only by rounding, some differ
-    more."""
+    """Return n vectors near `kinds` centres.
+
+    Some vectors are equal, some differ only by rounding, and some differ more.
+    """
     rng = public_rng(seed, "corpus", n)
     centres = public_rng(seed, "centres").standard_normal((kinds, DIM), dtype=np.float32)
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)

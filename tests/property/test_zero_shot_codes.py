@@ -1,4 +1,4 @@
-"""A zero-shot code depends on its own record alone, bit for bit, for any vectors."""
+"""Tests that a zero-shot code depends on its own record alone, bit for bit, for any vectors."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ DIM = 384
 
 
 def near_ties(seed, n, k):
-    """Unit vectors that are equally far from all k centres, up to float64 rounding."""
+    """Return unit vectors that are equally far from all k centres, up to float64 rounding."""
     rng = public_rng(seed, "centres")
     centres = rng.standard_normal((k, DIM))
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
@@ -42,7 +42,9 @@ def test_a_code_depends_only_on_its_own_record(seed, n, k, single):
 
 
 def test_a_matrix_product_does_not_have_this_property():
-    """The test above would fail for it: the last bits of a product depend on the number of rows."""
+    """The last bits of a matrix product depend on the number of rows, so the test above would fail
+    for codes from a matrix product.
+    """
     vectors, centres = near_ties(1, 64, 9)
     alone = np.concatenate([row[None] @ centres.T for row in vectors])
     assert not np.array_equal(vectors @ centres.T, alone)

@@ -1,4 +1,4 @@
-"""The page of curves shows every point, whatever the name of its method is."""
+"""Tests that the page of curves shows every point, for any name of a method."""
 
 import math
 

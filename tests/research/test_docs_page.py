@@ -1,4 +1,4 @@
-"""The page in git is exactly the page that the figures in git give."""
+"""Tests that the page in git equals the page that is made from the figures in git."""
 
 from __future__ import annotations
 

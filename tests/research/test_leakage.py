@@ -210,8 +210,8 @@ def test_arms_named_twice_odd_widths_and_names_that_leave_the_folder_are_refused
 
 
 def test_noise_for_fewer_misses_than_the_labels_allow_is_refused(fields, tmp_path, state):
-    # If none of 60 labelled secrets leaves a trace, the upper bound is 6.0%, because the bound for
-    # the public part must hold at the same time.
+    # If none of 60 labelled secrets leaves a trace, the upper bound of their share is 6.0%. It has
+    # a confidence of 97.5%, because the bound for the public views must hold at the same time.
     low = Grid.model_validate(fields | {"gammas": [0.0, 0.05]})
     with pytest.raises(ParamsError, match=r"gamma=0\.05 is given.*0\.0596"):
         leakage.Laboratory(tmp_path, low).delta_2("one")
@@ -295,8 +295,8 @@ def test_every_arm_trains_and_a_stopped_run_goes_on(fields, tmp_path, state, mon
     )
     assert confidential["promised"] <= 1
     assert conservative["promised"] == pytest.approx(confidential["promised"])
-    # None of 60 secrets shows in the public part, so the upper bound of this share is 1 -
-    # 0.025^(1/60).
+    # None of 60 secrets shows in the public views, so the upper bound of the share that shows is 1
+    # - 0.025^(1/60).
     assert conservative["delta"] == pytest.approx(confidential["delta"] + 1 - 0.025 ** (1 / 60))
     entries = Ledger(
         state, dataset="one", purpose="leakage", unit=Unit.RECORD, cap=math.inf, delta=1e-5

@@ -1,4 +1,4 @@
-"""One page can show several grids, and keeps data sets with equal names separate."""
+"""Tests of pages with several grids. Data sets with equal names stay separate."""
 
 from __future__ import annotations
 

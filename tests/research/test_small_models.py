@@ -68,8 +68,10 @@ def test_a_text_longer_than_the_model_is_cut() -> None:
 
 @pytest.mark.parametrize("kind", ["BERT", "GPT-2"])
 def test_a_named_decoder_does_not_look_ahead(tmp_path: Path, kind: str) -> None:
-    """This also holds for a model that was saved as an encoder. Without a change of its
-    configuration, an encoder would see the token that it must predict."""
+    """A decoder must not see the token that it predicts.
+
+    A model that was saved as an encoder would see it, unless its configuration is changed.
+    """
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     if kind == "BERT":
@@ -89,8 +91,10 @@ def test_a_named_decoder_does_not_look_ahead(tmp_path: Path, kind: str) -> None:
 def test_a_text_longer_than_a_named_model_is_cut_where_the_model_ends(
     tmp_path: Path, knows: bool
 ) -> None:
-    """The configuration of RoBERTa has two positions more than tokens can use, so the limit of the
-    tokenizer is read too."""
+    """The configuration of RoBERTa counts two positions that no token can use.
+
+    So the limit of the tokenizer is read too.
+    """
     tokenizer = AutoTokenizer.from_pretrained(MODEL_DIR)
     config = BertConfig(
         vocab_size=len(tokenizer),

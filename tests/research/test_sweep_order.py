@@ -1,4 +1,4 @@
-"""Tests of which points of a sweep run alone, and of the message about failed points."""
+"""Tests which points of a sweep run alone, and what the message about failed points says."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SWEEP = {
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """The folder of a sweep with two points. Both points have figures."""
+    """Make the folder of a sweep with two points. Both points have figures."""
     public = {"privacy": {"purpose": "benchmark", "dataset": "letters"}}
     for name, fields in {
         "sweep.yaml": SWEEP, "set.yaml": public, "params.yaml": load_fields(ROOT / "params.yaml"),

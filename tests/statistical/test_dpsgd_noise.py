@@ -44,7 +44,8 @@ def test_tensor_noise_is_gaussian_across_blocks_and_tensors() -> None:
     tensor = torch.zeros(1_300_000)
     add_gaussian([tensor], stddev=1.0)
     assert kstest(tensor.numpy(), "norm").pvalue > 1e-6
-    assert len(torch.unique(tensor.double() * 1e7)) > 1_200_000  # no block repeats another block
+    # Almost all numbers are different, so no block repeats another block.
+    assert len(torch.unique(tensor.double() * 1e7)) > 1_200_000
 
 
 def test_no_seed_reaches_tensor_noise() -> None:
@@ -91,7 +92,8 @@ def test_each_unit_is_sampled_at_the_given_rate(rate: float) -> None:
     assert sample[-1] < size
     stddev = math.sqrt(size * rate * (1 - rate))
     assert abs(len(sample) - size * rate) < 5 * stddev
-    assert 0.2 * size * rate > 10 * stddev  # so that a wrong rate is found almost surely
+    # A rate that is wrong by 20% would be more than ten standard deviations away.
+    assert 0.2 * size * rate > 10 * stddev
     halves = np.bincount(sample // (size // 2), minlength=2)
     assert abs(halves[0] - halves[1]) < 5 * stddev
 
@@ -104,7 +106,7 @@ def test_units_are_sampled_independently() -> None:
     sizes = np.array([len(poisson_sample(50, rate=0.1)) for _ in range(4000)])
     variance = 50 * 0.1 * 0.9
     assert abs(sizes.var() / variance - 1) * math.sqrt(len(sizes) / 2) < 5.2
-    assert (sizes == 0).any()  # expected 20 times
+    assert (sizes == 0).any()  # in 4,000 samples, about 20 empty samples are expected
 
 
 def test_a_person_is_drawn_at_the_rate_however_many_records_they_have() -> None:
@@ -112,8 +114,8 @@ def test_a_person_is_drawn_at_the_rate_however_many_records_they_have() -> None:
     2e-6.
 
     If records were sampled in place of users, users with 5 records would be in 1 - 0.95^5 = 23% of
-    the steps, which gives |z| > 300. Each of a user's five records must be used in a fifth of the
-    user's steps; if always the first record were used, |z| would be above 180.
+    the steps, which gives |z| > 300. Each of the five records of a user must be used in a fifth of
+    the steps that sample the user. If only the first record were used, |z| would be above 180.
     """
     owners = [*range(400), *(400 + i // 5 for i in range(2000))]
     records = Private([(place,) for place in range(2400)])

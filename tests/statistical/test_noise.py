@@ -14,15 +14,17 @@ N = 40_000
 
 
 def discrete_gaussian_variance(stddev: float) -> float:
-    """The variance of N_Z(0, stddev^2), computed from its definition (Canonne, Kamath, Steinke
-    2020, Definition 1)."""
+    """Compute the variance of N_Z(0, stddev^2) from its definition.
+
+    Source: Canonne, Kamath, Steinke 2020, Definition 1.
+    """
     k = np.arange(-1000, 1001)
     weights = np.exp(-(k**2) / (2 * stddev**2))
     return float((k**2 * weights).sum() / weights.sum())
 
 
 def z_of_variance(draws: NDArray[np.int64], variance: float) -> float:
-    """The distance of the mean square from `variance`, in standard errors."""
+    """Return the difference between the mean square and `variance`, in standard errors."""
     squares = draws.astype(float) ** 2
     return (squares.mean() - variance) / (squares.std() / math.sqrt(len(draws)))
 

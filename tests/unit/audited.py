@@ -1,11 +1,11 @@
-"""Lists for an audit: the modules that draw noise, build released values, or open private data.
+"""Lists the modules that draw noise, make released values, or open private data.
 
-`test_side_doors` checks that the lists are complete. If you add a line, add the reason.
+`test_side_doors` checks that the lists are complete. If you add a module, write the reason.
 """
 
 from __future__ import annotations
 
-# Modules that import functions of sugarbush.privacy.noise, with the functions.
+# The modules that import from sugarbush.privacy.noise, and the functions that they import.
 IMPORTS_NOISE: dict[str, tuple[str, ...]] = {
     "sugarbush.privacy.mechanisms": ("discrete_gaussian",),  # histograms and sums of scores
     "sugarbush.tables.marginal_measurer": ("discrete_gaussian", "report_noisy_max"),  # AIM
@@ -32,6 +32,7 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.training.fine_tune": "epsilon of the plan that the training followed",
     "sugarbush.privacy.results": "a finished draw, restored with its entries",
     "sugarbush.evolution.evolve": "requests made of released parents",
+    "sugarbush.evolution.enlarge": "requests made of rows of the DP table",
     "sugarbush.generators.openai.generator": "answers to released requests",
     "sugarbush.generators.huggingface.generator": "answers to released requests",
     "sugarbush.api": "results of this process, with the entries that paid for them",
@@ -40,9 +41,9 @@ BUILDS_RELEASED: dict[str, str] = {
     "sugarbush.pipeline.dp_table": "the DP table and label counts",
     "sugarbush.pipeline.stages.report": "a method's rounds and texts",
     "sugarbush.tables.dp_table": "the DP table",
-    # Values that never depended on private data.
+    # Values that do not depend on private data.
     "sugarbush.generators.interface": "no requests",
-    "sugarbush.methods.evolving": "targets that require nothing",
+    "sugarbush.methods.generating": "targets that require nothing",
     "sugarbush.pipeline.preflight": "requests planned from settings and donated texts",
 }
 

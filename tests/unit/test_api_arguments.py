@@ -1,4 +1,4 @@
-"""A wrong argument of the API is refused with a message, before anything is charged."""
+"""Tests that a wrong argument of the API is refused with a message before any charge."""
 
 from __future__ import annotations
 

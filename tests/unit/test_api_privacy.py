@@ -1,4 +1,4 @@
-"""Tests of what the API guarantees about private texts and charges."""
+"""Tests that the API keeps private texts private and charges each draw."""
 
 from __future__ import annotations
 

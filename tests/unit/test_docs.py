@@ -58,8 +58,7 @@ def run(code: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the examples write to a temporary folder and charge a ledger there, without an
-    endpoint."""
+    """Run the examples in a temporary folder with its own ledger, and without an endpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     monkeypatch.setitem(vars(sb), "OpenAI", lambda **_: sb.Simulator())

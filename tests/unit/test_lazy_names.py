@@ -1,4 +1,4 @@
-"""Each public name of a package can be imported, and none is imported before its first use."""
+"""Tests that each public name of a package can be imported, but is loaded only at its first use."""
 
 from __future__ import annotations
 

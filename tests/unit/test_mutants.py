@@ -1,4 +1,4 @@
-"""Every mutant must apply to the current code. Otherwise `make mutants` would test nothing."""
+"""Tests that every mutant can be applied to the current code."""
 
 from __future__ import annotations
 

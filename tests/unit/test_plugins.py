@@ -55,7 +55,7 @@ def install_into(target: Path, *, name: str = "toy-package") -> Path:
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """A function that installs the toy package for one test, under any name."""
+    """Return a function that installs the toy package for one test, under any name."""
 
     def installed(name: str = "toy-package") -> Path:
         target = install_into(tmp_path / name, name=name)
@@ -68,7 +68,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The results of a project, the API and the commands with all four plug-ins."""
+    """Run a project, the API and the commands with all four plug-ins, and return their results."""
     site = install_into(tmp_path_factory.mktemp("site") / "packages")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of DVC itself
@@ -183,7 +183,8 @@ def test_two_packages_that_register_one_name_are_named(install: Install) -> None
 def test_pip_installs_the_toy_package_with_its_entry_points(tmp_path: Path) -> None:
     if not (find_spec("pip") and find_spec("setuptools")):
         pytest.skip("needs pip and setuptools")
-    shutil.copytree(TOY, tmp_path / "source")  # a copy, because a build writes into it
+    # A copy of the package, because a build writes into its folder.
+    shutil.copytree(TOY, tmp_path / "source")
     subprocess.run(
         [
             sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",

@@ -1,5 +1,7 @@
-"""Tests that the public names of `sugarbush` are complete, have an example that runs, and are quick
-to import."""
+"""Tests of the public names of `sugarbush`.
+
+The list of names is complete, each name has an example that runs, and the import is quick.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ import pytest
 import sugarbush as sb
 from tests.settings import ROOT
 
-# Names without an example, and the reason.
+# The names without an example, and the reasons.
 WITHOUT_EXAMPLE = {
     "Artifacts": "reads the folder of a finished run; docs/inspect.ipynb shows it",
     "BudgetExceededError": "an error",
@@ -68,8 +70,7 @@ print(json.dumps([first, loaded()]))
 
 @pytest.fixture(scope="module")
 def loaded() -> list[list[str]]:
-    """The packages that `import sugarbush` loads, and those that are loaded after the use of all
-    names."""
+    """Return the packages that are loaded after the import, and after all names were used."""
     finished = subprocess.run(
         [sys.executable, "-c", IMPORTS], cwd=ROOT, text=True, capture_output=True, timeout=900,
         check=True,

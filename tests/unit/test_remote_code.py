@@ -9,8 +9,8 @@ import pytest
 
 from tests.settings import ROOT
 
-# Calls that load a model, a tokenizer, an encoder or a configuration, and could run code that comes
-# with it.
+# These calls load a model, a tokenizer, an encoder or a configuration. They could run code that
+# comes with a model.
 LOADS = {"from_pretrained", "from_config", "SentenceTransformer", "CrossEncoder", "SparseEncoder"}
 # Functions of transformers and datasets, called by their name alone or through the library's name.
 LIBRARY_LOADS = {"pipeline", "load_dataset", "AutoModel", "AutoProcessor"}
@@ -18,8 +18,10 @@ LIBRARIES = {"transformers", "datasets", "sentence_transformers"}
 
 
 def loads(tree: ast.Module) -> Iterator[ast.Call]:
-    """Every call that loads a model by name or path. `snapshot_download` is not included: it only
-    copies files, and one of these calls loads them."""
+    """Return every call that loads a model by name or path.
+
+    `snapshot_download` is not included, because it only copies files. Another call loads them.
+    """
     imported = {
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -37,7 +39,7 @@ def loads(tree: ast.Module) -> Iterator[ast.Call]:
 
 
 def refuses_code(call: ast.Call) -> bool:
-    """Whether the call has `trust_remote_code=False`, and no `**` that could change it."""
+    """Return whether the call has `trust_remote_code=False`, and no `**` that could change it."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     value = given.get("trust_remote_code")
     return isinstance(value, ast.Constant) and value.value is False and None not in given

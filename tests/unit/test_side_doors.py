@@ -1,6 +1,7 @@
-"""Tests that no module opens private data, or declares a value released, in an indirect way.
+"""Tests that only the modules listed in `audited` open private data or make released values.
 
-The tests read the source code. A reviewer only has to read the modules in the lists of `audited`.
+The tests read the source code, and also find indirect ways. So a reviewer only has to read the
+listed modules.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ STORE, PATHS = "sugarbush.data.private_store", "sugarbush.paths"
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """The syntax trees of all modules that run in a project, by module name."""
+    """Return the syntax trees of all modules that run in a project, by module name."""
     files = [p for folder in ("sugarbush", "tasks", "flows") for p in (ROOT / folder).rglob("*.py")]
     return {_name(path): ast.parse(path.read_text()) for path in sorted(files)}
 
@@ -29,7 +30,7 @@ def _name(path: Path) -> str:
 
 
 def modules_with(found: type[ast.AST], test: object) -> set[str]:
-    """The names of modules that contain a node of type `found` for which `test` returns true."""
+    """Return the names of modules with a node of type `found` for which `test` returns true."""
     assert callable(test)
     return {
         name
@@ -59,8 +60,9 @@ def test_the_private_root_is_handed_to_the_private_store_alone() -> None:
 
 
 def _private_roots(tree: ast.Module) -> Iterator[ast.Attribute]:
-    """The uses of data/private: `roots.private`, `project.roots.private` and
-    `Roots(...).private`."""
+    """Return the uses of data/private: `roots.private`, `project.roots.private` and
+    `Roots(...).private`.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == "private":
             owner = ast.unparse(node.value)
@@ -89,7 +91,7 @@ def test_nobody_spells_the_private_root() -> None:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Every string that is a statement by itself: all docstrings, including those of fields."""
+    """Return every string that is a separate statement: all docstrings, also those of fields."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
@@ -130,7 +132,7 @@ def test_noise_is_imported_where_listed() -> None:
 
 
 def test_the_module_of_noise_is_imported_by_name_only() -> None:
-    """Otherwise a module could call functions of `noise` that its imports do not show."""
+    """If a module imported all of `noise`, its imports would not show which functions it calls."""
     for name, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+DEFAULT_DETECTORS = ("regex", "learned")
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sugarbush.training.crt.findings import Detector, PublicPolicy
 from sugarbush.training.crt.patterns import PATTERNS, WEAK, PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
+
+if TYPE_CHECKING:
+    from sugarbush.training.crt.token_classifier import TokenClassifier
 
 REGEX, LEARNED, PRESIDIO, SPACY = "regex", "learned", "presidio", "spacy"
 INSTALLED = "installed"
@@ -31,7 +35,8 @@ def make_policy(names: Sequence[str], *, threshold: float) -> Policy:
 
 
 def make_public_policy(name: str | None) -> PublicPolicy | None:
-    """`plain_words`, or a token classification model by name or path; None if no name is given.
+    """`plain_words`, `learned`, or a token classification model by name or path; None if no name
+    is given.
 
     Raises ParamsError for a name that is neither.
     """
@@ -39,27 +44,29 @@ def make_public_policy(name: str | None) -> PublicPolicy | None:
         return None
     if name == PLAIN_WORDS:
         return PlainWords()
-    from sugarbush.training.crt.token_classifier import TokenClassifier
-
-    return TokenClassifier(name)
+    return _classifier(name)
 
 
 def _detectors(name: str) -> list[Detector]:
     if name == REGEX:
         return [RegexDetector()]
+    if name in {PRESIDIO, INSTALLED} or name.startswith(f"{SPACY}:"):
+        return _of_other_packages(name)
+    return [_classifier(name)]
+
+
+def _classifier(name: str) -> TokenClassifier:
     if name == LEARNED:
         from sugarbush.training.redactor.cache import default_redactor
 
-        return [default_redactor()]
-    if name in {PRESIDIO, INSTALLED} or name.startswith(f"{SPACY}:"):
-        return _of_other_packages(name)
+        return default_redactor()
     from sugarbush.training.redactor.detector import DESCRIPTION, LearnedDetector
 
     if (Path(name) / DESCRIPTION).exists():
-        return [LearnedDetector(Path(name))]
+        return LearnedDetector(Path(name))
     from sugarbush.training.crt.token_classifier import TokenClassifier
 
-    return [TokenClassifier(name)]
+    return TokenClassifier(name)
 
 
 def _of_other_packages(name: str) -> list[Detector]:

@@ -64,8 +64,8 @@ class Policy:
     @property
     def trained_on(self) -> frozenset[str]:
         """Digests of the labelled texts that a detector was trained with."""
-        own = (getattr(detector, "trained_on", frozenset()) for detector in self._detectors)
-        return frozenset().union(*own)
+        none: frozenset[str] = frozenset()
+        return none.union(*(getattr(d, "trained_on", none) for d in self._detectors))
 
     @property
     def identities(self) -> tuple[str, ...]:

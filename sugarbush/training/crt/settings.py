@@ -9,10 +9,10 @@ from pydantic import Field
 
 from sugarbush.data.settings import EXAMPLE_FOLDER
 from sugarbush.settings import NOT_IN_OUTPUT, AtLeastOne, Positive, Share
+from sugarbush.training.crt.findings import DEFAULT_DETECTORS
 from sugarbush.training.dpsgd.settings import TINY, NoisyStepsSettings
 
 LSTM = "lstm"  # the value of crt.model for the LSTM of stage pretrain
-DEFAULT_DETECTORS = ("regex", "learned")
 
 
 class CrtSettings(NoisyStepsSettings):
@@ -23,8 +23,7 @@ class CrtSettings(NoisyStepsSettings):
     model: str = TINY
     """First weights: tiny (by stage pretrain), lstm (its LSTM), or a GPT-2 or Llama by name."""
     detectors: tuple[str, ...] = DEFAULT_DETECTORS
-    """What finds secrets: regex, learned, presidio, spacy:<pipeline>, installed, or a token
-    classifier by name or path."""
+    """Detectors: regex, learned, presidio, spacy:NAME, installed, or a token classifier."""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.3
     """Score above which a detector's finding is a secret."""
     labelled: str | None = EXAMPLE_FOLDER + "donated.jsonl"

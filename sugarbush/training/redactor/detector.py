@@ -61,6 +61,8 @@ class LearnedDetector(TokenClassifier):
             ) from None
         super().__init__(str(folder), device=device)
         self.folder = folder
+        if fast_bfloat16(device):
+            self._model.to(torch.bfloat16)
         self._window = min(self._window, MOST_TOKENS)
 
     @cached_property
@@ -82,6 +84,12 @@ class LearnedDetector(TokenClassifier):
             findings_of(text, words, weak=self.weak, power=power)
             for text, words in zip(texts, self.words(texts), strict=True)
         ]
+
+    def is_public(self, texts: Sequence[str], *, plain_score: float = 0.0) -> list[bool]:
+        """Whether no word of a text reaches the weak threshold, or 1 - `plain_score` if it is
+        lower."""
+        limit = min(self.weak, 1 - plain_score)
+        return [all(secret_score(w) < limit for w in words) for words in self.words(texts)]
 
     def words(self, texts: Sequence[str]) -> Iterator[list[Word]]:
         """The scored words of each text."""
@@ -120,7 +128,7 @@ class LearnedDetector(TokenClassifier):
         offsets of the tokens."""
         encoded = encode(self._tokenizer, pieces)
         offsets = encoded.pop("offset_mapping").tolist()
-        with torch.inference_mode(), fast_matrices(self._device):
+        with torch.inference_mode():
             logits = self._model(**{k: v.to(self._device) for k, v in encoded.items()}).logits
         return logits.float().softmax(-1)[..., 1:].cpu(), offsets
 
@@ -155,11 +163,10 @@ def encode(tokenizer: Any, pieces: list[str]) -> Any:
     return encoded
 
 
-def fast_matrices(device: torch.device | str) -> torch.autocast:
-    """Return bfloat16 if the device multiplies such matrices several times as fast as float32."""
+def fast_bfloat16(device: torch.device | str) -> bool:
+    """Whether the device multiplies bfloat16 matrices several times as fast as float32."""
     kind = torch.device(device).type
-    fast = kind == "cuda" or bool(torch.cpu._is_amx_tile_supported())  # noqa: SLF001 (no public name)
-    return torch.autocast(kind, torch.bfloat16, enabled=fast)
+    return kind == "cuda" or bool(torch.cpu._is_amx_tile_supported())  # noqa: SLF001 (no other name)
 
 
 def findings_of(

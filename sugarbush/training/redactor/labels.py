@@ -17,7 +17,7 @@ from typing import Any
 
 from sugarbush.data.reading import read_rows
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.paths import atomic_file, make_owner_only
+from sugarbush.paths import OWN_LABELS, atomic_file, make_owner_only
 from sugarbush.randomness import hash_share
 from sugarbush.training.crt.recall import LabelledText, load_labelled, require_disjoint, text_digest
 from sugarbush.training.crt.redact import Policy
@@ -130,7 +130,7 @@ def open_labels(
     if output.parent.stat().st_mode & 0o077:
         raise ParamsError(
             f"{output.parent}: others can read this folder, and labelled texts are private. Name a "
-            "file in a folder with mode 0700, such as data/private/labels."
+            f"file in a folder with mode 0700, such as that of {OWN_LABELS}."
         )
     rows = read_rows(source, setting="input", wanted={text: "--text"})
     texts = dict.fromkeys(str(row.fields[text]) for row in rows if row.fields[text])

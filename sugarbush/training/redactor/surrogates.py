@@ -52,10 +52,10 @@ def _surrogate(secret: str, label: str, *, key: bytes, record: str) -> str:
 
 
 def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -> str:
-    word = found.group()
+    word: str = found.group()
     rng = _rng(key, record, "name", word.casefold(), attempt)
     made = rng.choice(pool(rng.choice(_ROMAN_LOCALES), rng.choice(("first_name", "last_name"))))
-    made = _WORD.findall(made)[0]
+    made = str(_WORD.findall(made)[0])
     if len(word) == 1:
         made = made[0]
     if word.isupper():

@@ -30,7 +30,7 @@ from sugarbush.training.redactor.detector import (
     MOST_TOKENS,
     LearnedDetector,
     encode,
-    fast_matrices,
+    fast_bfloat16,
     groups,
     secret_score,
 )
@@ -230,7 +230,7 @@ def _loss(model: Any, batch: Sequence[_Example], device: torch.device) -> Tensor
         return nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=padding).to(device)
 
     mask = together([torch.ones_like(one.tokens) for one in batch], 0)
-    with fast_matrices(device):
+    with torch.autocast(device.type, torch.bfloat16, enabled=fast_bfloat16(device)):
         logits = model(
             input_ids=together([one.tokens for one in batch], 0),
             token_type_ids=together([one.shapes for one in batch], 0),

@@ -64,6 +64,8 @@ _TITLES = items(_DATA["titles"])
 _DIGITS = items(_DATA["digits"])
 _TENS = items(_DATA["tens"])
 
+_Makers = tuple[Callable[[], str], ...]
+
 
 class Values:
     """The slots of the carriers, for one text of one locale.
@@ -274,9 +276,8 @@ class Values:
         rng = self._rng
         if rng.chance(0.45):
             return self._lines(self._of("street_address"))
-        base = rng.choice(
-            (self._last, self._city, self._first, lambda: self._word().capitalize())
-        )()
+        names: _Makers = (self._last, self._city, self._first, self._capitalised)
+        base = rng.choice(names)()
         if rng.chance(0.3):
             side = ("North", "South", "West", "Old", "New", "Saint", "Upper", "St.")
             base = f"{rng.choice(side)} {base}"
@@ -406,9 +407,10 @@ class Values:
 
     def organisation(self) -> str:
         rng = self._rng
-        base = rng.choice(
-            (self._last, self._city, lambda: rng.choice(_BRANDS), lambda: self._word().capitalize())
-        )
+        names: _Makers = (
+            self._last, self._city, lambda: rng.choice(_BRANDS), self._capitalised
+        )  # fmt: skip
+        base = rng.choice(names)
         if rng.chance(0.3):
             return self._of("company")
         return rng.choice(_ORGANISATIONS).format(base(), base())
@@ -421,6 +423,9 @@ class Values:
 
     def _city(self) -> str:
         return self._of("city")
+
+    def _capitalised(self) -> str:
+        return self._word().capitalize()
 
     def _word(self) -> str:
         return self._of("word", locale="en_US")

@@ -44,7 +44,7 @@ def project(finished: FinishedPipelines) -> Checkout:
 
 @pytest.fixture
 def own(project: Checkout, tmp_path: Path) -> Checkout:
-    """A copy of the finished project that a test may change."""
+    """Return a copy of the finished project, which a test may change."""
     return copied(project, tmp_path)
 
 
@@ -96,8 +96,10 @@ def test_there_is_a_text_for_every_row_of_the_dp_table(project: Checkout) -> Non
 
 
 def test_nothing_private_stays_outside_the_private_root(project: Checkout) -> None:
-    """Outside data/private there is no line of a text and no checkpoint. After the run, there is no
-    checkpoint anywhere."""
+    """No file outside data/private contains a line of a text or a checkpoint.
+
+    After the run, no checkpoint is left in any folder.
+    """
     lines = [row["text"].encode() for row in letters(146)[6:]]
     for root in ("data/released", "data/public/pretrained", "reports/public"):
         for path in (project.path / root).rglob("*"):
@@ -163,7 +165,7 @@ def test_the_model_is_shown_and_its_private_figures_only_when_asked(project: Che
 def test_a_killed_training_resumes_on_the_charge_that_it_began_with(
     own: Checkout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The kill can happen between two checkpoints, at any line of the training."""
+    """The training is killed between two checkpoints, at an arbitrary line."""
     before, began = len(own.charges()), time.time()
     preset = {**_preset(own, "dpft"), "epochs": 6, "repeatable_steps": 30}
     own.change("finetune", dpft=preset, checkpoint_every=5)
@@ -204,8 +206,10 @@ def test_two_processes_train_one_model_on_one_charge(own: Checkout) -> None:
 
 @pytest.mark.parametrize("preset", ["yue2023", "lora"])
 def test_a_preset_trains_a_model_that_is_given_by_its_path(own: Checkout, preset: str) -> None:
-    """The test takes four steps in place of tens of thousands. The model is a folder in the usual
-    format of checkpoints."""
+    """The model is a folder in the format of transformers.
+
+    The training makes four steps, where the preset would make tens of thousands.
+    """
     model = own.path / "gpt2"
     shutil.copytree(own.path / "data/public/pretrained", model)
     changed = {**_preset(own, preset), "model": str(model), "epochs": 4, "max_length": 48}
@@ -232,7 +236,7 @@ def _preset(checkout: Checkout, name: str) -> dict[str, object]:
 
 
 def _draws(state: Path) -> int:
-    """The number of steps that were drawn, by the count that was written last."""
+    """Return the number of drawn steps, from the newest file with such a count."""
     counts = sorted(state.rglob("draws-*"), key=lambda path: path.stat().st_mtime)
     return counts[-1].stat().st_size
 

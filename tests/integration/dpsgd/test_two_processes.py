@@ -1,5 +1,4 @@
-"""Training with torchrun equals training in one process: it is charged once and draws noise
-once."""
+"""Tests that two processes of torchrun train like one process: one charge, one noise per step."""
 
 import os
 import subprocess

@@ -1,5 +1,7 @@
-"""The program of each process in the torchrun test: it trains from weights that differ between the
-processes, and writes the result."""
+"""The program of each process in the torchrun test.
+
+It trains a model and writes the result. The first weights differ between the processes.
+"""
 
 import sys
 from dataclasses import replace

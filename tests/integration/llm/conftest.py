@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def endpoint_params(base_url: str, **changes: Any) -> OpenAI:
-    """The settings of params.yaml for a local server, without limits that would slow a test."""
+    """Return settings for a local server, without rate limits, which would slow down a test."""
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {
         "base_url": base_url, "model": MODEL, "requests_per_minute": 1e6,
@@ -31,7 +31,7 @@ def endpoint_params(base_url: str, **changes: Any) -> OpenAI:
 
 
 def wishes(count: int, *, first: int = 0) -> Released[tuple[RandomRequest, ...]]:
-    """`count` requests that differ only in their sample index."""
+    """Return `count` requests that differ only in their sample index."""
     requests = [
         RandomRequest(subject="customer-service tickets", words=40, sample=i)
         for i in range(first, first + count)
@@ -48,7 +48,7 @@ class Bench:
     said: list[str] = field(default_factory=list)
 
     def generator(self, **changes: Any) -> OpenAiGenerator:
-        """A new generator without any state in memory, as in a new process."""
+        """Return a new generator, which has no state in memory, as in a new process."""
         return OpenAiGenerator(
             endpoint_params(**{"base_url": self.server.base_url} | changes),
             seed=1,
@@ -59,7 +59,7 @@ class Bench:
         )
 
     def left_on_disk(self) -> bytes:
-        """Every byte under the state folder."""
+        """Return the bytes of all files in the state folder."""
         return b"".join(p.read_bytes() for p in sorted(self.state.rglob("*")) if p.is_file())
 
 

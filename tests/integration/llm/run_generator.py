@@ -42,7 +42,7 @@ def ask(*, base_url: str, state: str, count: int, mode: str, out: str, limit: in
 
 
 def child(line: str) -> None:
-    """Run the child's work. It never returns, because the code after the call is for the parent."""
+    """Do the work of the child, and end the process. The code after this call is for the parent."""
     status = 70
     try:
         fields = json.loads(line)

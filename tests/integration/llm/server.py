@@ -39,8 +39,11 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One HTTP response. `good` states that it contains a completion. With `dropped`, the
-    connection is closed after half of the response."""
+    """One HTTP response.
+
+    `good` states whether it contains a completion. If `dropped` is true, the connection is closed
+    after half of the response.
+    """
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -53,7 +56,7 @@ class Reply:
 def completion(
     text: str | None = None, *, finish_reason: str = "stop", delay_s: float = 0.0, **message: Any
 ) -> Reply:
-    """A successful response with `text`."""
+    """Return a successful response with `text`."""
     body = {
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [
@@ -66,23 +69,23 @@ def completion(
 
 
 def no_choices() -> Reply:
-    """A response with status 200 and an empty list of choices."""
+    """Return a response with status 200 and an empty list of choices."""
     body = json.loads(completion("x").content) | {"choices": []}
     return Reply(content=json.dumps(body).encode())
 
 
 def malformed() -> Reply:
-    """A response with status 200 and half a JSON document."""
+    """Return a response with status 200 and half of a JSON document."""
     return Reply(content=completion("x").content[:40])
 
 
 def dropped() -> Reply:
-    """A successful response, but the connection is closed in the middle of it."""
+    """Return a successful response. The connection is closed in the middle of this response."""
     return Reply(content=completion("x").content, dropped=True)
 
 
 def failure(status: int, message: str, *, code: str | None = None, **headers: str) -> Reply:
-    """An error in OpenAI's format. In the names of `headers`, '_' stands for '-'."""
+    """Return an error in OpenAI's format. In the names of `headers`, '_' stands for '-'."""
     body = {"error": {"message": message, "code": code, "type": "error", "param": None}}
     return Reply(
         status=status,
@@ -92,7 +95,7 @@ def failure(status: int, message: str, *, code: str | None = None, **headers: st
 
 
 def good_text(body: Body) -> str:
-    """A different, harmless text for each request."""
+    """Return a harmless text, which is different for each request."""
     return (
         "The customer called about a late delivery and the agent found the parcel at the depot, "
         f"reference {zlib.crc32(json.dumps(body, sort_keys=True).encode())}."
@@ -174,7 +177,8 @@ class Batches:
     def _finish(self, server: FaultServer, job: dict[str, Any]) -> None:
         good, bad = [], []
         lines = self.files[job["input_file_id"]].splitlines()[: self.limit]
-        for line in reversed(lines):  # in another order than the requests
+        # The order of the answers differs from the order of the requests.
+        for line in reversed(lines):
             fields = json.loads(line)
             reply, body = server.chat(fields["body"])
             try:
@@ -266,8 +270,8 @@ class FaultServer:
             await writer.wait_closed()
             return False
         if body is not None and reply.good:
-            # It is recorded before the bytes are sent, so that the record contains every answer
-            # that a test has received.
+            # A response is recorded before its bytes are sent. So every answer that a test received
+            # is in the record.
             self.answered.append(body)
         writer.write(whole)
         await writer.drain()
@@ -299,7 +303,7 @@ def _json(fields: dict[str, Any]) -> Reply:
 
 
 def _uploaded(headers: dict[str, str], content: bytes) -> bytes:
-    """The content of the part named 'file' in a multipart form."""
+    """Return the content of the part named 'file' in a multipart form."""
     head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
     form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + content)
     for part in form.iter_parts():  # type: ignore[attr-defined]
@@ -330,7 +334,7 @@ def running(server: FaultServer) -> Iterator[FaultServer]:
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
-            await asyncio.sleep(0)  # the loop closes aborted transports in its next iteration
+            await asyncio.sleep(0)  # the event loop closes aborted transports in its next iteration
 
     task = loop.create_task(until_cancelled())
     thread = threading.Thread(target=loop.run_until_complete, args=(task,), daemon=True)
@@ -354,7 +358,7 @@ FAULTS = (
 
 
 def faulty(share: float) -> Callable[[int, Body], Reply]:
-    """A behaviour in which every `1/share`-th request gets the next fault of FAULTS."""
+    """Return a behaviour: one in `1/share` requests gets a fault, each time the next of FAULTS."""
     every = round(1 / share)
 
     def behave(number: int, body: Body) -> Reply:

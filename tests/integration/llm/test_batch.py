@@ -89,7 +89,7 @@ def test_a_batch_that_is_refused_ends_the_run_and_leaves_no_debt(bench: Start) -
 
 
 def test_a_batch_whose_making_was_never_confirmed_is_found_by_its_name(bench: Start) -> None:
-    """The server creates the batch, but its response is lost."""
+    """The server creates the batch, but the response of the server is lost."""
     run = bench()
     made = run.server.batches.reply
 

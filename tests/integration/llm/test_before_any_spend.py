@@ -84,7 +84,7 @@ def test_a_context_that_no_list_states_is_tried_at_the_length_of_the_longest_pro
     (body,) = run.server.asked
     assert body["max_tokens"] == 512
     longest = max(len(letter["text"]) for letter in letters(6))
-    # the prompt has two examples and the text around them
+    # the prompt contains two examples and the instructions
     assert len(body["messages"][0]["content"]) > 2 * longest
 
 
@@ -235,7 +235,7 @@ def test_a_check_counts_against_the_caps(bench: Start, folder: Path, tmp_path: P
 def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
     bench: Start, folder: Path, tmp_path: Path
 ) -> None:
-    """If nobody ran `check`, the first stage that spends budget makes the same check."""
+    """If `sugarbush check` was not run, the first stage that spends budget makes the same check."""
     run = bench()
     told("estimate", run, **{f"{OPENAI}base_url": "http://127.0.0.1:9/v1"})
     project = Project(Path())
@@ -256,8 +256,9 @@ def test_a_run_whose_generator_is_away_ends_before_the_first_charge(
 def test_a_run_that_the_cap_cannot_carry_to_its_end_draws_nothing(
     bench: Start, folder: Path
 ) -> None:
-    """For example, the run of the next week: its metadata alone would be within the cap, but not
-    its votes."""
+    """The second run of a project is refused: the cap has room for its metadata, but not for its
+    metadata and votes.
+    """
     run = bench()
     told("estimate", run, privacy__epsilon=1.0, privacy__cap=1.3)
     project = Project(Path())

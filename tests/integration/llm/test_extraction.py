@@ -45,7 +45,7 @@ def question(body: Body) -> str:
 
 
 def labels_of(body: Body) -> str:
-    """The answer of a model that labels correctly, by the words of the text."""
+    """Return the answer of a model that reads correct labels from the words of the text."""
     text = question(body).partition("Text:\n")[2]
     item = next((v for v in ("lamp", "chair") if v in text), "other")
     mood = next((v for v in ("angry", "calm") if v in text), "unclear")
@@ -172,7 +172,10 @@ def test_one_refused_text_among_few_ends_nothing(bench: Start, refused: int, bor
 
 
 def echo(status: int) -> Callable[[int, Body], Reply]:
-    """An endpoint that fails and quotes the request, unless the request is the harmless probe."""
+    """Return an endpoint that answers the harmless probe.
+
+    For any other request, it fails with an error message that quotes the request.
+    """
 
     def behave(number: int, body: Body) -> Reply:
         return (
@@ -231,7 +234,8 @@ def test_a_context_that_is_too_small_is_told_before_any_private_text_is_sent(ben
 def test_no_private_text_is_written_down_with_the_answers(bench: Start) -> None:
     run = bench(behave=good)
     labeller(run).codes(TEXTS)
-    # Values are compressed, so words could not be found in the bytes on disk.
+    # The values in the database are compressed, so a search of the bytes on disk would find no
+    # words.
     with open_cache(run.state) as cache:
         kept = {key: cache._cache.get(key) for key in cache._cache}
     assert len(kept) == 4

@@ -1,4 +1,4 @@
-"""A language model in a GGUF file, the format of llama.cpp, is loaded like one in a folder."""
+"""Tests that a language model in a GGUF file (the format of llama.cpp) is loaded correctly."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def write_gguf(folder: Path, path: Path) -> Path:
             to = f"blk.{places[1]}.{_NAMES['.'.join(places[2:-1])]}.{kind}"
         else:
             to = f"{_TOP[places[0]]}.{kind}"
-        # GPT-2 stores the matrices of its layers transposed.
+        # The matrices of GPT-2's layers are stored transposed.
         values = tensor.T if places[0] == "h" and tensor.ndim == 2 else tensor
         if places[0] == "wpe":  # transformers expects GPT-2's own 1024 positions in a GGUF file
             values = torch.nn.functional.pad(values, (0, 0, 0, 1024 - CONTEXT_TOKENS))

@@ -56,7 +56,7 @@ def generator_of(
 def answers_of(
     model: Path, *requests: Request, seed: int = 1, **changes: Any
 ) -> tuple[Answer, ...]:
-    """The answers of a new generator without cached answers."""
+    """Return the answers of a new generator with an empty answer cache."""
     with TemporaryDirectory() as state:
         generator = generator_of(model, Path(state), seed=seed, **changes)
         return generator.generate(Released(requests)).value
@@ -67,7 +67,7 @@ def texts_of(model: Path, *requests: Request, **changes: Any) -> list[str | None
 
 
 def wishes(count: int) -> list[Request]:
-    """Requests of very different lengths, so that batches are padded."""
+    """Return requests of very different lengths, so that batches are padded."""
     return [
         replace(ASK, sample=i, examples=tuple(sentences(i % 4, seed=i)), words=15 + i)
         for i in range(count)
@@ -109,8 +109,9 @@ def test_the_sample_tells_equal_requests_apart(plain: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "chat"])
 def test_a_text_does_not_depend_on_its_batch(kind: str, request: pytest.FixtureRequest) -> None:
-    """This test fails without the attention mask, or if all texts use one stream of random
-    numbers."""
+    """The test fails if the attention mask is missing, or if all texts of a batch share one stream
+    of random numbers.
+    """
     model = request.getfixturevalue(kind)
     asked = wishes(16)
     together = texts_of(model, *asked, batch_tokens=100_000)

@@ -62,8 +62,10 @@ class Nursery:
         return Ended(status, texts, self._out.with_suffix(".err").read_text())
 
     def kill_when(self, pid: int, reached: Callable[[], bool]) -> None:
-        """Send kill -9 as soon as `reached` returns true, which must happen before the process
-        ends."""
+        """Send kill -9 as soon as `reached` returns true.
+
+        The test fails if the process ends before that.
+        """
         deadline = time.monotonic() + 600
         while not reached() and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -117,7 +119,8 @@ def test_three_kills_lose_no_answer_that_was_received(bench: Start, nursery: Nur
     assert len(run.server.asked) - asked_before == WANTED - before
     assert len(ended.texts) == WANTED
     paid = read_journal(journal_path(run.state, "tickets"))
-    # A kill may happen after the payment for an answer was written and before the answer is stored.
+    # If a process is killed after it wrote the payment for an answer and before it stored the
+    # answer, the answer is paid for twice.
     assert WANTED <= len(paid) <= WANTED + 3
 
 

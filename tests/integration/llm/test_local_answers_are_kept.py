@@ -1,5 +1,7 @@
-"""A local model's answers survive kill -9, and a resumed run writes the same texts as an
-uninterrupted one."""
+"""Tests that the stored answers of a local model survive kill -9.
+
+A resumed run writes the same texts as an uninterrupted run.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from tests.integration.llm.conftest import ROOT
 from tests.integration.llm.tiny_gpt2 import save_tiny_gpt2, sentences
 
 WANTED = 24
-# A process that generates its answers one by one, and writes no other file than the cache.
+# The program of a process that generates its answers one by one. It writes only to the cache.
 PROGRAM = (
     "import sys; from pathlib import Path;"
     "from tests.integration.llm.test_local_answers_are_kept import generator_of, wishes;"
@@ -45,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def wishes() -> Released[tuple[RandomRequest, ...]]:
-    """Requests of different lengths; two of them are equal."""
+    """Return requests of different lengths, two of which are equal."""
     ask = RandomRequest(subject="complaints", words=20)
     asked = [replace(ask, sample=i, examples=tuple(sentences(i % 4))) for i in range(WANTED - 1)]
     return Released((*asked, asked[5]))
@@ -73,8 +75,10 @@ def kept(state: Path) -> int:
 
 @dataclass
 class Batches:
-    """Records the batches that the model gets, each as a tuple of prompts. The model fails at batch
-    number `deadly`."""
+    """Records the batches that the model gets, each as a tuple of prompts.
+
+    The model raises KeyboardInterrupt at the batch with the number `deadly`.
+    """
 
     written: list[tuple[tuple[int, ...], ...]]
     deadly: int | None = None
@@ -120,7 +124,7 @@ def test_kill_9_loses_nothing_that_was_kept_and_changes_no_text(
 def test_dead_at_any_batch_the_rest_is_written_in_the_batches_of_a_whole_run(
     model: Path, tmp_path: Path, batches: Batches
 ) -> None:
-    """This matters in bfloat16, where another batch may give another text."""
+    """In bfloat16, the text for a prompt may depend on the other prompts of its batch."""
     whole = texts_of(generator_of(model, tmp_path / "whole").generate(wishes()))
     of_whole = batches.written
     assert len(of_whole) > 3

@@ -40,8 +40,10 @@ LONG = Released((RandomRequest(subject="x", examples=("A lamp came broken. " * 2
 
 
 def of_context(tokens: int) -> Callable[[int, Body], Reply]:
-    """An endpoint with a context of `tokens`. It counts one token per three bytes of the prompt,
-    plus all tokens that the answer may have."""
+    """Return an endpoint that refuses requests above a context of `tokens`.
+
+    The length of a request is one token per three bytes of the prompt, plus `max_tokens`.
+    """
 
     def behave(number: int, body: Body) -> Reply:
         asked = len(body["messages"][0]["content"]) // 3 + body["max_tokens"]
@@ -56,7 +58,7 @@ def first_then_good(*replies: Reply) -> Callable[[int, Body], Reply]:
 
 
 def asked_twice(bodies: list[Body]) -> list[Body]:
-    """The request bodies that were received more than once."""
+    """Return the request bodies that were received more than once."""
     counts = Counter(json.dumps(body, sort_keys=True) for body in bodies)
     return [json.loads(body) for body, count in counts.items() if count > 1]
 
@@ -174,8 +176,8 @@ def test_concurrency_and_requests_per_minute_are_kept(bench: Start) -> None:
 
 def test_tokens_per_minute_are_kept(bench: Start) -> None:
     run = bench()
-    # The rate limit allows a burst of one full context (1000 + 500 tokens), which refills in 0.75
-    # s. A request takes more than 500 tokens.
+    # The rate limit allows 1,500 tokens at once (a full context and an answer), and this allowance
+    # refills in 0.75 s. A request takes more than 500 tokens.
     generator = run.generator(
         tokens_per_minute=120_000, context_tokens=1000, max_tokens=500, concurrency=16
     )
@@ -330,7 +332,8 @@ def test_max_cost_stops_cleanly_before_it_is_passed(bench: Start) -> None:
         run.generator(prices=price, max_cost=10, max_tokens=20).generate(wishes(200))
     paid = read_journal(journal_path(run.state, "tickets"))
     assert sum(p.cost or 0 for p in paid) == pytest.approx(each * len(paid))
-    worst = each + 2  # the cost of one more call: about a thousand bytes of prompt and 20 tokens
+    # The largest cost of one more call: a prompt of about a thousand bytes, and 20 tokens.
+    worst = each + 2
     assert 10 - worst < each * len(paid) <= 10
     assert len(run.server.answered) == len(paid)
 

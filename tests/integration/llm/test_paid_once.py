@@ -1,6 +1,6 @@
-"""Equal calls are paid for once, and the caps of an account hold for all its users together.
+"""Tests that equal calls are paid for once, and that the caps of an account limit all its calls.
 
-Its users are threads, labellers, generators, batches and processes.
+The calls come from threads, labellers, generators, batches and processes that share the account.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_labels_of_equal_texts_are_paid_once(bench: Start) -> None:
     run = bench(behave=slow)
     assert labeller(run).codes([TEXTS[0]] * 8).tolist() == [CODES[0]] * 8
     assert sum("canary-1" in question(body) for body in run.server.asked) == 1
-    assert paid(run) == 2  # the other one is the harmless probe
+    assert paid(run) == 2  # one of the two calls is the harmless probe
 
 
 def test_texts_that_differ_beyond_the_room_only_are_paid_once(bench: Start) -> None:
@@ -235,8 +235,8 @@ def dies_at(place: str, patch: pytest.MonkeyPatch) -> None:
 
     def instead(self: Any, *given: Any) -> None:
         nonlocal calls
-        # For each answer, the file is written twice; the second time, after the journal, it is
-        # emptied.
+        # For each answer, the file `.settling` is written twice: before the answer is stored, and,
+        # with empty content, after the line is in the journal. Only the second time counts.
         calls += place != "_write_settling" or given == (b"",)
         if calls == 3:
             raise DiedError

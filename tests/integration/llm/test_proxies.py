@@ -1,6 +1,6 @@
-"""A proxy sees no request to this machine, and no private text that is sent without https.
+"""Tests that requests to this machine, and private texts without https, are not sent to a proxy.
 
-The case of schemes and hosts does not matter.
+Upper and lower case in schemes and hosts make no difference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ ADDRESSES = (
 
 @pytest.fixture
 def proxy(bench: Start, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A proxy that would answer requests itself. All environment variables for proxies name it."""
+    """Start a proxy, and set all environment variables for proxies to its address.
+
+    The proxy answers requests itself.
+    """
     server = bench(behave=good)
     for name in ("HTTP_PROXY", "ALL_PROXY", "HTTPS_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{server.server.port}")
@@ -109,7 +112,10 @@ def test_a_check_of_this_machine_warns_of_nothing_however_the_address_is_written
 
 @contextlib.contextmanager
 def _on_ipv6(port: int) -> Iterator[int]:
-    """A port on ::1 that forwards all bytes to `port` on 127.0.0.1. Skips the test without IPv6."""
+    """Open a port on ::1 that forwards all bytes to `port` on 127.0.0.1.
+
+    The test is skipped if the machine has no IPv6.
+    """
     try:
         listening = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:

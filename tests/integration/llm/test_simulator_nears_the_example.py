@@ -1,6 +1,8 @@
-"""The embeddings of the simulator's generic texts are far from those of the example corpus. If the
-simulator is shown donated examples, its texts are near. Without this difference the example could
-not show an improvement."""
+"""Tests that donated examples make the simulator's texts similar to the example corpus.
+
+Without donated examples, its texts are far from the corpus in embedding space. If there were no
+such difference, a method could not show an improvement on the example.
+"""
 
 from itertools import islice
 

@@ -36,7 +36,7 @@ _WISHES = (
 
 
 def sentences(count: int, *, seed: int = 1) -> list[str]:
-    """`count` invented complaints of about fifteen words."""
+    """Return `count` invented complaints of about fifteen words."""
     rng = public_rng(seed, "sentences")
     return [
         f"The {_THINGS[rng.integers(8)]} that I bought {_FAULTS[rng.integers(6)]}. "
@@ -46,7 +46,7 @@ def sentences(count: int, *, seed: int = 1) -> list[str]:
 
 
 def save_tiny_gpt2(folder: Path, *, chats: bool) -> Path:
-    """Make, train and save model and tokenizer; `chats` gives it a chat template."""
+    """Make, train and save a model and its tokenizer. `chats` adds a chat template."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
         tokenizer = make_tokenizer(chats=chats)
@@ -62,7 +62,7 @@ def save_tiny_gpt2(folder: Path, *, chats: bool) -> Path:
 
 
 def make_tokenizer(*, chats: bool) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer like that of GPT-2, trained on the sentences and on prompts."""
+    """Train a byte-level BPE tokenizer, like GPT-2's, on the sentences and on prompts."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -91,7 +91,7 @@ def _prompt(*, chats: bool) -> str:
 
 
 def _document(tokenizer: PreTrainedTokenizerFast, number: int) -> list[int]:
-    """The tokens of one training document: a chat, or a list of a few texts."""
+    """Return the tokens of one training document: a chat, or a list of a few texts."""
     if not tokenizer.chat_template:
         texts = sentences(3, seed=number)
         return tokenizer(_prompt(chats=False) + f"\n{SEPARATOR}\n".join([*texts, END]))["input_ids"]

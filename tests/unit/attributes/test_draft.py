@@ -16,7 +16,7 @@ TEXTS = [f"{text} ({n})" for n in range(4) for lines in ABOUT.values() for text 
 
 
 def embed(texts):
-    """Vectors with one direction per subject, plus a small component that depends on the text."""
+    """Return vectors with one direction per subject, plus a small component by text."""
     rows = np.array(
         [
             [3.0 * (word in text) for word in ABOUT] + [len(text) % 3 / 200, len(text) % 5 / 200]

@@ -1,4 +1,4 @@
-"""Tests of zero-shot attribute values: centres, calibration on labelled examples, abstention."""
+"""Tests of zero-shot attribute values: the centres of values, calibration, and abstention."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,9 @@ def embed(texts):
 
 
 def leaning(count, *, by, seed=1):
-    """Embeddings near the centres of their labels, all shifted by `by` towards the first centre."""
+    """Return embeddings near the centres of their labels, all shifted by `by` towards the first
+    centre, and these labels.
+    """
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, count)
     rows = rng.normal(0, 0.08, (count, 3)) + 0.5 * np.eye(3)[labels] + [by, 0, 0]
@@ -47,8 +49,10 @@ def test_a_values_place_is_the_mean_of_its_descriptions():
 
 
 def test_calibration_takes_off_what_draws_every_text_to_one_value():
-    """Without calibration the accuracy is about 0.78. On 500 texts, it differs from this by more
-    than 0.11 with probability 1e-8."""
+    """Without calibration, the expected accuracy is about 0.78.
+
+    The accuracy on 500 texts differs from 0.78 by more than 0.11 with probability 1e-8.
+    """
     shown, shown_labels = leaning(50, by=0.45)
     asked, labels = leaning(500, by=0.45, seed=2)
     found = calibrate(shown, shown_labels)
@@ -67,8 +71,9 @@ def test_a_value_that_no_example_shows_is_neither_favoured_nor_ruled_out():
 
 
 def test_offsets_that_would_mislead_are_not_used():
-    """There are two cases: labels that do not depend on the text, and labels that are already
-    predicted well."""
+    """Calibration is not used in two cases: if the labels do not depend on the text, and if the
+    labels are predicted well without it.
+    """
     kept = 0
     for seed in range(30):
         rows, _ = leaning(20, by=0.0, seed=seed)
@@ -76,7 +81,7 @@ def test_offsets_that_would_mislead_are_not_used():
         kept += calibrate(rows, labels) != ()
     assert kept < 20
     clear, labels = leaning(60, by=0.0)
-    assert calibrate(clear, labels) == ()  # nothing to correct
+    assert calibrate(clear, labels) == ()  # all labels are right without offsets
 
 
 def test_examples_without_a_label_within_the_schema_say_nothing():

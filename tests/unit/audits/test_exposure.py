@@ -1,4 +1,4 @@
-"""Exposure is exact over all candidates, high for learned canaries, and 1.44 bits for a guess."""
+"""Tests of exposure: it is exact, high for learned canaries, and 1.44 bits on average by chance."""
 
 import math
 
@@ -25,8 +25,7 @@ TEXTS = ["My ID is: 12 34 567", "My ID is: 12 12 12", "call 1234 or 12", "it is 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    # The tokenizer merges some pairs of digits and not others, so candidates have different numbers
-    # of tokens.
+    # The tokenizer merges only some pairs of digits, so the numbers of tokens of candidates differ.
     return models.train_tokenizer(TEXTS * 20, vocabulary=300)
 
 
@@ -106,8 +105,8 @@ def test_the_likeliest_candidate_has_all_the_bits_and_the_last_one_none():
 
 
 def test_the_figures_for_a_guess():
-    # With 200,000 draws, the standard deviation of the mean is 0.003. The mean of the highest of
-    # ten has a standard deviation of 0.012.
+    # With 200,000 draws, the standard deviation of the mean is 0.003. The standard deviation of the
+    # mean of the highest of ten is 0.012.
     ranks = np.random.default_rng(2).integers(1, CANDIDATES + 1, size=(20_000, 10))
     bits = np.log2(CANDIDATES) - np.log2(ranks)
     runs = [Exposure(bits=tuple(row)) for row in bits]

@@ -1,5 +1,6 @@
-"""Tests of membership attacks: values are correct on small cases, a guess gets no credit, and
-intervals have the right coverage."""
+"""Tests of membership attacks: correct values on small cases, no gain by guessing, and intervals
+with the right coverage.
+"""
 
 import math
 
@@ -30,8 +31,8 @@ def test_scores_that_part_the_two_are_a_sure_attack():
 
 
 def test_a_guess_gets_no_credit():
-    # 200 runs with 100 members and 100 others. A threshold is right for 56% of the texts that it
-    # was chosen on, and for 50% of other texts. The mean of 200 accuracies has a standard deviation
+    # 200 runs with 100 members and 100 others. A threshold is right for 56% of the texts on which
+    # it was chosen, and for 50% of other texts. The mean of 200 accuracies has a standard deviation
     # of 0.0026.
     found = [attack(normal(i, 100), normal(1000 + i, 100)) for i in range(200)]
     assert np.mean([f.accuracy.value for f in found]) == pytest.approx(0.5, abs=0.012)
@@ -48,9 +49,9 @@ def test_a_guess_gets_no_credit_for_the_larger_side():
 
 
 def test_the_interval_of_auc_covers_at_its_rate():
-    # For a shift of 1, the true AUC is Phi(1/sqrt 2) = 0.7602. If the coverage is 95%, fewer than
-    # 270 of 300 intervals contain it with a probability below 2e-4. Of intervals half as wide,
-    # about 200 would contain it.
+    # For a shift of 1, the true AUC is Phi(1/sqrt 2) = 0.7602. If the coverage is 95%, the
+    # probability that fewer than 270 of 300 intervals contain it is below 2e-4. If intervals were
+    # half as wide, only about 200 would contain it.
     covered = 0
     for i in range(300):
         auc = attack(normal(i, 150, 1.0), normal(5000 + i, 150)).auc

@@ -1,4 +1,4 @@
-"""Tests the bounds of one-run audits with jax_privacy, exact probabilities and noisy scores."""
+"""Compares the bounds of one-run audits with jax_privacy, exact probabilities and simulations."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from sugarbush.audits.one_run import (
 from sugarbush.errors import InvariantError
 from sugarbush.privacy.accounting import gaussian_epsilon
 
-# Results of jax_privacy 2.0.0 by (canaries, guesses, right guesses): epsilon_one_run at delta 1e-6
-# and 1e-5, and epsilon_one_run_fdp at 1e-6, with significance 0.05 and one explicit threshold.
+# Results of jax_privacy 2.0.0. The key is (canaries, guesses, right guesses). The values are
+# epsilon_one_run at delta 1e-6 and at delta 1e-5, and epsilon_one_run_fdp at delta 1e-6, all with
+# significance 0.05 and one explicit threshold.
 ORACLE = {
     (100, 50, 50): (2.7844, 2.7819, 6.4871),
     (1000, 100, 100): (3.4902, 3.4654, 6.1695),
@@ -135,8 +136,10 @@ def test_the_false_alarm_rate_is_at_most_five_percent_exactly(epsilon: float, gu
 
 
 def test_the_gaussian_bound_raises_few_false_alarms() -> None:
-    """400 audits of N(mu S, 1) have a false-alarm rate of at most 5% each, so more than 34 alarms
-    have a probability of 0.1%. All 20 audits with a quarter of the noise must give an alarm."""
+    """Each of 400 audits of N(mu S, 1) gives a false alarm with probability at most 5%, so more
+    than 34 alarms have a probability of 0.1%. All 20 audits with a quarter of the noise must give
+    an alarm.
+    """
     rng = np.random.default_rng(4)
 
     def mu_found(stddev: float) -> float:

@@ -1,4 +1,4 @@
-"""Tests of the bound of several independent runs, in its worst case and on noisy scores."""
+"""Tests of the bound from several independent runs, in the worst case and on noisy scores."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from sugarbush.errors import InvariantError
 
 @pytest.mark.parametrize("runs", [5, 20, 200])
 def test_the_false_alarm_rate_of_the_worst_case_is_exactly_five_percent(runs: int) -> None:
-    """In the worst case, all guesses of a run are right together, with the probability that mu-GDP
-    allows. There is an alarm only if the guesses of all runs are right."""
+    """In the worst case, the guesses of a run are either all right or all wrong.
+
+    They are right with the largest probability that mu-GDP allows. There is an alarm only if they
+    are right in all runs.
+    """
     mu = mu_lower_bound_of_runs([1.0] * runs, confidence=0.95)
     assert ndtr(mu / 2) ** runs == pytest.approx(0.05)
 
 
 def test_independent_noise_raises_few_false_alarms() -> None:
-    """300 audits of 50 runs at mu = 0.5 have a false-alarm rate of at most 5% each, so more than 27
-    alarms have a probability of 0.1%. All 20 audits with noise that is too small by sqrt(2) must
-    give an alarm."""
+    """Each of 300 audits of 50 runs at mu = 0.5 gives a false alarm with probability at most 5%, so
+    more than 27 alarms have a probability of 0.1%. All 20 audits with noise that is too small by
+    sqrt(2) must give an alarm.
+    """
     rng = np.random.default_rng(5)
 
     def mu_found(mu: float) -> float:

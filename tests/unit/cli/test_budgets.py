@@ -1,4 +1,4 @@
-"""Tests of the number of further runs that a cap allows."""
+"""Tests how many further runs a cap allows."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`sugarbush schema draft` uses donated examples alone and writes a new file."""
+"""Tests that `sugarbush schema draft` reads donated examples alone and writes a new file."""
 
 import io
 import json
@@ -44,7 +44,7 @@ def lines(records: list[dict[str, Any]]) -> str:
 
 
 def drafted(folder: Path, donated: str | None = "donated.jsonl") -> str:
-    """The output of the command. The private file is not UTF-8, so reading it would fail."""
+    """Return the output of the command. Reading the private file would fail: it is not UTF-8."""
     private = folder / "private.jsonl"
     private.write_bytes(b"\xff not UTF-8 " + CANARY.encode())
     (folder / "donated.jsonl").write_text(lines(DONATED))

@@ -1,4 +1,4 @@
-"""Tests of `sugarbush init`: which files it writes, and what it reads of a private file."""
+"""Tests which files `sugarbush init` writes, and what it reads from a private file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ DONATED = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder. The embedding model is replaced: it returns one direction per product."""
+    """Return an empty current folder, and replace the embedding model.
+
+    The replacement returns one direction per product.
+    """
 
     def embed(_: Any, texts: Any, places: Any) -> Any:
         if places:

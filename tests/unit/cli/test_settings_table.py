@@ -1,4 +1,4 @@
-"""`sugarbush settings` prints the settings that the settings classes declare."""
+"""Tests that `sugarbush settings` prints the settings that the settings classes declare."""
 
 import re
 from pathlib import Path

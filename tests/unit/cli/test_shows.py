@@ -1,4 +1,4 @@
-"""Tests that texts are printed safely on the terminal."""
+"""Tests that markup in a text is printed unchanged on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedding cache is exact, private, shared by processes, and does no harm when damaged."""
+"""Tests of the embedding cache: it is exact, private, shared by processes, and survives damage."""
 
 import sqlite3
 import subprocess

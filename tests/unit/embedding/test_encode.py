@@ -1,5 +1,4 @@
-"""Tests of the encoder: it equals sentence-transformers, and its cache and batches change no
-vector."""
+"""Tests that the encoder equals sentence-transformers, for any batches and with its cache."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ from sugarbush.errors import ParamsError, StorageError
 from sugarbush.randomness import public_rng
 
 WORDS = ["parcel", "refund", "invoice", "lamp", "late", "broken", "clerk", "sofa", "thanks"]
-FLOAT_NOISE = 2e-6  # tolerance per number of a vector; the numbers are about 0.05
+FLOAT_NOISE = 2e-6  # tolerance for each component of a vector; components are about 0.05
 
 
 def some_texts(n: int) -> list[str]:
@@ -219,8 +218,10 @@ def test_what_was_embedded_before_a_failure_is_kept(
 )
 @pytest.mark.parametrize("others", [1, 2, 7, 40])
 def test_a_vector_is_equal_to_the_bit_in_every_batch(others: int) -> None:
-    """The texts have few distinct lengths, so they share batches. The expected vector of a text is
-    that of the text alone."""
+    """The texts have few distinct lengths, so they share batches.
+
+    Each vector must equal the vector of the same text embedded alone.
+    """
     rng = public_rng(1, "texts")
     texts = [" ".join(rng.choice(WORDS, length)) for length in (3, 14, 15, 60) for _ in range(3)]
     beside = [" ".join(rng.choice(WORDS, length)) for length in (3, 14, 15, 60)] * others
@@ -285,8 +286,7 @@ def save_static_model(folder: Path) -> None:
 
 
 def save_transformer(folder: Path) -> None:
-    """Save a small T5 encoder with mean pooling. T5 reads the number types of its layers'
-    weights."""
+    """Save a small T5 encoder with mean pooling. T5's code reads the data types of its weights."""
     torch.manual_seed(0)
     words = {word: place for place, word in enumerate(["<pad>", "</s>", "[UNK]", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
@@ -333,7 +333,7 @@ def test_any_model_reads_a_text_up_to_max_tokens(
     assert np.abs(long - longer).max() < FLOAT_NOISE
     more = an_encoder(model=str(tmp_path), max_tokens=10).encode(["lamp " * 8 + "late refund"])
     assert np.abs(long - more).max() > 1e-4
-    # the limit of the other encoder has no effect on this one
+    # the token limit of the default encoder has no effect on this encoder
     assert np.array_equal(encoder.encode(["lamp " * 8 + "sofa"])[0], long)
 
 

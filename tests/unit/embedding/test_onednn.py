@@ -1,4 +1,4 @@
-"""Linear layers that use oneDNN compute the same as the original layers."""
+"""Tests that linear layers with oneDNN compute the same results as the original layers."""
 
 import pytest
 import torch

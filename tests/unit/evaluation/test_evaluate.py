@@ -139,8 +139,9 @@ def test_a_distance_between_equal_samples_keeps_zero_in_its_interval() -> None:
 
 
 def test_a_small_set_does_not_look_good_in_many_clusters() -> None:
-    """If k were a tenth of the smaller sample, a few texts of two kinds would look similar to all
-    texts."""
+    """If the number of clusters were a tenth of the smaller sample, MAUVE would be high for a few
+    texts of only two kinds.
+    """
     rng = np.random.default_rng(1)
     rows = np.concatenate(
         [np.eye(20)[rng.integers(20, size=400)] + 0.05 * rng.normal(size=(400, 20))]

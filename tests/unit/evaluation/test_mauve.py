@@ -5,9 +5,9 @@ from sugarbush.errors import InvariantError
 from sugarbush.evaluation.mauve import mauve, mauve_interval, mauve_of_histograms, quantise
 from sugarbush.randomness import public_rng
 
-# Results of mauve-text 0.4.0 on `features(shift)` with seed 25, which it increases by 2 before
-# k-means. mauve-text has the licence GPL-3 and is not a dependency, so these values were computed
-# once in a separate environment.
+# Results of mauve-text 0.4.0 on `features(shift)` with seed 25. (mauve-text adds 2 to this seed
+# before k-means.) mauve-text has the licence GPL-3 and is not a dependency, so these values were
+# computed once in a separate environment.
 ORACLE = {0.0: 0.9796, 0.5: 0.9397, 1.0: 0.8796, 2.0: 0.6220, 4.0: 0.0610}
 ORACLE_SEED = 27
 

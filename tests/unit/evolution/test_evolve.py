@@ -34,18 +34,21 @@ TARGET = 60
 
 
 def encode(texts: Sequence[str]) -> NDArray[np.float32]:
-    """Vectors of texts that are numbers: the position of the number on a line."""
+    """Embed texts that are numbers as points on a line."""
     return np.array([[float(text), 1.0] for text in texts], dtype=np.float32)
 
 
 def on_a_circle(texts: Sequence[str]) -> NDArray[np.float32]:
-    """Unit vectors of texts that are numbers, with an angle of a hundredth of a radian per unit."""
+    """Embed texts that are numbers as unit vectors: the angle is the number / 100 radians."""
     angles = np.array([float(text) for text in texts]) / 100
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
 class Drifting:
-    """A generator whose texts are numbers. A variation is the parent plus the sample index."""
+    """A generator of texts that are numbers.
+
+    A variation is its parent plus an offset, which depends on the sample index.
+    """
 
     def __init__(self, fail_every: int = 0, problem: Problem = Problem.REFUSAL) -> None:
         self.asked, self.problem = 0, problem
@@ -132,8 +135,10 @@ def charges(state: Path) -> int:
 
 
 def test_votes_of_persons_are_checked_and_charged_as_such(tmp_path: Path) -> None:
-    """With noise for one record, three records per user cost more than the cap, and one record does
-    not."""
+    """The noise is calibrated for one record per user.
+
+    The cap has room for the votes of one record per user, but not for three.
+    """
     own = voting(tmp_path, stddev=40.0, records_per_unit=3)
     run(tmp_path, rounds=1, own=own)
     (entry,) = own.session.ledger.entries()
@@ -179,7 +184,7 @@ def test_scores_that_the_cap_does_not_allow_are_refused_before_anything_is_writt
 
 
 def test_a_text_is_voted_on_once_if_the_settings_say_so(tmp_path: Path) -> None:
-    """A copy of a candidate could only get noise, because ties go to the first candidate."""
+    """A copy of a candidate would get only noise, because ties go to the first candidate."""
     often = run(tmp_path / "often", rounds=2, variations=4)
     once = run(tmp_path / "once", rounds=2, variations=4, distinct=True)
     assert any(len(set(r.population.texts)) < len(r.population) for r in often.rounds)
@@ -254,7 +259,7 @@ def test_a_crashed_run_continues_after_its_last_finished_round(
     assert charges(tmp_path) == dies_in_round
     found = run(tmp_path, rounds=3)
     assert charges(tmp_path) == 4
-    # The ids are those of the metadata and of three votes, without that of the lost vote.
+    # The ids are those of the metadata and of three votes. The id of the lost vote is missing.
     assert len(found.ledger_ids) == 4
 
 
@@ -323,7 +328,10 @@ def test_without_rounds_nothing_is_charged(tmp_path: Path) -> None:
 def test_one_record_moves_one_vote_by_one_over_all_labels_together(
     tmp_path: Path, by_label: bool, label: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This also holds if no candidate has the record's label, or if candidates are duplicates."""
+    """One record changes the votes of all labels together by one.
+
+    This includes records without a candidate of their label, and duplicates among the candidates.
+    """
     monkeypatch.setattr(
         "sugarbush.privacy.mechanisms.discrete_gaussian", lambda counts, **_: counts
     )

@@ -1,4 +1,4 @@
-"""Tests of kernel herding: the survivors' scores are close to those of the records."""
+"""Tests of kernel herding: survivors have nearly the same scores as the records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ WIDTH = 0.2
 
 
 def clouds(sizes: list[int], *, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Groups of unit vectors around fixed axes, and the group of each vector. `sizes` are the sizes
-    of the groups."""
+    """Return groups of unit vectors around fixed axes, and the group of each vector.
+
+    `sizes` contains the sizes of the groups.
+    """
     rng = public_rng(seed, "clouds")
     labels = np.repeat(np.arange(len(sizes)), sizes)
     points = 2.0 * np.eye(16, dtype=np.float32)[labels]

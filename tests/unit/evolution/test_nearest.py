@@ -1,5 +1,4 @@
-"""Tests that nearest candidates equal those of a slow, simple version, also where float32 would be
-wrong."""
+"""Compares nearest candidates with a slow and simple search, also where float32 would be wrong."""
 
 import numpy as np
 import pytest
@@ -22,8 +21,10 @@ def unit_vectors(n: int, *, dim: int = 24, seed: int = 0) -> Vectors:
 
 
 def crowded(n: int, *, seed: int = 0) -> Vectors:
-    """Vectors that differ from one of three vectors by a few float32 roundings, so almost all are
-    nearly tied."""
+    """Return vectors that differ from one of three vectors only by a few float32 roundings.
+
+    So nearly all distances are tied.
+    """
     rng = public_rng(seed, "crowded", n)
     vectors = unit_vectors(3)[rng.integers(0, 3, n)]
     steps = rng.integers(-1, 2, vectors.shape).astype(np.float32)

@@ -32,7 +32,8 @@ def test_rank_keeps_those_with_most_votes_first() -> None:
 
 def test_rank_breaks_ties_evenly() -> None:
     # 2,000 choices of one of 4 candidates with equal votes. Chi-square test with 3 degrees of
-    # freedom and a false-alarm rate of 1 in 1,000. The seeds are fixed, and so is the result.
+    # freedom and a false-alarm rate of 1 in 1,000. The seeds are fixed, so the result never
+    # changes.
     votes = np.array([5, 5, 1, 5, 5])
     first = [select_by_rank(votes, count=1, rng=public_rng(0, i))[0] for i in range(2000)]
     counts = np.bincount(first, minlength=5)

@@ -61,7 +61,7 @@ def _value(record: Record, name: str) -> str:
 
 
 def _information(records: list[Record], a: str, b: str) -> float:
-    """Mutual information of two attributes, in nats."""
+    """Return the mutual information of two attributes, in nats."""
     n = len(records)
     both = Counter((_value(r, a), _value(r, b)) for r in records)
     of_a, of_b = (Counter(_value(r, name) for r in records) for name in (a, b))
@@ -98,8 +98,10 @@ def test_spans_are_at_their_values_and_every_label_is_frequent(corpus: list[Reco
 
 
 def test_every_code_in_a_text_is_a_span(corpus: list[Record]) -> None:
-    """Dockets, waybills and telephone numbers have a fixed form, so a pattern finds all of them.
-    Each must be a span."""
+    """Dockets, waybills and telephone numbers have fixed forms, so patterns find all of them.
+
+    Each must be a labelled span.
+    """
     import re
 
     form = re.compile(r"FH-\d{3}-\d{5}|WB \d\d \d{4} \d\d[A-Z]|0555 01\d \d{4}")

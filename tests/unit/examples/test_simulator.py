@@ -69,7 +69,7 @@ def _row(sample: int) -> tuple[tuple[str, str], ...]:
 
 
 def _overlap(a: str, b: str) -> float:
-    """The share of words of `a` that also occur in `b`."""
+    """Return the share of the words of `a` that also occur in `b`."""
     words = re.findall(r"\w+", a.lower())
     return sum(word in set(re.findall(r"\w+", b.lower())) for word in words) / len(words)
 
@@ -89,7 +89,8 @@ def test_a_classifier_recovers_each_attribute_from_the_text(
     asked_by_row: list[tuple[dict[str, str], str]], name: str
 ) -> None:
     """The classifier is naive Bayes on word pairs, trained on 600 texts and tested on 300 other
-    texts. A guess would be right for at most a quarter of the texts."""
+    texts. Guessing would be right for at most a quarter of the texts.
+    """
     values, texts = zip(*((row[name], text) for row, text in asked_by_row), strict=True)
     words = CountVectorizer(ngram_range=(1, 2), binary=True)
     judge = MultinomialNB(alpha=0.1).fit(words.fit_transform(texts[:600]), values[:600])

@@ -1,4 +1,4 @@
-"""Tests of which failures are retried, after what wait, and of the error messages."""
+"""Tests which failures are retried, how long the wait is, and what the error messages say."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_wait_is_what_the_endpoint_asks_for() -> None:
 def test_other_waits_grow_with_jitter_up_to_a_minute() -> None:
     waits = {n: [wait_s(failed_with(TimeoutError(), n)) for _ in range(200)] for n in (1, 4, 30)}
     for attempt, most in ((1, 0.5), (4, 4.0), (30, 60.0)):
-        assert 0 <= min(waits[attempt]) < 0.2 * most  # fails with probability 0.8^200
+        assert 0 <= min(waits[attempt]) < 0.2 * most  # this fails with probability 0.8^200
         assert 0.8 * most < max(waits[attempt]) <= most
 
 
@@ -165,7 +165,7 @@ def test_a_key_is_read_without_the_spaces_around_it(monkeypatch: pytest.MonkeyPa
 
 
 class TestParams:
-    """Each test names a setting that must be refused."""
+    """Tests of settings that must be refused."""
 
     @pytest.mark.parametrize(
         "base_url",
@@ -216,8 +216,9 @@ def test_every_setting_has_another_value_to_try() -> None:
 def test_answers_are_kept_apart_exactly_by_what_decides_which_texts_come(
     name: str, tmp_path: Path
 ) -> None:
-    """`context_tokens` need not be in the key: it affects only the messages, which are in the
-    key."""
+    """`context_tokens` is not in the cache key, because it affects only the messages, and the
+    messages are in the key.
+    """
     change = {name: OTHER[name]} | ({"prices": OTHER["prices"]} if name == "max_cost" else {})
 
     def key_and_identity(one: OpenAI) -> tuple[str, dict[str, Any]]:

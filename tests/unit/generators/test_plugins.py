@@ -1,4 +1,7 @@
-"""A generator plug-in is one module with one entry point, and the settings select it by name."""
+"""Tests that a generator plug-in needs one module and one entry point.
+
+The settings select it by name.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """A function that installs a package which registers the generator `parrot`."""
+    """Return a function that installs a package with the generator plug-in `parrot`."""
 
     def installed(package: str, *, name: str = "parrot", module: str = "parrot_plugin") -> None:
         folder = tmp_path / package

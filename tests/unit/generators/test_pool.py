@@ -60,9 +60,9 @@ def test_a_prompt_with_nothing_in_it_draws_every_text_equally_often() -> None:
 
 
 def test_examples_draw_by_the_softmax_of_cosines() -> None:
-    # There is only one example, so the query is its vector. 8,000 draws among 6 texts are compared
-    # with exp(cos/T). The standard deviation of a count is under 45. A limit of five standard
-    # deviations gives about 3 false alarms in a million runs.
+    # There is only one example, so the query is the vector of this example. The frequencies in
+    # 8,000 draws among 6 texts are compared with exp(cos/T). The standard deviation of a count is
+    # under 45. A limit of five standard deviations gives about 3 false alarms in a million runs.
     target = _directions(1, "query")
     pool = _pool(6, temperature=0.5, embed=lambda texts: np.repeat(target, len(texts), axis=0))
     asked = [

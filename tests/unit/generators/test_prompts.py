@@ -147,7 +147,8 @@ def test_a_real_token_counter_decides_where_there_is_one() -> None:
     prompt = render(
         request, context_tokens=300, max_tokens=40, count_tokens=lambda text: len(text.split())
     )
-    # The example fits by the given count of tokens, and does not fit by the estimate from bytes.
+    # By the given count of tokens the example fits into the prompt. By the estimate from bytes it
+    # does not fit.
     assert "word word" in prompt
     assert "word word" not in prompt_of(request, context_tokens=300, max_tokens=40)
 

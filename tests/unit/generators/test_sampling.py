@@ -12,8 +12,10 @@ WEIGHTS = torch.tensor([0.05, 0.4, 0.0, 0.25, 0.3])
 
 
 def spread(count: int) -> torch.Tensor:
-    """Evenly spaced numbers in place of uniform draws, so that the shares of tokens equal their
-    probabilities."""
+    """Return evenly spaced numbers in place of uniform draws.
+
+    With them, the shares of sampled tokens equal the probabilities of the tokens.
+    """
     return (torch.arange(count, dtype=torch.float64) + 0.5) / count
 
 
@@ -39,7 +41,8 @@ def test_a_low_temperature_sharpens_and_a_high_one_flattens() -> None:
 
 
 def test_the_nucleus_is_the_fewest_likeliest_tokens_that_reach_top_p() -> None:
-    shares = shares_of(WEIGHTS.log(), top_p=0.6)  # 0.4 does not reach 0.6, but 0.4 + 0.3 does
+    # The nucleus has two tokens, because 0.4 < 0.6 <= 0.4 + 0.3.
+    shares = shares_of(WEIGHTS.log(), top_p=0.6)
     assert shares == pytest.approx([0, 0.4 / 0.7, 0, 0, 0.3 / 0.7], abs=1e-3)
 
 
@@ -61,8 +64,8 @@ def test_the_ends_of_the_unit_interval_never_draw_an_impossible_token(
 
 def test_a_flat_nucleus_of_thousands_of_tokens_is_found_whole() -> None:
     scores = torch.zeros(1000)
-    # Each of the first 800 has e^5 times the weight of the others, so they have 0.998 of the
-    # probability.
+    # Each of the first 800 tokens has e^5 times the weight of another token, so the 800 together
+    # have probability 0.998.
     scores[:800] = 5.0
     shares = shares_of(scores, top_p=0.9, draws=4000)
     assert (shares[800:] == 0).all()
@@ -74,8 +77,8 @@ def test_a_flat_nucleus_of_thousands_of_tokens_is_found_whole() -> None:
     scores=nps.arrays(
         np.float32,
         st.tuples(st.integers(1, 4), st.integers(1, 40)),
-        # The scores differ enough that no two probabilities are equal, because the order of equal
-        # ones is not defined.
+        # The scores differ so much that no two probabilities are equal. The order of tokens with
+        # equal probabilities is not defined.
         elements=st.integers(-512, 512).map(lambda n: n / 128),
         unique=True,
     ),

@@ -1,4 +1,4 @@
-"""Makes a small project in a folder without git and DVC, and runs its stages in this process."""
+"""Makes a small project in a folder without git or DVC, and runs its stages in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.project import (
 )
 from tests.settings import settings
 
-# Stages that only measure and report: they draw no noise, charge nothing and change no text.
+# These stages only measure and report: they draw no noise, charge nothing and change no text.
 AFTERWARDS = frozenset({"evaluate", "report"})
 
 

@@ -1,6 +1,6 @@
-"""With randomness removed, `sugarbush.synthesize` gives the same results as a project's stages.
+"""Tests that `sugarbush.synthesize` gives the same results as the stages, if noise is replaced.
 
-Equal are the texts, the finished results and their cache keys, the ledger entries and the card.
+The texts, the finished results and their cache keys, the ledger entries and the card must be equal.
 Only dates may differ.
 """
 
@@ -70,19 +70,22 @@ def by_api(project: Project, state: Path, monkeypatch: pytest.MonkeyPatch) -> sb
 
 
 def with_results_of_0_2(state: Path) -> Path:
-    """A state folder as of 0.2, in which names of private inputs are digests, so keys are equal."""
+    """Make a state folder with results of version 0.2.
+
+    In such a folder the identifiers of private inputs are digests, so cache keys are equal.
+    """
     (state / "draws" / "release-letters").mkdir(parents=True)
     return state
 
 
 def draws(state: Path) -> dict[str, bytes]:
-    """The content of every file of the finished results, by its path in the state folder."""
+    """Return the content of each file with finished results, by its path in the state folder."""
     files = (path for path in (state / "draws").rglob("*") if path.is_file())
     return {str(path.relative_to(state)): path.read_bytes() for path in files}
 
 
 def charges(state: Path) -> list[dict[str, Any]]:
-    """The entries of the ledger, without dates."""
+    """Return the entries of the ledger, without dates."""
     (ledger,) = (state / "ledgers").rglob("*.jsonl")
     return [undated(json.loads(line)) for line in ledger.read_text().splitlines()]
 

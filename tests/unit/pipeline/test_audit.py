@@ -1,4 +1,4 @@
-"""Audits of the mechanisms detect broken noise, and report no violation for correct noise."""
+"""Tests that audits detect wrong noise, and report no violation for correct noise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ SMALL = Size(canaries=1000, guesses=100)
 def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsilon: float) -> None:
     found = audit(mechanism, epsilon=epsilon, size=size_for(fault, epsilon=epsilon), fault=fault)
     assert found.violation
-    assert found.lower_epsilon > found.claimed_epsilon  # by the bound for any mechanism
+    # This is the bound that is valid for any mechanism.
+    assert found.lower_epsilon > found.claimed_epsilon
     assert found.claimed_epsilon == pytest.approx(epsilon, rel=0.05)
 
 
@@ -38,8 +39,11 @@ def test_coarse_faults_are_caught_by_one_run(mechanism: str, fault: Fault, epsil
 def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
     mechanism: str, epsilon: float, runs: int
 ) -> None:
-    """Each run has 1000 canaries. For Gaussian scores, the bound is above the claim by at least 4
-    standard deviations."""
+    """Each run has 1000 canaries.
+
+    For Gaussian scores, the lower bound exceeds the claimed epsilon by at least 4 standard
+    deviations.
+    """
     size = size_for(Fault.ROOT_TWO, epsilon=epsilon, runs=runs)
     assert audit(mechanism, epsilon=epsilon, size=size, fault=Fault.ROOT_TWO).violation
 
@@ -48,15 +52,16 @@ def test_a_sensitivity_that_is_too_small_by_root_two_is_caught(
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_correct_noise_is_not_called_a_violation(mechanism: str, epsilon: float) -> None:
-    """20 audits have a false-alarm rate of at most 5% each, so 6 or more alarms have a probability
-    of 0.03%."""
+    """Each of 20 audits gives a false alarm with probability at most 5%, so 6 or more alarms have a
+    probability of 0.03%.
+    """
     found = [audit(mechanism, epsilon=epsilon, size=SMALL, seed=seed) for seed in range(20)]
     assert sum(one.violation for one in found) <= 5
 
 
 @pytest.mark.slow
 def test_correct_noise_is_not_called_a_violation_by_several_runs() -> None:
-    """As in the test above, there are 20 audits, but with 40 runs each."""
+    """The test makes 20 audits of 40 runs each. 6 or more alarms have a probability of 0.03%."""
     size = Size(canaries=100, guesses=100, runs=40)
     found = [audit("votes", epsilon=4.0, size=size, seed=seed) for seed in range(20)]
     assert sum(one.violation for one in found) <= 5

@@ -33,14 +33,13 @@ NAMES = {
     Engine.SUGARBUSH: "AIM, engine sugarbush",
     Engine.INDEPENDENT: "independent marginals, engine independent",
 }
-# Possible contents of a data file: values, nulls of every kind, and values that are not in the
-# schema.
+# What a data file may contain: values of the schema, nulls of every kind, and other values.
 ITEMS = ["lamp", "chair", None, float("nan"), "", "canary-7731"]
 STARS = [1, "3", 5.0, None, "many", float("inf")]
 
 
 def made(folder: Path, engine: Engine) -> DpTable:
-    """The DP table of unusual raw values, released to `folder` as the stage does it."""
+    """Make a DP table from unusual raw values, and release it to `folder` as the stage does."""
     raw = {"item": ITEMS * 100, "stars": STARS * 100}
     settings = params(synthesize_metadata__engine=engine.value)
     codes = extract_codes(

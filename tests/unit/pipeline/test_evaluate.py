@@ -1,4 +1,4 @@
-"""Tests of the texts and settings with which methods are measured."""
+"""Tests which texts and settings are used to measure methods."""
 
 from pathlib import Path
 
@@ -21,8 +21,9 @@ def test_clusters_are_a_tenth_of_the_smaller_side_and_at_least_two() -> None:
 
 
 def test_few_heldout_texts_do_not_make_texts_of_their_own_kind_look_strange() -> None:
-    """If the number of clusters were a tenth of the method's texts, each held-out text would be a
-    cluster of its own, usually without any other text."""
+    """If the number of clusters were a tenth of the method's texts, most clusters would contain one
+    held-out text and nothing else.
+    """
     rows = public_rng(1, "rows").normal(size=(660, 8))
     heldout, arm = rows[:60], rows[60:]
     assert mauve(heldout, arm, clusters=clusters_for(len(arm), len(heldout)), seed=1) > 0.9
@@ -63,7 +64,10 @@ def test_a_model_trained_on_real_texts_uses_no_more_of_them_than_a_method_has() 
 def test_the_page_is_written_again_when_any_of_its_values_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, float]
 ) -> None:
-    """DVC reads only the stamp file, so the stamp must change."""
+    """DVC reads only the stamp file.
+
+    So the stamp must change whenever a value of the page changes.
+    """
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     project = Project(tmp_path, settings=params())
 

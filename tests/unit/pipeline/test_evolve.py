@@ -1,4 +1,4 @@
-"""Tests which changed settings make the rounds of a method be drawn and charged again."""
+"""Tests for which changed settings the rounds of a method are drawn and charged again."""
 
 from __future__ import annotations
 

@@ -35,8 +35,10 @@ SCHEMA = {
 
 
 class Watched:
-    """Replaces the embedding model, and records which encoder (private or public) embedded which
-    text. Vectors depend on words, and all are shifted towards the vector of the lamp."""
+    """Replaces the embedding model, and records which encoder (private or public) embedded a text.
+
+    A vector depends on the words of the text. All vectors are shifted towards the word "lamp".
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: dict[bool, list[str]] = {True: [], False: []}
@@ -103,8 +105,7 @@ def labelled(**more: Any) -> list[dict[str, Any]]:
 
 
 def told(folder: Path) -> float:
-    """The share of the private letters for which the extracted product is the product in the
-    text."""
+    """Return the share of the private letters with a correctly extracted product."""
     codes = pd.read_parquet(folder / "data/private/metadata/train.parquet")["product"]
     texts = pd.read_parquet(folder / "data/private/prepared/train.parquet")["text"]
     truth = np.array([0 if "lamp" in text else 1 for text in texts])
@@ -124,8 +125,9 @@ def test_labels_of_donated_examples_calibrate_what_is_told_from_private_texts(
 def test_agreement_is_that_of_examples_which_did_not_calibrate(
     tmp_path: Path, watched: Watched
 ) -> None:
-    """One label in five is wrong and all extracted codes are right, so the agreement is four in
-    five."""
+    """All extracted codes are right, and one label in five is wrong, so codes and labels agree for
+    four in five examples.
+    """
     donated = labelled()
     for record in donated[::5]:
         record["product"] = "chair" if record["product"] == "lamp" else "lamp"

@@ -1,4 +1,4 @@
-"""Tests of what a flow reports about the stages that DVC runs."""
+"""Tests what a flow reports about the stages that DVC runs."""
 
 from __future__ import annotations
 

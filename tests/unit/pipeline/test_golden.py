@@ -1,12 +1,13 @@
-"""With randomness removed, a run charges, draws and writes the same as version 0.1.
+"""Tests that a run charges, draws and writes the same as version 0.1, if noise is replaced.
 
 Each case runs the stages of a small project in this process. The five functions of
 `sugarbush.privacy.noise` are replaced by deterministic functions, the ids of ledger entries by a
 counter, and the installation's key by fixed bytes. `golden_0_1.json` contains what version 0.1
 wrote with the same replacements: all ledger entries, the names of result stores (which contain
 cache keys), tables, votes, survivors, texts, and the numbers of the card. The state folder has
-results of 0.1, so the names of private inputs are their digests. Version 0.1 wrote the cache key
-and the generation where a run now has a random id, so these are compared.
+results of 0.1, so the identifiers of private inputs are their digests. In place of the random id of
+a run, version 0.1 wrote the cache key and the generation of the run. So the test compares the cache
+keys and the generations.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ LABELLED = [
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state folder with a known key. All randomness of the process is replaced."""
+    """Make a state folder with a known key, and replace all randomness of the process."""
     without_chance(monkeypatch)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     state = write_key(tmp_path / "state")
@@ -127,14 +128,16 @@ def renamed(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def same_arithmetic() -> bool:
-    """Whether torch computes exactly as for the golden file. Trained weights are equal only
-    then."""
+    """Return whether torch computes exactly as on the machine that wrote the golden file.
+
+    Only then are trained weights equal.
+    """
     here = {"torch": torch.__version__, "cpu": torch.backends.cpu.get_cpu_capability()}
     return here == MADE_WITH
 
 
 def runs_of_0_1(state: Path) -> dict[str, str]:
-    """The cache key and generation of each run, by the random id of the run."""
+    """Return the cache key and generation of each run, by the random id of the run."""
     return {
         path.read_text(): "-".join(
             [path.parts[-3].rsplit("-", 1)[1], path.parts[-2].removeprefix("generation-")]
@@ -152,7 +155,10 @@ def ledgers(state: Path, runs: dict[str, str]) -> Ledgers:
 
 
 def entry(line: str, runs: dict[str, str]) -> dict[str, Any]:
-    """A ledger entry without date, seal and fingerprint, which version 0.1 computed differently."""
+    """Return a ledger entry without date, seal and fingerprint.
+
+    Version 0.1 wrote or computed these fields differently.
+    """
     fields = json.loads(line)
     fields["run"] = runs.get(fields["run"], fields["run"])
     names = ("id", "stage", "run", "event", "delta", "unit", "whose")
@@ -160,13 +166,16 @@ def entry(line: str, runs: dict[str, str]) -> dict[str, Any]:
 
 
 def stores(state: Path) -> list[str]:
-    """The paths of all finished results: <dataset>/<stage>-<digest>/generation-<n>/<result>."""
+    """Return the paths of all finished results.
+
+    A path is <dataset>/<stage>-<digest>/generation-<n>/<result>.
+    """
     folder = state / "draws"
     return sorted(str(p.relative_to(folder)) for p in folder.glob("*/*/*/*") if p.is_dir())
 
 
 def without_ids(ledgers: Ledgers) -> Ledgers:
-    """The ledgers with each id replaced by the entry's position in its ledger.
+    """Replace each id in the ledgers by the position of its entry in its ledger.
 
     Ids are counted over all ledgers, so they depend on the order of stages. Positions do not.
     """
@@ -180,8 +189,7 @@ def without_ids(ledgers: Ledgers) -> Ledgers:
 
 
 def paid_by(releases: dict[str, Any], ledgers: Ledgers) -> dict[str, Any]:
-    """The content of release.json, with each ledger id replaced by the entry's position in its
-    ledger."""
+    """Return each release.json with ledger ids replaced by the positions of the entries."""
     places = {
         entry["id"]: f"{name}#{place}"
         for name, entries in ledgers.items()
@@ -194,8 +202,10 @@ def paid_by(releases: dict[str, Any], ledgers: Ledgers) -> dict[str, Any]:
 
 
 def that_0_1_wrote(files: dict[str, Any]) -> dict[str, Any]:
-    """The files that version 0.1 also wrote. Methods without a DP guarantee write more files
-    now."""
+    """Return the files that version 0.1 also wrote.
+
+    Methods without a DP guarantee now write more files.
+    """
     return {name: value for name, value in files.items() if name not in ADDED}
 
 
@@ -226,7 +236,10 @@ def table(path: Path) -> list[Any]:
 
 
 def texts(path: Path) -> str:
-    """A digest of the file. For `crt`, only the texts count, because 0.1 wrote no other column."""
+    """Return a digest of a file with texts.
+
+    For `crt`, it covers only the column of texts, because 0.1 wrote no other column.
+    """
     written = path.read_bytes()
     if path.parent.name == "crt":
         own = pd.DataFrame({"text": [json.loads(line)["text"] for line in written.splitlines()]})
@@ -252,7 +265,7 @@ def read_numbers(path: Path) -> dict[str, float]:
 
 
 def numbers(value: Any, place: str = "") -> dict[str, float]:
-    """All numbers and booleans in `value`, by their dotted paths."""
+    """Return all numbers and booleans in `value`, by their dotted paths."""
     return dict(_numbers(value, place))
 
 

@@ -54,8 +54,11 @@ SCHEMA = Schema.model_validate(
 
 
 def test_dvc_never_restores_a_digest_whose_private_half_is_of_another_run() -> None:
-    """A method without a DP guarantee writes its results to data/private, and gives DVC a name
-    only."""
+    """A method without a DP guarantee writes its results to data/private.
+
+    DVC gets only a random identifier of these results, and must not restore an old one from its
+    cache.
+    """
     for stage in STAGES:
         if stage.by_method:
             assert all(output.persist for output in stage.outputs), stage.name
@@ -72,8 +75,8 @@ FIRST = Population(
     parents=np.full(2, NO_PARENT),
     rounds=np.zeros(2, dtype=np.int64),
 )
-# For each cache key, the stages whose results it names. If a setting in the key changes, DVC must
-# run one of these stages.
+# For each result, the stages that draw it. If a setting in the cache key of the result changes, DVC
+# must run one of these stages.
 KEYS = {
     "metadata": ("synthesize_metadata",),
     "mosaic": ("evolve@mosaic",),
@@ -108,7 +111,7 @@ def test_every_stage_has_one_thin_module_and_nothing_else_lies_beside_them() -> 
 def with_subsampling(
     plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
-    """Replaces the search for the noise of training. The result depends on all its arguments."""
+    """Replace the search for the noise of training. The result depends on all arguments."""
     noise = 1 + crc32(repr((plan, parts, epsilon)).encode()) / 2**32
 
     def known(part: BudgetAllocation) -> BudgetAllocation:
@@ -128,7 +131,7 @@ class World:
         self._base = base
 
     def keys(self, settings: ProjectSettings) -> dict[str, str]:
-        """The cache key of every result, as JSON."""
+        """Return the cache key of every result, as JSON."""
         project = self._project(settings)
         found: dict[str, Mapping[str, Any]] = {"metadata": MetadataRequest(project).cache_key()}
         for method in settings.chosen:
@@ -139,7 +142,7 @@ class World:
         return {name: json.dumps(key, sort_keys=True, default=str) for name, key in found.items()}
 
     def tracked(self, settings: ProjectSettings) -> dict[str, str]:
-        """The setting values that DVC compares for every stage, as JSON."""
+        """Return the setting values that DVC compares, for every stage, as JSON."""
         resolved = fingerprint.resolved_settings(self._project(settings))
         found = {}
         for stage in STAGES:
@@ -207,7 +210,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @cache
 def base_settings(**changes: Any) -> ProjectSettings:
-    """Settings with every method, on data that is declared public."""
+    """Return settings with every method, for data that is declared public."""
     source = {"file": "pool.jsonl", "text_column": "text"}
     return params(
         methods=EVERY_METHOD,
@@ -220,7 +223,7 @@ def base_settings(**changes: Any) -> ProjectSettings:
     )
 
 
-# --- every leaf of the settings, and another value of it
+# --- every single setting, and a changed value of it
 
 
 # the path of a setting, and whether it is marked with NOT_IN_OUTPUT
@@ -238,8 +241,10 @@ def leaves(section: Section, place: tuple[str, ...] = (), marked: bool = False) 
 
 
 def changed(section: Any, place: tuple[str, ...]) -> Any:
-    """The settings with another value at `place`. They are not validated, so any value is
-    accepted."""
+    """Return the settings with another value at `place`.
+
+    The new settings are not validated, so any value is accepted.
+    """
     name, *rest = place
     old = getattr(section, name)
     if rest:
@@ -254,7 +259,7 @@ def changed(section: Any, place: tuple[str, ...]) -> Any:
 
 
 def another(value: Any, kind: Any) -> Any:
-    """Another value of the same type."""
+    """Return another value of the same type."""
     if isinstance(value, Enum):
         return next(member for member in type(value) if member is not value)
     choices = [choice for choice in _choices(kind) if choice != value]
@@ -291,7 +296,7 @@ def _parts(kind: Any) -> tuple[Any, ...]:
 
 
 def _of_type(kind: Any) -> Any:
-    """A value for an optional setting that is null."""
+    """Return a value for an optional setting that is null."""
     known: dict[Any, Any] = {str: "x", int: 7, float: 7.5, bool: True}
     if kind in known:
         return known[kind]
@@ -326,8 +331,10 @@ def provider_of(place: tuple[str, ...]) -> str:
 
 @pytest.mark.slow
 def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: World) -> None:
-    """Otherwise a run could keep old results although a setting changed, or charge although nobody
-    asked for it."""
+    """If DVC did not run the stage, old results would be kept although a setting changed.
+
+    The next run of the stage would then charge unexpectedly.
+    """
     before = {
         name: (s := base_settings(generator__provider=name), world.keys(s), world.tracked(s))
         for name in PROVIDERS
@@ -349,7 +356,8 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
         ]
         counted |= {(name, setting) for name in drawn}
     assert not wrong, "\n".join(wrong)
-    # This checks the test itself: for each kind of result, it found settings that change the key.
+    # Check the test itself: for each kind of result, it must find settings that change the cache
+    # key.
     assert counted >= {
         ("metadata", "synthesize_metadata.seed"),
         ("metadata", "privacy.epsilon"),
@@ -366,8 +374,9 @@ def test_a_setting_changes_a_cache_key_only_if_dvc_runs_the_stage_again(world: W
 
 @pytest.mark.slow
 def test_every_setting_without_a_mark_makes_some_stage_stale_or_is_a_cap(world: World) -> None:
-    """If no stage depends on a setting, the setting is missing in the graph, or should be marked
-    with NOT_IN_OUTPUT."""
+    """If no stage depends on a setting, a declaration in the graph is missing, or the setting
+    should be marked with NOT_IN_OUTPUT.
+    """
     free = {
         "privacy.cap",  # read when a charge is made
         # the stage reads params.yaml itself

@@ -1,4 +1,4 @@
-"""Tests of the endpoint for labels and of the folder of its answers."""
+"""Tests of the endpoint that reads attributes, and of the folder with its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage imports only what it uses, because imports take most of the time of a small stage."""
+"""Tests that a stage imports only what it uses. Imports take most of the time of a small stage."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Problems with a model are reported before the metadata stage spends budget."""
+"""Tests that problems with a model are reported before the metadata stage spends budget."""
 
 from pathlib import Path
 

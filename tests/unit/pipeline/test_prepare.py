@@ -229,7 +229,7 @@ PERSONS = {"privacy__unit": "user", "prepare__user_column": "author"}
 
 
 def by_authors(count: int = 90) -> list[dict[str, Any]]:
-    """Letters of thirty authors, three letters per author by default."""
+    """Return letters of thirty authors, three letters per author by default."""
     return [{**row, "author": f"{CANARY}-author-{i % 30}"} for i, row in enumerate(rows(count))]
 
 
@@ -247,7 +247,10 @@ def test_a_person_is_a_keyed_hash_from_the_first_file_on(tmp_path: Path) -> None
 
 
 def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
-    """Otherwise a training with other units of privacy would count as finished."""
+    """If records get other users, the stamp must change.
+
+    Otherwise a finished training would be restored for other units of privacy.
+    """
     stamp, left = tmp_path / "data/stamps/train_texts.json", set()
     authors = [row["author"] for row in by_authors()]
     for names in (authors, authors, [f"other {name}" for name in authors]):
@@ -262,8 +265,9 @@ def test_whose_a_record_is_belongs_to_what_is_stamped(tmp_path: Path) -> None:
 
 
 def test_a_corpus_is_known_again_however_little_of_each_person_is_used(tmp_path: Path) -> None:
-    """Otherwise a corpus could get a second budget under another name, if few records of each user
-    are used."""
+    """If the fingerprint covered only the used records, a corpus could get a second budget under
+    another name: it would be enough to use few records of each user.
+    """
     own = jsonl([{**row, "author": f"author {i % 40}"} for i, row in enumerate(rows(600))])
     sketches = []
     for unit in ({}, PERSONS):

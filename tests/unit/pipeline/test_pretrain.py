@@ -1,5 +1,7 @@
-"""Tests of the texts that the tiny model is first trained on: they are public, and in the style of
-the donated examples if there are any."""
+"""Tests of the texts on which the tiny model is trained first.
+
+They are public. If there are donated examples, the texts have their style.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""With a state folder of version 0.1, finished results are not drawn or charged again."""
+"""Tests that finished results in a state folder of version 0.1 are not drawn or charged again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROJECTS = {"": 6, "second": 3}
 
 
 def copied(name: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the project. `SUGARBUSH_STATE` is set to a copy of its state folder.
+    """Copy the project and its state folder. `SUGARBUSH_STATE` is set to the copied state folder.
 
     File modes are set here, because git does not store them.
     """
@@ -45,7 +45,7 @@ def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files(folder: Path) -> dict[str, str]:
-    """A digest of every file except locks."""
+    """Return a digest of every file except locks."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -118,8 +118,8 @@ def test_the_promise_of_a_card_of_0_1_is_derived_again(first: Path) -> None:
         assert card["promise"][name] == pytest.approx(old["promise"][name]), name
     for name in ("planned_epsilon", "dataset_cap_epsilon"):
         assert card["budget"][name] == pytest.approx(old["budget"][name]), name
-    # 0.1 computed the totals as if rate and steps had been fixed in advance, which is too small by
-    # at most 5%.
+    # 0.1 computed totals as if rate and steps had been fixed in advance. These totals are too small
+    # by at most 5%.
     for part, name in (("promise", "epsilon"), ("budget", "dataset_total_epsilon")):
         assert old[part][name] <= card[part][name] <= 1.05 * old[part][name], name
     charged = [[event["id"] for event in of["budget"]["events"]] for of in (card, old)]

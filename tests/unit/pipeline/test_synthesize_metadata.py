@@ -1,4 +1,4 @@
-"""Tests of which attributes are in the DP table."""
+"""Tests which attributes are in the DP table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class SmallProject(Project):
 
 
 def drawn(base: Path, **changes: Any) -> pd.DataFrame:
-    """The rows of the DP table. Their `attrs` contain the description of the table."""
+    """Return the rows of the DP table.
+
+    The `attrs` of the frame contain a description of the table.
+    """
     project = SmallProject(base, settings=params(**changes))
     (folder,) = MetadataRequest(project).release(forced=False).folders
     frame = pd.read_parquet(folder / "rows.parquet")
@@ -55,7 +58,7 @@ def drawn(base: Path, **changes: Any) -> pd.DataFrame:
 
 
 def covered(frame: pd.DataFrame) -> list[str]:
-    """The attributes that have codes in the table."""
+    """Return the attributes that have codes in the table."""
     assert list(frame.columns) == list(NAMES)
     return [name for name in NAMES if (frame[name] >= 0).all()]
 

@@ -1,5 +1,7 @@
-"""Tests of the plan of fine-tuning: its steps depend on the DP record count, its noise on the
-plan."""
+"""Tests of the plan of fine-tuning.
+
+The number of steps is computed from the DP record count, and the noise from the budget plan.
+"""
 
 import math
 from pathlib import Path
@@ -54,7 +56,7 @@ def test_rate_and_steps_follow_from_the_dp_record_count() -> None:
 
 
 def test_persons_are_reckoned_as_few_as_the_dp_record_count_allows() -> None:
-    """If each user has at most 5 of 4,000 records, there are at least 800 users."""
+    """If each user has at most 5 of the 4,000 records, there are at least 800 users."""
     schedule = schedule_of(params(**SETTINGS, **PERSONS))
     assert schedule.rate == pytest.approx(256 / 800)
     assert schedule.steps == round(4 * 800 / 256)

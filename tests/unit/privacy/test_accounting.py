@@ -46,8 +46,9 @@ def test_a_discrete_gaussian_costs_more_than_gaussian_dp_says_when_noise_is_smal
 def test_a_unit_of_several_records_costs_no_less_however_its_records_fall(
     stddev: float, per_unit: int
 ) -> None:
-    """The charged epsilon covers both cases: all records of the unit are in one count, or each is
-    in a different count."""
+    """The charged epsilon covers two cases: all records of a unit are in one count, or each record
+    of the unit is in a different count.
+    """
     charged = epsilon([DiscreteGaussian(stddev=stddev, sensitivity=per_unit)], delta=1e-6)
     together = pld.from_discrete_gaussian_mechanism(
         stddev, per_unit, value_discretization_interval=1e-4

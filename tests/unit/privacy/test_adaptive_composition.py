@@ -1,4 +1,4 @@
-"""Tests that epsilon holds if a mechanism is chosen by the result of an earlier mechanism."""
+"""Tests that epsilon holds if a mechanism is chosen after looking at an earlier result."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ EVENTS = [
 
 
 def training(records: float) -> tuple[float, PoissonGaussian]:
-    """The mu of the table, and the DP-SGD event that is planned at epsilon 1 for a DP record
-    count."""
+    """Plan a run at epsilon 1 for a DP record count.
+
+    Return the mu of the table and the DP-SGD event.
+    """
     plan = make_plan(REQUESTS, epsilon=1.0, delta=DELTA)
     part = Subsampling(rate=64 / records, steps=round(5 * records / 64))
     event = with_subsampling(plan, {"training": part}, epsilon=1.0).of("training").event
@@ -55,7 +57,10 @@ def training(records: float) -> tuple[float, PoissonGaussian]:
 
 
 def divergence(event: Event, x: np.ndarray) -> np.ndarray:
-    """The hockey-stick divergence of an event at e^x, in the worse order, for increasing real x."""
+    """Return the hockey-stick divergence of an event at e^x, for increasing real x.
+
+    It is the larger divergence of the two orders of the neighbours.
+    """
     whole = _distribution(event, getattr(event, "count", 1), 1e-4, Relation.ADD_OR_REMOVE_ONE)
     right = _divergence(whole, np.maximum(x, 0))
     mirrored = _divergence(whole, np.maximum(-x, 0))
@@ -63,9 +68,11 @@ def divergence(event: Event, x: np.ndarray) -> np.ndarray:
 
 
 def test_a_training_chosen_by_the_worst_adversary_stays_within_the_bound() -> None:
-    """The table is the worst mu-GDP mechanism, which has two Gaussians as its outputs. An adversary
-    looks at its privacy loss and chooses the one of three trainings with the largest divergence.
-    The integral over the loss has an error of at most 1e-12."""
+    """The table is the worst mu-GDP mechanism: its outputs under two neighbours are Gaussians.
+
+    An adversary looks at the privacy loss of the table, and chooses the training with the largest
+    divergence among three. The integral over the loss has an error of at most 1e-12.
+    """
     mu, small = training(300)
     events = [small, training(1_000)[1], training(3_000)[1]]
     loss = np.linspace(mu**2 / 2 + 9 * mu, mu**2 / 2 - 9 * mu, 4001)
@@ -80,7 +87,9 @@ def test_a_training_chosen_by_the_worst_adversary_stays_within_the_bound() -> No
 
 
 def test_the_bound_costs_more_than_a_plan_that_is_fixed_in_advance() -> None:
-    """If the plan fixes the training in advance, its epsilon is smaller than the bound."""
+    """If the training is fixed in advance, the epsilon of the plan is smaller than the bound for
+    adaptive choices.
+    """
     mu, event = training(3_000)
     planned = epsilon([GaussianDp(mu=mu), event], delta=DELTA)
     assert planned <= 1.0 < adaptive_epsilon([GaussianDp(mu=mu), event], delta=DELTA)
@@ -120,7 +129,7 @@ def test_the_bound_is_at_least_the_composed_distributions_and_close_to_them() ->
 
 
 def test_gaussian_dp_at_full_rate_is_gaussian_dp() -> None:
-    """For a mechanism that is exactly mu-GDP, the computed mu is this mu."""
+    """DP-SGD at rate 1 is exactly mu-GDP, so the computed mu must equal this mu."""
     event = PoissonGaussian(noise_multiplier=2.0, rate=1.0, count=4)
     assert _mu_with_slack(event, 1e-9) == pytest.approx(1.0, rel=2e-3)
     assert adaptive_epsilon([event], delta=DELTA) == pytest.approx(

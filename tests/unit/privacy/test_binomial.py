@@ -1,4 +1,4 @@
-"""Tests of shares and their exact binomial bounds."""
+"""Tests of exact binomial bounds of a share."""
 
 import numpy as np
 import pytest
@@ -16,9 +16,9 @@ def test_the_bound_is_1_if_all_cases_are_true_and_without_cases():
 
 
 def test_the_bounds_cover_at_their_rate():
-    # 400 samples of 60 cases at each of three rates. If the coverage is 95%, fewer than 362
-    # intervals contain the rate with a probability below 5e-5. Wald's interval, which is not exact,
-    # contains it much less often at rate 0.02.
+    # 400 samples of 60 cases at each of three rates. If the coverage is 95%, the probability that
+    # fewer than 362 intervals contain the rate is below 5e-5. Wald's interval, which is not exact,
+    # contains the rate much less often at rate 0.02.
     rng = np.random.default_rng(5)
     for rate in (0.02, 0.1, 0.5):
         draws = rng.random((400, 60)) < rate

@@ -1,4 +1,4 @@
-"""A delta that is too large to protect anybody is refused. Bounds of a risk are rounded up."""
+"""Tests that a delta that is too large is refused, and that bounds of a risk are rounded up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus is recognised under another name after the kinds of changes that happen by mistake."""
+"""Tests that a corpus is recognised under another name, also after accidental changes."""
 
 from __future__ import annotations
 
@@ -84,8 +84,10 @@ def test_the_same_ids_are_recognised_and_numbers_are_no_ids() -> None:
 
 
 def test_corpora_without_a_common_text_are_two_datasets() -> None:
-    """The 21 corpora consist of the same words and give 210 pairs. A false alarm has probability
-    below 1e-9."""
+    """All 210 pairs of 21 corpora are compared.
+
+    The corpora consist of the same words. A false alarm has probability below 1e-9.
+    """
     found = [fingerprint(corpus(str(i), count=300)) for i in range(21)]
     for i, one in enumerate(found):
         assert not any(is_same_dataset(one, stored_part(other)) for other in found[:i])

@@ -1,5 +1,7 @@
-"""Tests of the Gaussian-DP cost of AIM's steps, by comparing the closed forms with all loss pairs,
-and of the privacy filter."""
+"""Tests of the Gaussian-DP cost of AIM's steps, and of the privacy filter.
+
+The closed formulas are compared with computations on a grid of loss pairs.
+"""
 
 import math
 
@@ -22,7 +24,8 @@ STDDEVS = [0.05, 0.1, 0.2, 0.225, 0.3, 0.5, 0.8, 0.99, 1.0, 1.5, 2.0, 4.0, 12.0,
 
 
 def bounded_range_vertices(epsilon, points):
-    """Worst-case mechanisms with the losses t and t - epsilon, for many t: log p and log q.
+    """Return log p and log q of the worst-case mechanisms with losses t and t - epsilon, for many
+    t.
 
     p / q = e^t and (1 - p) / (1 - q) = e^(t - epsilon), so the log-odds of p and q differ by
     epsilon.
@@ -37,8 +40,9 @@ def log_expit(x):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_loss_pair_of_a_bounded_range_mechanism_beats_its_mu(epsilon):
-    """mu is large enough for all 200,001 pairs of losses (t, t - epsilon), and one pair needs
-    exactly this mu."""
+    """The formula's mu is large enough for all 200,001 pairs of losses (t, t - epsilon), and one of
+    these pairs needs exactly this mu.
+    """
     log_p, log_q = bounded_range_vertices(epsilon, 200_001)
     losses = log_p - log_q
     assert losses.min() >= -1e-9 and losses.max() <= epsilon * (1 + 1e-9)
@@ -50,8 +54,9 @@ def test_no_loss_pair_of_a_bounded_range_mechanism_beats_its_mu(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_trade_off_of_a_bounded_range_pair_lies_above_the_gaussian_one(epsilon):
-    """This compares the whole trade-off functions of 400 pairs, at 400 levels, and not only their
-    corners."""
+    """The test compares the whole trade-off functions of 400 loss pairs at 400 levels, and not only
+    their corners.
+    """
     mu = bounded_range_mu(epsilon)
     level = np.linspace(1e-9, 1 - 1e-9, 400)
     gaussian = np.exp(log_ndtr(-ndtri(level) - mu))
@@ -70,8 +75,10 @@ def test_a_selections_mu_is_at_most_0_627_epsilon_and_close_to_it_where_epsilon_
 
 
 def test_a_fixed_loss_pair_is_not_enough():
-    """The pair (epsilon/2, -epsilon/2) needs the full mu. A mu that is computed for t = 7/8 epsilon
-    is too small."""
+    """The loss pair (epsilon/2, -epsilon/2) needs the full mu.
+
+    A mu that is computed for the loss pair with t = 7/8 epsilon is too small.
+    """
     epsilon = 1.0
     odds = math.log((math.e - math.exp(7 / 8)) / (math.exp(7 / 8) - 1))
     lopsided = ndtri(expit(odds + 0.5)) - ndtri(expit(odds - 0.5))
@@ -80,11 +87,10 @@ def test_a_fixed_loss_pair_is_not_enough():
 
 @pytest.mark.parametrize("stddev", STDDEVS)
 def test_no_tail_of_the_discrete_gaussian_beats_its_mu(stddev):
-    """mu is large enough for all pairs of neighbouring tails, and the pair at the centre needs
-    exactly this mu.
+    """The formula's mu is large enough for all pairs of neighbouring tails on a grid.
 
-    Beyond the grid, the mu that a pair of tails needs tends to 1/stddev, and mu is at least
-    1/stddev.
+    The pair at the centre needs exactly this mu. Beyond the grid, the mu that a pair needs tends to
+    1/stddev, and the formula's mu is at least 1/stddev.
     """
     last = int(30 * stddev**2 + 40)
     log_mass = -(np.arange(last + 400) ** 2) / (2 * stddev**2)
@@ -105,7 +111,9 @@ def test_the_discrete_gaussian_costs_more_than_the_continuous_one_by_a_24th_of_i
 
 
 def test_the_discrete_gaussians_profile_lies_under_the_gaussian_one():
-    """This is the same claim for delta(epsilon), which dp_accounting computes at 400 epsilons."""
+    """delta(epsilon) of the discrete Gaussian, which dp_accounting computes at 400 epsilons, is at
+    most that of the mu-GDP mechanism.
+    """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     for stddev in (0.6, 1.5, 4.0):
@@ -150,8 +158,10 @@ def test_the_filter_takes_what_fits_and_refuses_the_rest_without_taking_it():
 
 
 def worst_step(mu, rng):
-    """The distributions of the outcome of a step under two neighbours. The step is a selection or a
-    count and costs about `mu`."""
+    """Return the distributions of the outcome of a step under two neighbours.
+
+    The step is a selection or a count, and costs about `mu`.
+    """
     if rng.random() < 0.5:
         epsilon, centre = bounded_range_epsilon(mu), rng.normal(0, 0.5)
         high = expit(centre + epsilon / 2), expit(centre - epsilon / 2)
@@ -167,8 +177,10 @@ def worst_step(mu, rng):
 
 
 def least_mu(one, other):
-    """The smallest mu for which two distributions are mu-GDP, computed from all likelihood-ratio
-    tests."""
+    """Return the smallest mu for which two distributions are mu-GDP.
+
+    It is computed from all likelihood-ratio tests.
+    """
     order = np.argsort(np.log(one) - np.log(other))
     first, second = np.cumsum(one[order])[:-1], 1 - np.cumsum(other[order])[:-1]
     told = (first > 1e-12) & (first < 1 - 1e-12) & (second > 1e-12) & (second < 1 - 1e-12)
@@ -176,11 +188,11 @@ def least_mu(one, other):
 
 
 def test_steps_whose_budgets_depend_on_outcomes_stay_within_the_filter_together():
-    """In each of 150 trees of four steps, each outcome determines the next step and its mu at
-    random.
+    """The test makes 150 random trees of four steps.
 
-    The mu that the exact joint distributions need is at most the mu of the filter, and within 5% of
-    it.
+    After each outcome, the next step and its mu are drawn at random. The mu that the exact joint
+    distributions of a tree need is at most the mu of the filter. In one tree, it is within 5% of
+    the mu of the filter.
     """
     rng, needed = public_rng(1, "adaptive"), []
     for _ in range(150):

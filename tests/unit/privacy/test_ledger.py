@@ -115,8 +115,10 @@ def test_charges_per_user_are_not_added_to_charges_per_record(tmp_path: Path) ->
 
 
 def test_who_a_person_is_stays_what_it_was(tmp_path: Path) -> None:
-    """If one customer is removed, other records of the household may take their place. So the
-    guarantee for customers does not imply one for households."""
+    """If a customer is removed, records of another customer of the household may be used instead.
+
+    So the guarantee for customers does not imply a guarantee for households.
+    """
     charge(ledger_at(tmp_path, unit=Unit.USER, user_column="customer"))
     charge(ledger_at(tmp_path, unit=Unit.USER, user_column="customer"))
     household = ledger_at(tmp_path, unit=Unit.USER, user_column="household")
@@ -148,7 +150,8 @@ def test_a_known_corpus_under_a_new_name_is_refused(tmp_path: Path) -> None:
             ledger_at(tmp_path, dataset="fresh", purpose="benchmark"), dataset_fingerprint=changed
         )
     grown = make_dataset_fingerprint([f"letter number {i}" for i in range(1500)], key=key)
-    with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):  # misses 1 in 10^4
+    # The fingerprint fails to recognise 1 in 10^4 such corpora.
+    with pytest.raises(LedgerError, match="known to the ledger as 'letters'"):
         charge(ledger_at(tmp_path, dataset="fresh"), dataset_fingerprint=grown)
     other = make_dataset_fingerprint([f"another corpus, line {i}" for i in range(300)], key=key)
     charge(ledger_at(tmp_path, dataset="fresh"), dataset_fingerprint=other)
@@ -295,8 +298,10 @@ def test_a_snapshot_does_not_see_later_charges_and_cannot_be_charged(tmp_path: P
 def test_a_ledger_is_read_with_one_look_at_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading the key takes a lock. When the key was read for each line, 1,000 charges took five
-    minutes."""
+    """Each reading of the key takes a lock.
+
+    If the key is read for each line, 1,000 charges take five minutes.
+    """
     ledger = ledger_at(tmp_path, cap=50.0)
     for _ in range(9):
         charge(ledger)

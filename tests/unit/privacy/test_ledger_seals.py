@@ -1,4 +1,4 @@
-"""If a ledger was edited or replaced, charges are refused, so the total never falls unnoticed."""
+"""Tests that an edited or replaced ledger refuses charges, so no charge is lost unnoticed."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_crash_between_an_entry_and_its_stored_seal_stops_nothing(
         ledger.path.unlink()
         head.unlink()
         stop_storing_seals(monkeypatch, after=1)
-        for _ in range(2):  # as with a full disk
+        for _ in range(2):  # as if the disk were full
             with pytest.raises(StorageError):
                 charged(tmp_path, 1)
         monkeypatch.undo()
@@ -139,8 +139,9 @@ def stop_storing_seals(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
 
 
 def test_a_first_line_without_its_stored_seal_is_refused(tmp_path: Path) -> None:
-    """Otherwise, deleting the stored seal and all lines except the first would give a smaller
-    total."""
+    """If such a line were accepted, somebody could delete the stored seal and all lines except the
+    first, and get a smaller total.
+    """
     ledger = charged(tmp_path)
     rewrite(ledger, lines(ledger)[:1])
     ledger.path.with_suffix(".head").unlink()
@@ -245,7 +246,9 @@ def released(tmp_path: Path, ledger: Ledger) -> tuple[Roots, PrivacySettings]:
 def test_another_state_folder_cannot_be_charged_for_a_project_with_releases(
     tmp_path: Path,
 ) -> None:
-    """This happens if a service runs the project with another user's home folder."""
+    """The state folder is another one if, for example, a service runs the project with another
+    user's home folder.
+    """
     first = charged(tmp_path / "mine")
     roots, privacy = released(tmp_path, first)
     other = ledger_at(

@@ -1,4 +1,4 @@
-"""Compares DP-SGD's noise, planned from a share of the budget, with papers and dp-accounting."""
+"""Compares the planned noise of DP-SGD with published values and with dp-accounting."""
 
 import math
 from functools import cache
@@ -17,7 +17,9 @@ RATE, STEPS, DELTA = 4096 / YELP, 23193, 1 / (YELP * math.log(YELP))
 
 
 def plan_of(*parts, subsampled, target=1.0, delta=1e-6):
-    """The plan of `parts` (name, share, count), completed with the DP-SGD steps in `subsampled`."""
+    """Plan the budget of `parts` (name, share, count), and then add the DP-SGD steps in
+    `subsampled`.
+    """
     plan = make_plan(
         [BudgetRequest(name=name, share=share, count=draws) for name, share, draws in parts],
         epsilon=target,

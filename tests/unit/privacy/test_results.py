@@ -95,7 +95,9 @@ def test_an_error_inside_keeps_its_own_kind(tmp_path: Path) -> None:
 
 
 def test_the_id_of_a_run_says_nothing_of_its_inputs(tmp_path: Path) -> None:
-    """With equal settings and inputs, ids differ within one state folder and between two."""
+    """Two runs with equal settings and inputs have different ids, in the same state folder and in
+    different state folders.
+    """
     ids = set()
     for folder in ("one", "other"):
         for _ in range(2):

@@ -1,5 +1,7 @@
-"""Tests the noise of votes if AIM is charged as one event
-(docs/decisions/aim-in-gaussian-dp.md)."""
+"""Tests the noise of votes if AIM is charged as one event.
+
+The decision is docs/decisions/aim-in-gaussian-dp.md.
+"""
 
 import math
 
@@ -14,7 +16,7 @@ AIM_SHARE = 0.1
 
 
 def planned(epsilon: float, rounds: int) -> float:
-    """The sigma of the votes in our plan."""
+    """Return the sigma of the votes in our plan."""
     parts = [
         BudgetRequest(name="metadata", share=AIM_SHARE, count=0),
         BudgetRequest(name="votes", share=1 - AIM_SHARE, count=rounds),
@@ -23,13 +25,15 @@ def planned(epsilon: float, rounds: int) -> float:
 
 
 def exact(epsilon: float, rounds: int) -> float:
-    """The sigma of the votes in exact Gaussian DP, if AIM gets its share of mu^2."""
+    """Return the sigma of the votes by exact Gaussian DP, if AIM gets its share of mu^2."""
     return math.sqrt(rounds / (1 - AIM_SHARE)) / mu_of(epsilon=epsilon, delta=DELTA)
 
 
 def by_zcdp(epsilon: float, rounds: int) -> float:
-    """The sigma of the votes by zCDP with the same shares of rho, and the best known conversion
-    (Canonne, Kamath, Steinke 2020, 13)."""
+    """Return the sigma of the votes by zCDP, with the same shares of rho.
+
+    The conversion to (epsilon, delta) is the best known one (Canonne, Kamath, Steinke 2020, 13).
+    """
     alpha = 1 + np.logspace(-4, 4, 20_001)
 
     def log_delta(rho: float) -> float:
@@ -47,7 +51,7 @@ def test_the_votes_noise_is_within_2_percent_of_exact_gaussian_dp(
 ) -> None:
     ours, least = planned(epsilon, rounds), exact(epsilon, rounds)
     assert least <= ours <= 1.02 * least
-    assert ours <= 1.0005 * least  # measured factors are smaller; the rest is a margin
+    assert ours <= 1.0005 * least  # measured ratios are below this limit
     assert 1.05 * ours < by_zcdp(epsilon, rounds) < 1.09 * ours
 
 

@@ -1,4 +1,4 @@
-"""Public files show whether two private inputs are equal only for consecutive runs."""
+"""Tests that public files show whether two private inputs are equal only for consecutive runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def released(base: Path) -> dict[str, str]:
-    """The run ids of all released folders, and all stamps of private files."""
+    """Return the run ids of all released folders, and all stamps of private files."""
     found = {
         str(path.parent.relative_to(base)): json.loads(path.read_text())["run"]
         for path in (base / "data/released").rglob("release.json")
@@ -65,8 +65,10 @@ def test_a_corpus_that_returns_to_an_earlier_state_is_a_new_release(project: Pat
 
 
 def test_a_change_that_no_stage_after_it_sees_renews_every_name(project: Path) -> None:
-    """Otherwise the names would show that only held-out records or only the order of rows
-    changed."""
+    """The identifiers of all private files change.
+
+    Otherwise public files would show that only held-out records or only the order of rows changed.
+    """
     first = run_on(project, A)
     for rows in ([row | {"unused": "column"} for row in A], A):
         second = run_on(project, rows)
@@ -82,7 +84,7 @@ def test_a_forced_run_renews_every_name(project: Path, monkeypatch: pytest.Monke
 
 
 def test_looking_at_another_corpus_spends_no_name(project: Path) -> None:
-    """`sugarbush budget` checks whether a run would spend budget, and must not change any name."""
+    """`sugarbush budget` checks whether a run would spend budget. It must change no identifier."""
     first = run_on(project, A)
     (project / "letters.jsonl").write_text(as_lines(B))
     fingerprint.run(Project(project), only_look=True)
@@ -91,7 +93,7 @@ def test_looking_at_another_corpus_spends_no_name(project: Path) -> None:
 
 
 def test_the_name_of_an_input_is_no_function_of_it(tmp_path: Path) -> None:
-    """Nine state folders give nine different names to the same digest."""
+    """Nine state folders give nine different identifiers to the same digest."""
     names = {Snapshots(tmp_path / str(i), "release-x").of("a", digest="d") for i in range(9)}
     assert len(names) == 9
 
@@ -103,12 +105,12 @@ def test_a_renewed_parent_renews_what_was_computed_from_it(tmp_path: Path) -> No
     assert names.of("codes", digest="c", within="2") != first
 
 
-@pytest.mark.parametrize("kind", ["", "standalone"])  # of the queue, and of --temp
+@pytest.mark.parametrize("kind", ["", "standalone"])  # copies of DVC's queue, and of --temp
 @pytest.mark.parametrize("named", ["state", "./state", "../state"])
 def test_a_relative_state_folder_is_one_of_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, kind: str
 ) -> None:
-    """The state must not be in the copy of a DVC experiment, because DVC deletes the copy."""
+    """DVC deletes the copy of an experiment, so the state folder must not be in the copy."""
     monkeypatch.setenv("SUGARBUSH_STATE", named)
     checkout = tmp_path / "checkout"
     copy = checkout / ".dvc" / "tmp" / "exps" / kind / "tmp1234"
@@ -145,8 +147,10 @@ def test_a_project_in_a_folder_that_is_called_as_dvcs_is_no_copy(
 def test_a_relative_state_of_the_api_is_one_folder_whatever_folder_the_program_enters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a second ledger would start at 0, or a ledger would be in a copy that DVC
-    deletes."""
+    """If the program changes its working folder, a relative state folder must stay the same.
+
+    Otherwise a second ledger would start at 0, or a ledger would be in a copy that DVC deletes.
+    """
     copy = tmp_path / ".dvc/tmp/exps/tmp1234"
     copy.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
@@ -157,8 +161,10 @@ def test_a_relative_state_of_the_api_is_one_folder_whatever_folder_the_program_e
 
 
 def test_lost_names_are_random_again(tmp_path: Path) -> None:
-    """If names were digests again, they would show that two inputs are equal, and older results
-    would be restored."""
+    """If the file of identifiers is lost, the new identifiers must not be digests.
+
+    Digests would show that two inputs are equal, and older results would be restored.
+    """
     results = tmp_path / "draws/release-x/evolve-abc/generation-1"
     results.mkdir(parents=True)
     file = tmp_path / "snapshots/release-x.json"

@@ -1,4 +1,7 @@
-"""An invented release that is large enough to judge the report. No value comes from real texts."""
+"""Makes an invented release that is large enough to judge the report.
+
+No value comes from real texts.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +116,7 @@ def release(**changes: Any) -> Release:
 
 
 def texts(count: int, *, seed: int, method: str, votes: bool) -> tuple[SyntheticText, ...]:
-    """`count` final texts and `count` // 2 ancestors before them."""
+    """Return `count` // 2 ancestors, followed by `count` final texts."""
     rng = np.random.default_rng(seed)
     found: list[SyntheticText] = []
     for place in range(count + count // 2):
@@ -206,8 +209,10 @@ def public_data(*, count: int = 60, candidates: int = 600, **changes: Any) -> Pu
 
 
 def dp_table(rng: np.random.Generator) -> DpTable:
-    """A DP table with measurements at the start and in fourteen rounds. One of them is the pair of
-    product and problem."""
+    """Return a DP table with measurements at the start and in fourteen rounds.
+
+    One of the measured marginals is the pair of product and problem.
+    """
 
     def marginal(names: str, cells: int, round_: int, stddev: float) -> Measurement:
         return Measurement(

@@ -15,7 +15,7 @@ EVENT_FIELDS = {"kind", "stddev", "sensitivity", "count", "mu", "noise_multiplie
 
 
 def recomputed(card: dict) -> float:
-    """Epsilon computed from the card alone, as a privacy officer would do it."""
+    """Compute epsilon from the card alone, as a privacy officer would do it."""
     events = []
     for fields in card["budget"]["events"]:
         known = {k: v for k, v in fields.items() if k in EVENT_FIELDS}

@@ -30,7 +30,7 @@ ATTACK = "</script><img src=x onerror=\"document.title='owned'\"><script>'&\"`{{
 
 
 class Tags(HTMLParser):
-    """Counts of tags, and the attributes of every element."""
+    """Counts the tags of a page, and collects the attributes of every element."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

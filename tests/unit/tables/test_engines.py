@@ -1,4 +1,4 @@
-"""Tests of all table engines: budget, ledger, shapes, and unusual tables."""
+"""Tests of all table engines: their budget, their charges, the shape of results, unusual tables."""
 
 import itertools
 import json
@@ -48,8 +48,10 @@ def ledger_in(folder: Path, *, cap: float = 1e6) -> Ledger:
 
 
 def free_ledger() -> Ledger:
-    """A ledger that accepts every charge and computes no epsilon, because epsilon for a mu of
-    several hundred takes minutes."""
+    """Return a ledger that accepts every charge and computes no epsilon.
+
+    The computation of epsilon for a mu of several hundred would take minutes.
+    """
     ledger = mock.create_autospec(Ledger, instance=True)
     ledger.charge.return_value = "id"
     return ledger
@@ -60,7 +62,7 @@ def session_of(ledger: Ledger, **changes) -> PrivacySession:
 
 
 def table_of(rows: int, domain=None, *, seed: int = 1):
-    """Codes in which each column copies the column before it in about three of four rows."""
+    """Return codes. Each column copies the column before it in about three of four rows."""
     rng = public_rng(seed, "table", rows)
     columns = []
     for size in (domain or DOMAIN).values():
@@ -144,7 +146,7 @@ def test_a_table_with_little_noise_is_reproduced(engine):
 
 
 def _distance(one, other, columns):
-    """Total variation between the marginals of two tables."""
+    """Return the total variation between the marginals of two tables."""
     shape = [list(DOMAIN.values())[i] for i in columns]
 
     def shares(table):
@@ -194,8 +196,8 @@ def test_an_attribute_of_thousands_of_values_is_measured_and_its_heavy_values_fo
     heavy = rows[rows[:, 0] == 17]
     assert len(heavy) == pytest.approx(3000, rel=0.1)
     if engine is not Engine.INDEPENDENT:
-        # Rare values are merged, so the pair is within the limit of cells, which its 24,000 cells
-        # would exceed.
+        # The pair has 24,000 cells, which is above the limit. After rare values are merged, it is
+        # below the limit.
         assert (heavy[:, 1] == 2).mean() > 0.9
         assert len(np.unique(rows[:, 0])) > 500
 
@@ -244,10 +246,10 @@ def test_a_table_survives_its_json_form(engine):
 )
 @pytest.mark.parametrize("mu", [0.1, 1.0])
 def test_an_engine_knows_the_table_by_the_curators_answers_alone(engine, mu, monkeypatch):
-    """If the answers about one table are replayed to an engine with another table, it makes the
-    same requests and returns the same result.
+    """The answers about one table are replayed to an engine that has another table.
 
-    So its result is post-processing, and each request depends on earlier answers only.
+    It must make the same requests and return the same result. So the result is post-processing of
+    the answers, and each request depends only on earlier answers.
     """
     first, second = table_of(2000, seed=1), table_of(1500, seed=2)
     answers = []
@@ -295,11 +297,10 @@ def test_a_unit_of_several_records_gets_noise_for_all_of_them(engine):
 @pytest.mark.parametrize("records", [500, 5000])
 @pytest.mark.parametrize("mu", [0.03, 0.1, 0.3])
 def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records, mu):
-    """Compares the mean total variation over all two-way marginals, for 6 runs at each epsilon from
-    about 0.1 to 1.
+    """The test compares the mean total variation over all two-way marginals, in 6 runs per epsilon.
 
-    The mean may be at most 15% above that of independent marginals. This is three times the
-    standard error of the ratio, measured in 40 repetitions.
+    The epsilons are about 0.1 to 1. The mean may be at most 15% above the mean of independent
+    marginals. 15% is three times the standard error of the ratio, measured in 40 repetitions.
     """
     domain = {"a": 10, "b": 9, "c": 16, "d": 7, "e": 5, "f": 2}
     sizes = list(domain.values())
@@ -328,10 +329,13 @@ def test_on_little_data_the_table_is_no_worse_than_independent_marginals(records
 
 @pytest.mark.slow
 def test_no_dependence_is_believed_where_there_is_none():
-    """The attributes are independent, and nearly all values are merged. In measurements, 1 of 60
-    runs did not end with independent marginals. At this rate, 6 of 40 such runs have a probability
-    of 1e-4. With the paper's rule, which cannot distinguish a better count of a merged cell from a
-    dependence, it was 12 of 60 runs."""
+    """The attributes are independent, and nearly all values are merged.
+
+    In measurements, 1 of 60 runs did not end with independent marginals. At this rate, 6 such runs
+    among 40 have a probability of 1e-4. With the rule of the AIM paper, 12 of 60 runs did not end
+    with independent marginals, because this rule cannot distinguish a better count of a merged cell
+    from a dependence.
+    """
     domain = {"a": 10, "b": 9, "c": 16, "d": 7, "e": 15}
     rng, believed = public_rng(5, "independent"), 0
     for _ in range(40):
@@ -345,8 +349,9 @@ def test_one_dependence_does_not_take_the_budget_of_the_other_attributes():
     """One of eight attributes is a copy of another. The copy is found, and most of the budget goes
     to the other attributes.
 
-    In 8 measured runs, larger marginals got 11% of the budget on average, and at most 18%. When AIM
-    required no evidence after the first dependence, they got 47% on average, from 13% to 66%.
+    In 8 measured runs, marginals of several attributes got 11% of the budget on average, and at
+    most 18%. When AIM required no evidence after the first dependence, they got 47% on average (13%
+    to 66%).
     """
     domain = dict(zip("abcdefgh", (8, 8, 6, 10, 5, 7, 9, 6), strict=True))
     rng = public_rng(9, "one pair")
@@ -363,7 +368,8 @@ def test_one_dependence_does_not_take_the_budget_of_the_other_attributes():
         larger = (m for m in made.measurements if len(m.attributes) > 1)
         spent.append(math.fsum(m.mu**2 + m.selection_mu**2 for m in larger) / 0.04)
         rows = draw_rows(made, public_rng(1))
-        assert (rows[:, 0] == rows[:, 1]).mean() > 0.7  # independent columns would give 0.25
+        # If the columns were independent, the share would be 0.25.
+        assert (rows[:, 0] == rows[:, 1]).mean() > 0.7
         last = [m.attributes for m in made.measurements if m.round == made.measurements[-1].round]
         assert {(name,) for name in domain} <= set(last)
     assert np.mean(spent) < 0.3
@@ -373,9 +379,9 @@ def test_a_search_takes_no_more_budget_when_few_attributes_are_unmerged():
     """There are thirteen attributes with one cell and two attributes with two cells. All are
     independent.
 
-    The search has rounds that cost 1/240 and 4/240 of the budget, together 2%. After one false
-    dependence it uses under 25%. When the tree included only the attributes with several cells, the
-    search used nearly all of the budget.
+    The two rounds of the search cost 1/240 and 4/240 of the budget, together 2%. After one false
+    dependence, the search uses less than 25% of the budget. When the tree included only the
+    attributes with several cells, the search used nearly all of the budget.
     """
     domain = dict.fromkeys("abcdefghijklm", 40) | {"x": 2, "y": 2}
     rng = public_rng(10, "merged")
@@ -389,8 +395,10 @@ def test_a_search_takes_no_more_budget_when_few_attributes_are_unmerged():
 
 
 def test_rare_values_are_shared_out_by_all_that_measured_them():
-    """Counts are averaged with their precision as weight: 0 at stddev 1 and 10 at stddev 2 give
-    2."""
+    """Noisy counts are averaged with weights 1/stddev^2.
+
+    For example, the average of 0 at stddev 1 and 10 at stddev 2 is 2.
+    """
     values = RareValues(cells=(0, 1, 1), counts=np.zeros(3))
     first = Measurement(attributes=("a",), counts=np.zeros(3, int), stddev=1.0, mu=1.0, round=0)
     again = Measurement(attributes=("a",), counts=np.full(3, 10), stddev=2.0, mu=0.5, round=1)
@@ -400,9 +408,12 @@ def test_rare_values_are_shared_out_by_all_that_measured_them():
 
 
 def test_rare_values_are_merged_by_their_noisy_counts_and_come_back_as_codes():
-    """36 values never occur. The noisy count of each exceeds 3 sigmas with a probability of 0.0014,
-    and two or more exceed it with a probability of 0.0012. Frequent values are 100 sigmas above
-    this limit."""
+    """36 values never occur.
+
+    The noisy count of one such value exceeds 3 sigmas with a probability of 0.0014, and two or more
+    such counts exceed 3 sigmas with a probability of 0.0012. The counts of frequent values are 100
+    sigmas above this limit.
+    """
     domain = {"town": 40, "kind": 4}
     kind = public_rng(6, "rare").integers(0, 4, 3000)
     table = np.stack([kind * 10, kind], axis=1)  # only four of the forty towns occur

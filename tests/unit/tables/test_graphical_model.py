@@ -23,7 +23,7 @@ NAMES = "abcdefgh"
 
 
 def joint_table(domain, potentials):
-    """The probability of every cell of the joint table, computed directly."""
+    """Compute the probability of every cell of the joint table directly."""
     names = list(domain)
     log = np.zeros(tuple(domain.values()))
     for clique, potential in potentials.items():
@@ -43,8 +43,10 @@ def sum_joint(joint, domain, attributes):
 
 @st.composite
 def fields(draw, spread=2.0):
-    """A random model with at most 10^5 cells and any cliques: with cycles, with several components,
-    or of single columns."""
+    """Make a random model with at most 10^5 cells.
+
+    Its cliques are arbitrary: they may form cycles or several components, or be single columns.
+    """
     count = draw(st.integers(1, 7))
     sizes = draw(st.lists(st.integers(1, 6), min_size=count, max_size=count))
     domain = dict(zip(NAMES, sizes, strict=False))
@@ -102,8 +104,8 @@ def test_a_junction_tree_holds_every_clique_and_runs_through_each_attribute_once
     for node, parent in enumerate(tree.parents):
         assert parent is None or parent < node
     for attribute in domain:
-        # The nodes with an attribute form a subtree if exactly one of them has a parent without the
-        # attribute.
+        # The nodes that contain an attribute form a subtree if and only if exactly one of them has
+        # a parent that does not contain the attribute.
         tops = [
             i
             for i, node in enumerate(tree.nodes)
@@ -113,8 +115,10 @@ def test_a_junction_tree_holds_every_clique_and_runs_through_each_attribute_once
 
 
 def test_the_attribute_of_most_values_is_the_last_axis_whatever_the_domains_order():
-    """Otherwise sums along rows of length two would take most of the time. Callers may use any
-    order of attributes."""
+    """If the last axis were short, sums along rows of length two would take most of the time.
+
+    Callers may use any order of attributes.
+    """
     domain = {"wide": 9, "pair": 2, "some": 4}
     potential = public_rng(2, "axes").normal(0, 1, (9, 2, 4))
     whole = {("wide", "pair", "some"): potential}
@@ -150,8 +154,8 @@ def test_potentials_of_any_size_neither_underflow_nor_overflow(field):
 def test_samples_follow_every_two_way_marginal(field):
     """The test samples 20,000 rows.
 
-    The variance of the count of a cell is at most that of a binomial. So a deviation of more than
-    six standard deviations plus one happens less than once in 10^8 cells.
+    The variance of the count of a cell is at most the variance of a binomial count. So a deviation
+    of more than six standard deviations plus one has a probability below 10^-8 per cell.
     """
     domain, potentials, model, rng = field
     joint, rows = joint_table(domain, potentials), 20_000
@@ -191,8 +195,10 @@ def test_exact_marginals_are_recovered_and_what_they_imply_about_the_rest():
 
 
 def test_an_estimate_is_the_least_squares_distribution():
-    """The observations are noisy, inconsistent and of unequal variance. The result is compared with
-    that of a general optimiser."""
+    """The observations are noisy, inconsistent and of unequal variance.
+
+    The result is compared with the result of a general optimiser.
+    """
     domain = {"a": 3, "b": 2, "c": 2}
     rng = public_rng(5, "noisy")
     observations = [
@@ -225,7 +231,7 @@ def test_an_estimate_is_the_least_squares_distribution():
 
 @pytest.mark.parametrize("with_start", [False, True])
 def test_one_heavy_value_among_thousands_does_not_draw_everything(with_start):
-    """From a uniform start, the linear approximation in the first step is wrong by powers of e."""
+    """From a uniform start, the linear approximation of the first step is off by large factors."""
     rng = public_rng(4, "heavy")
     counts = np.where(np.arange(6000) == 17, 3000.0, 0.3) + rng.normal(0, 1.4, 6000)
     seen = Observation(attributes=("town",), counts=counts, variance=np.full(6000, 2.0))

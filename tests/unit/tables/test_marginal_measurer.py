@@ -52,7 +52,7 @@ def test_a_unit_moves_a_marginal_by_at_most_its_sensitivity(rows, unit):
 def test_a_unit_moves_a_score_by_at_most_its_sensitivity_to_the_last_bit(
     rows, unit, weight, penalty, drawn
 ):
-    """This holds for any noise in the estimate and for any penalty."""
+    """The bound holds for any noise in the estimate and for any penalty."""
     size, seed = drawn
     estimate = size * public_rng(seed, "estimate").normal(0, 1, (3, 4))
     candidate = Candidate(attributes=("a", "b"), estimate=estimate, weight=weight, penalty=penalty)
@@ -70,7 +70,9 @@ def test_a_score_is_the_weighted_error_beyond_the_penalty():
 
 def test_a_measurement_is_counts_plus_noise_of_the_scale_it_states():
     """With 4,000 cells, the sample variance of the noise has a relative standard deviation of
-    sqrt(2/4000) = 2.2%. It differs from stddev^2 by more than 12% with probability 1e-7."""
+    sqrt(2/4000) = 2.2%. The sample variance differs from stddev^2 by more than 12% with probability
+    1e-7.
+    """
     wide = MarginalMeasurer(Private([(5,)] * 1000), {"x": 4000}, mu=1.0)
     measured = wide.measure(("x",), mu=0.25, round=0)
     noise = measured.counts - 1000 * (np.arange(4000) == 5)

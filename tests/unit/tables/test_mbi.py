@@ -1,4 +1,4 @@
-"""Compares the graphical model with that of mbi, which computes the same in another way.
+"""Compares our graphical model with the graphical model of mbi, an independent implementation.
 
 The installed version of mbi is used: 1.1 if smartnoise-synth is installed, 2 with the extra `mbi`.
 """
@@ -36,7 +36,7 @@ def test_marginals_are_those_of_mbi(mbi):
     factors = {c: mbi.Factor(theirs.project(c), v) for c, v in potentials.items()}
     vector = mbi.CliqueVector(theirs, cliques, factors)
     ours = MarkovRandomField(domain, cliques, total=1000.0, potentials=potentials)
-    attributes = ("a", "d", "e")  # one case only: mbi compiles for each
+    attributes = ("a", "d", "e")  # only one case, because mbi compiles a program for each
     found = mbi.marginal_oracles.variable_elimination(vector, attributes, 1000.0)
     np.testing.assert_allclose(
         ours.marginal(attributes), np.asarray(found.values), atol=0.05, rtol=1e-4

@@ -1,4 +1,4 @@
-"""Tests of smartnoise's AIM with our measurer. One run of its loop compiles for ten seconds."""
+"""Tests of smartnoise's AIM with our measurer. One run of its loop takes ten seconds to compile."""
 
 import itertools
 from unittest import mock
@@ -41,7 +41,7 @@ def test_smartnoise_reads_the_measurer_only(capsys):
     )
     assert made.record_count == pytest.approx(4000, rel=0.05)
     rows = draw_rows(made, public_rng(1))
-    # Columns are in the domain's order, and the dependence is preserved.
+    # Columns are in the order of the domain, and the dependence between columns is preserved.
     assert ((rows >= 0) & (rows < [4, 3, 6000])).all()
     assert (rows[:, 0] == rows[:, 1]).mean() > 0.9
 
@@ -49,8 +49,9 @@ def test_smartnoise_reads_the_measurer_only(capsys):
 @pytest.mark.parametrize("mu", [0.05, 0.5, 2.0, 6.0])
 @pytest.mark.parametrize(("columns", "halvings"), list(itertools.product((2, 9), (0, 1, 3, 6))))
 def test_its_rho_leaves_room_for_every_way_that_its_budget_may_be_spent(mu, columns, halvings):
-    """The test repeats the arithmetic of smartnoise: T = 16 d rounds at first, and then any number
-    of halvings."""
+    """The test repeats the arithmetic of smartnoise: it plans T = 16 d rounds, and then halves the
+    noise any number of times.
+    """
     rho = engine.rho_within(mu**2)
     sigma, epsilon = np.sqrt(16 * columns / (1.8 * rho)), np.sqrt(0.8 * rho / 16 / columns)
     spent = columns * discrete_gaussian_mu(float(sigma)) ** 2

@@ -1,5 +1,7 @@
-"""Tests of the accounting of confidential training: published values, the cost under each
-neighbouring relation, and properties of the formulas."""
+"""Tests of the accounting of confidential training.
+
+They check published values, the cost under each neighbouring relation, and the formulas.
+"""
 
 import math
 
@@ -20,7 +22,7 @@ from sugarbush.privacy.events import (
 )
 from sugarbush.training.crt import confidentiality
 
-# The setting of the published notebook: 10,000 records, batches of 1,000, 10 epochs, delta 1e-5.
+# The values of the published notebook: 10,000 records, batches of 1,000, 10 epochs, delta 1e-5.
 RATE, STEPS, DELTA, GAMMA = 0.1, 100, 1e-5, 0.1
 EPSILON_2 = PoissonGaussian(noise_multiplier=2.422, rate=RATE, count=STEPS)
 ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
@@ -104,8 +106,8 @@ def test_epsilon_grows_with_gamma_and_ends_at_the_uniform_one():
 
 
 def test_a_policy_that_finds_nothing_is_not_credited():
-    # The group size k is the number of units that the policy misses. If k were the number of units
-    # that it finds, the guarantee would be (0, 0) here.
+    # The group size k is the number of units in which the policy misses the secret. If k were the
+    # number of units in which it finds the secret, the guarantee would be (0, 0) here.
     blind = confidentiality.group(EPSILON_2, missed=3, delta=DELTA)
     assert blind.epsilon > 3 * confidentiality.uniform(EPSILON_2, delta=DELTA).epsilon
     assert confidentiality.group(EPSILON_2, missed=0, delta=DELTA).epsilon == 0

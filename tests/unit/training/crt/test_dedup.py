@@ -1,4 +1,4 @@
-"""Tests of sentences and duplicates: splitting loses no text, and first occurrences stay."""
+"""Tests of splitting into sentences, which loses no text, and of removing later duplicates."""
 
 import hypothesis.strategies as st
 import pytest

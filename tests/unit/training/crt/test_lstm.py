@@ -1,4 +1,4 @@
-"""The LSTM equals that of torch, gives the same results token by token, and is clipped exactly."""
+"""Tests of our LSTM: it equals torch's LSTM, also token by token, and is clipped exactly."""
 
 import numpy as np
 import pytest

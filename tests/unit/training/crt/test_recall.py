@@ -1,4 +1,4 @@
-"""Tests of the measured recall: misses by label, which spans count as found, and the bounds."""
+"""Tests of the measured recall: missed secrets by label, rules for found spans, and bounds."""
 
 import json
 
@@ -48,8 +48,8 @@ def test_gamma_is_the_upper_bound_and_not_the_rate():
 
 
 def test_the_bounds_of_gamma_and_delta_2_hold_at_once():
-    # If no case occurs in a sample of n, the upper bound of its share with confidence c is 1 - (1 -
-    # c)^(1/n).
+    # If none of n cases is a miss, the upper bound of the share of misses at confidence c is
+    # 1 - (1 - c)^(1/n).
     sample = [labelled(f"call 555-010-{i:04d}", (f"555-010-{i:04d}", "PHONE")) for i in range(20)]
     alone = measure(sample, POLICY, name="s")
     both = measure(sample, POLICY, name="s", conservative=PlainWords())
@@ -61,8 +61,8 @@ def test_the_bounds_of_gamma_and_delta_2_hold_at_once():
 
 
 def test_a_secret_that_is_masked_whole_and_leaves_a_trace_counts_for_gamma():
-    # "Yes" is masked together with a name, but is not masked beside a mask. So the text shows that
-    # there was a name.
+    # The detector masks "Yes" before a name, but not before a mask. So the text shows that there
+    # was a name.
     names = [f"Jean {last}" for last in ("Horning", "Peterson", "Alvarez", "Hughes")]
     sample = [labelled(f"Yes {name}.", (name, "NAME")) for name in names]
     measured = measure(sample, Policy([RegexDetector(["NAME"])]), name="s")
@@ -127,8 +127,8 @@ def test_delta_2_counts_the_secrets_that_show_in_the_public_part():
 
 
 def test_a_secret_that_moves_the_end_of_a_sentence_shows():
-    # If the secret is masked, the full stop after it ends a sentence, so "Good bye." is a separate
-    # sentence in the public part.
+    # If the secret is masked, the full stop after the mask ends a sentence. So "Good bye." is then
+    # a separate sentence in the public view.
     sample = [labelled("I am Smith J. Good bye.", ("Smith J", "NAME"))]
     assert shown(replayed(sample, POLICY), PlainWords()) == [True]
     ends = [labelled("Room A. Dr. Hi.", ("Dr", "TITLE"))]

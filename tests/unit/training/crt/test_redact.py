@@ -1,4 +1,4 @@
-"""Tests of the redaction policy: its findings, how spans are joined, and what is refused."""
+"""Tests of the redaction policy: what it finds, how it joins spans, and what it refuses."""
 
 from itertools import pairwise
 

@@ -1,5 +1,7 @@
-"""Tests of screening: split, deduplicate, redact. They check this order, what is private, and the
-replay."""
+"""Tests of screening, which splits, deduplicates and redacts texts, in this order.
+
+They also check which sentences are private, and the replay with a masked secret.
+"""
 
 import hypothesis.strategies as st
 import pytest
@@ -38,8 +40,8 @@ def screened(*texts, **kwargs):
 
 
 def test_duplicates_are_found_before_anything_is_redacted():
-    # If the sentences were redacted first, the first two would be equal and the second would be
-    # lost.
+    # If sentences were redacted before deduplication, the first two would be equal, and the second
+    # would be removed.
     result = screened("Call 555-010-2345.", "Call 555-010-9999.", "Call 555-010-2345.")
     assert result.texts._per_unit == [f"Call {MASK}.", f"Call {MASK}.", MASK]
 
@@ -78,8 +80,8 @@ def test_a_text_with_a_mask_alone_in_its_view_is_in_the_private_part_only():
 
 
 def test_a_known_sentence_with_a_mask_is_refused_because_it_spreads_a_secret():
-    # If the secret is masked, "I am zorro." equals the known sentence, so no copy of it counts as a
-    # duplicate.
+    # If the secret is masked, "I am zorro." becomes the known sentence, so none of its copies
+    # counts as a duplicate.
     texts = Private(["I am zorro."] * 6)
     for check in (
         lambda known: screen(texts, policy=POLICY, known=known),
@@ -96,7 +98,8 @@ _SAID = ["We met.", "It is late.", "Room zorro 7.", "My pin is zorro1", "Call 55
 @given(st.lists(st.lists(st.sampled_from(_SAID), max_size=5), max_size=6))
 def test_the_public_part_is_the_same_when_a_secret_in_private_sentences_is_masked(documents):
     texts = [" ".join(sentences) for sentences in documents]
-    replaced = [text.replace("zorro", "[hidden 9]") for text in texts]  # private, like a mask
+    # The replaced word is private, like a mask.
+    replaced = [text.replace("zorro", "[hidden 9]") for text in texts]
     public, _ = screened(*texts, conservative=PlainWords()).parts()
     other, _ = screened(*replaced, conservative=PlainWords()).parts()
     assert public._per_unit == other._per_unit
@@ -118,9 +121,9 @@ def test_a_text_that_holds_the_mask_is_refused_and_not_quoted():
 @pytest.mark.parametrize(
     ("secret", "expected"),
     [
-        ("555-010-2345", 0),  # found, and leaves no trace
-        ("Anna", 2),  # missed, in two different sentences
-        ("zorro", 1),  # missed, in one sentence that three records contain
+        ("555-010-2345", 0),  # this secret is found and leaves no trace
+        ("Anna", 2),  # missed in two different sentences
+        ("zorro", 1),  # missed in one sentence, which is in three records
         ("nowhere", 0),
     ],
 )
@@ -139,8 +142,8 @@ def test_changed_units_counts_the_records_that_still_show_a_secret(secret, expec
 
 
 def test_a_detector_that_relabels_the_neighbour_of_a_mask_shows_in_the_replay():
-    # "room" is masked only beside a number. So a masked number changes the text, and this trace
-    # shows in the replay.
+    # "room" is masked only beside a number. So if the number is masked, the rest of the text
+    # changes. The replay shows this trace.
     texts = Private(["we met in room 12 today"])
     assert Policy([Neighbours()]).redact(texts._per_unit) == [f"we met in {MASK} today"]
     assert changed_units(texts, "12", policy=Policy([Neighbours()])) == 1

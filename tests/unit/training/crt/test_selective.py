@@ -1,4 +1,4 @@
-"""Tests of selective DP-SGD: what is clipped and gets noise, what does not, and the cost."""
+"""Tests of selective DP-SGD: which gradients and states are clipped and get noise, and its cost."""
 
 import math
 from dataclasses import replace
@@ -85,7 +85,8 @@ def test_a_found_secret_moves_the_clipped_sum_alone_and_by_twice_the_clip_norm_a
 
 
 def test_a_missed_secret_moves_the_sum_that_gets_no_clipping(model):
-    # The secret is the same but not marked as private. This is why epsilon is infinite.
+    # The secret is the same, but it is not marked as private. Such a missed secret is why epsilon
+    # is infinite.
     one = gradient_sums(model, [example(1, 2, 3, 20)], MECHANISM)
     other = gradient_sums(model, [example(1, 2, 3, 21)], MECHANISM)
     moved = record_l2_sensitivity([a - b for a, b in zip(one.public, other.public, strict=True)])

@@ -1,5 +1,7 @@
-"""Tests that the labels of a token classifier become findings, also for texts longer than the
-model's window. The tests make a tiny classifier."""
+"""Tests that the labels of a token classifier become findings, also in very long texts.
+
+Such texts are longer than the window of the model. The tests make a tiny classifier.
+"""
 
 import pytest
 import torch
@@ -24,8 +26,10 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "am", "ada", "lovelace", "here
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of a classifier with fixed labels: 'ada' and 'lovelace' are a person, and the
-    label of 'here' is uncertain."""
+    """Save a classifier with fixed labels, and return its folder.
+
+    'ada' and 'lovelace' are labelled as a person. The label of 'here' is uncertain.
+    """
     path = tmp_path_factory.mktemp("classifier")
     tokenizer = BertTokenizerFast(vocab={w: i for i, w in enumerate(WORDS)}, model_max_length=16)
     config = BertConfig(

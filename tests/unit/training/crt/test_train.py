@@ -1,5 +1,4 @@
-"""Tests of CRT's training: it is charged as confidential, alternates between public and private
-batches, and can be resumed."""
+"""Tests of CRT's training: its charge, the order of public and private batches, and resuming."""
 
 import math
 from dataclasses import replace
@@ -53,8 +52,7 @@ def run(folder, *, model=None, public=PUBLIC, private=PRIVATE, cap=math.inf, **c
 
 @pytest.fixture
 def order(monkeypatch):
-    """Records the training examples in order: those of each public pass, and those of each
-    sample."""
+    """Record the training examples of each public pass and of each sample, in order."""
     seen = []
     ordinary, draw = crt_module.train_on_public, train_module.PoissonSampler.draw
 

@@ -63,7 +63,8 @@ def test_a_model_with_room_for_the_mask_says_of_all_else_what_it_said():
 
 
 def test_the_mask_takes_no_row_that_a_model_was_never_trained_in():
-    # A model has such embedding rows if its vocabulary was rounded up to a multiple of 64.
+    # A model has embedding rows without tokens if its vocabulary was rounded up to a multiple of
+    # 64.
     tokenizer = models.train_tokenizer(["a b c d e"] * 5, vocabulary=300)
     model = models.new_model(
         tokenizer, models.ModelShape(layers=1, width=8, heads=1, context=16), seed=1
@@ -129,7 +130,7 @@ def test_with_a_conservative_policy_nothing_holds_for_every_secret():
 
 
 def fifty_numbers():
-    """Fifty texts with one labelled secret each. All secrets differ."""
+    """Return fifty texts with one labelled secret each. All secrets differ."""
     return [
         LabelledText(text=f"call 555-010-{i:04d}", spans=((5, 17, "PHONE"),)) for i in range(50)
     ]
@@ -160,7 +161,7 @@ def test_the_card_keeps_confidentiality_apart_from_dp():
     card = confidentiality_card(TRAINING, gamma=measured.gamma, delta=1e-5, measured=measured)
     assert card["differential_privacy"]["epsilon"].startswith("infinite")
     assert card["uniform"]["epsilon"] == pytest.approx(3.50, abs=0.005)
-    # 1.08 is the epsilon for gamma 0.1, and gamma is 0.058 here
+    # epsilon is 1.08 for gamma 0.1; here gamma is only 0.058
     assert card["bayesian"]["epsilon"] < 1.08
     assert card["bayesian"]["gamma_from"] == "sample.jsonl"
     assert card["recall"]["missed_by_label"]["PHONE"]["total"] == 50

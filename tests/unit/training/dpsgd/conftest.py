@@ -1,4 +1,4 @@
-"""Fixtures: public texts, and a small model with a tokenizer that was trained on them."""
+"""Fixtures: public texts, and a small model whose tokenizer was trained on these texts."""
 
 import pytest
 import torch
@@ -15,7 +15,10 @@ PUBLIC_TEXTS = [
 
 @pytest.fixture(scope="session")
 def saved_model(tmp_path_factory):
-    """A folder with a GPT-2 (2 layers of width 32) and its tokenizer, in the usual format."""
+    """Save a GPT-2 (2 layers of width 32) and its tokenizer as a model of transformers.
+
+    Return the folder.
+    """
     folder = tmp_path_factory.mktemp("model")
     tokenizer = models.train_tokenizer(PUBLIC_TEXTS, vocabulary=300)
     shape = models.ModelShape(layers=2, width=32, heads=2, context=64)

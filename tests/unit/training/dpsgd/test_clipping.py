@@ -1,4 +1,4 @@
-"""Tests that clipped sums equal those of a loop over the records, and which models are refused."""
+"""Tests that clipped sums equal the sums of a loop over records, and which models are refused."""
 
 import numpy as np
 import pytest
@@ -28,8 +28,8 @@ from tests.unit.training.dpsgd.tiny import (
 )
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
-# The clipper's sum is slightly smaller than that of the loop, because the clipper adds a bound of
-# the rounding errors to the norm of a record.
+# The clipper's sum is slightly smaller than the sum of the loop, because the clipper adds a bound
+# of the rounding errors to the norm of a record.
 SUM_TOLERANCE = {torch.float64: 1e-11, torch.float32: 3e-4}
 EXAMPLES = some_examples(7)
 CLIP_NORM = 3.5  # about the median of the norms of EXAMPLES for the tiny GPT-2
@@ -39,7 +39,7 @@ def assert_equal_to_the_loop(model, *, losses_of=record_losses, micro_batches=1)
     dtype = trainable(model)[0].dtype
     alone = singly(EXAMPLES)
     norms, _ = clip_one_by_one(model, alone, clip_norm=1.0, losses_of=losses_of)
-    clip_norm = float(norms.median())  # so that only some records are clipped
+    clip_norm = float(norms.median())  # only some records are clipped
     expected_norms, expected = clip_one_by_one(
         model, alone, clip_norm=clip_norm, losses_of=losses_of
     )
@@ -90,7 +90,7 @@ def test_lora_factors_are_clipped_as_if_each_record_were_alone(dtype):
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
 @pytest.mark.parametrize("rank", [None, 4], ids=["all weights", "LoRA"])
 def test_a_llama_is_clipped_as_if_each_record_were_alone(rank):
-    """The padding token occurs in the records. The head trains its row, and the embedding does not.
+    """The padding token occurs in the records. The head trains its row; the embedding does not.
 
     The test uses only float32, because the norm layers of the model always compute in float32.
     """
@@ -196,9 +196,12 @@ def test_a_frozen_layer_in_half_precision_is_refused():
 
 
 def gpt2_with_a_gradient_that_cancels():
-    """A GPT-2 and an example. The tied head gets the same input at all positions, and its outputs
-    are nearly uniform over 20 tokens. The example has each of these tokens once, so the gradients
-    of its positions nearly cancel."""
+    """Make a GPT-2 and an example whose gradient nearly cancels.
+
+    The tied head gets the same input at all positions, and its outputs are nearly uniform over 20
+    tokens. The example contains each of these tokens once, so the gradients of its positions nearly
+    cancel.
+    """
     length = 1000.0
     model = tiny_gpt2(dtype=torch.float32)
     generator = torch.Generator().manual_seed(0)
@@ -219,7 +222,7 @@ def gpt2_with_a_gradient_that_cancels():
 def test_a_gpt2_with_a_gradient_that_cancels_adds_at_most_the_clip_norm():
     model, example = gpt2_with_a_gradient_that_cancels()
     norms, _ = clip_one_by_one(model, singly([example]), clip_norm=1.0)
-    assert 0.02 < float(norms) < 0.1  # several times the clip norm
+    assert 0.02 < float(norms) < 0.1  # 2 to 10 times the clip norm
     _, added = clip_together(model, singly([example]), clip_norm=0.01)
     assert record_l2_sensitivity(added) <= 0.01 * (1 + 2**-20)
 

@@ -1,4 +1,4 @@
-"""Two processes together add the same noise as one process, once per step."""
+"""Tests that several processes together add as much noise as one process, once per step."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def one_step(rank: int, processes: int, folder: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_the_noise_of_a_step_is_that_of_one_process(tmp_path: Path, processes: int) -> None:
-    """The mean square of 40,000 numbers must be within six standard errors, so a false alarm has
-    probability below 1e-8. Half or twice the variance is 70 standard errors away."""
+    """The mean square of 40,000 numbers must be within six standard errors of the variance, so a
+    false alarm has probability below 1e-8. Half of the variance, or twice the variance, is 70
+    standard errors away.
+    """
     if processes == 1:
         one_step(0, 1, str(tmp_path))
     else:

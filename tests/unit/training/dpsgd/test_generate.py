@@ -1,5 +1,7 @@
-"""Tests of texts that a model generates for control codes, after ordinary training on a few
-sentences."""
+"""Tests of texts that a model generates for control codes.
+
+The model was trained without noise on a few sentences.
+"""
 
 import numpy as np
 import pytest
@@ -114,8 +116,7 @@ def test_only_a_requested_end_token_precedes_a_text(saved_model, monkeypatch):
 
 @pytest.fixture
 def often_empty(saved_model):
-    """A model that ends the text directly after any control code with a probability of about
-    half."""
+    """Return a model that, with a probability of about 0.5, writes an empty text."""
     model, tokenizer = models.load(str(saved_model), device=torch.device("cpu"))
     ends = [
         Example(tokens=np.array([*prompt, *rest], dtype=np.int32), prompt_length=len(prompt))

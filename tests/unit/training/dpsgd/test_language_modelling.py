@@ -1,4 +1,4 @@
-"""The attention mask marks padding, and a record's loss depends on that record alone."""
+"""Tests that padding is masked, and that the loss of a record depends on this record alone."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tests of the statements in the card of a trained model."""
+"""Tests what the card of a trained model says."""
 
 import json
 

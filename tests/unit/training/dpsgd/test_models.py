@@ -94,7 +94,9 @@ def test_texts_longer_than_the_model_can_read_are_refused_with_the_setting(loade
 
 
 def test_a_tokenizer_with_tokens_that_the_model_does_not_know_is_refused(saved_model, tmp_path):
-    """Otherwise a text with such a token would stop the training after the charge."""
+    """If such a tokenizer were accepted, a text with such a token would stop the training after the
+    charge.
+    """
     shutil.copytree(saved_model, tmp_path / "gpt2")
     tokenizer = AutoTokenizer.from_pretrained(saved_model)
     tokenizer.add_tokens(["[PAD]"])
@@ -149,6 +151,6 @@ def test_nothing_is_logged_of_a_long_text(loaded, caplog):
         token_ids(tokenizer, ["a long private text, " * 50], at_most=5)
         assert caplog.text == ""
         token_ids(tokenizer, ["a long private text, " * 50])
-        assert "longer than" in caplog.text  # this shows that the test would see the warning
+        assert "longer than" in caplog.text  # the test would have seen the warning
     finally:
         logging.getLogger("transformers").propagate = False

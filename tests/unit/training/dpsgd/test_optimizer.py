@@ -1,5 +1,7 @@
-"""Tests that noise is added once per step, with the right scale, and that the sum is divided by the
-expected batch size."""
+"""Tests that a step of DP-SGD adds noise once, with the right scale.
+
+The step then divides the noisy sum by the expected batch size.
+"""
 
 import math
 

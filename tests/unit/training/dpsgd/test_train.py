@@ -1,5 +1,4 @@
-"""Tests that a training is charged first, adds noise once per step, shows no private value, and can
-be resumed after a kill."""
+"""Tests of DP-SGD training: its charge, its noise, what it shows, and resuming after a kill."""
 
 import logging
 import math
@@ -60,8 +59,10 @@ class Killed(Exception):
 
 
 def kill_before_step(monkeypatch, number):
-    """Make the process die at its step number `number`: the draw is counted, but its result is not
-    stored."""
+    """Make the process die in its step `number`.
+
+    The step is counted, but its result is not stored.
+    """
     take, taken = train_module.NoisyStep.take, []
 
     def dying(self):
@@ -247,7 +248,10 @@ def test_repeated_kills_never_take_more_steps_than_were_charged(tmp_path, ledger
 def test_an_old_copy_of_the_private_root_does_not_pay_for_steps_twice(
     tmp_path, ledger, monkeypatch
 ):
-    """The copy was made before the first checkpoint. Five steps were drawn after it was made."""
+    """An old copy of data/private is restored.
+
+    It was made before the first checkpoint, and five steps were drawn after it was made.
+    """
     taken = []
     draw = train_module.PoissonSampler.draw
     monkeypatch.setattr(
@@ -342,7 +346,8 @@ def test_progress_follows_from_settings_alone(tmp_path, ledger):
     run(tmp_path, ledger, report=told.append)
     assert [p.step for p in told] == [1, 2, 3, 4, 5, 6]
     assert told[-1].epsilon == pytest.approx(epsilon([MECHANISM.after(6)], delta=1e-5))
-    assert set(vars(told[0])) == {"step", "steps", "epsilon"}  # no time: it depends on texts
+    # Progress contains no time, because times depend on texts.
+    assert set(vars(told[0])) == {"step", "steps", "epsilon"}
 
 
 @pytest.mark.slow
@@ -383,8 +388,7 @@ def test_a_model_that_cannot_be_clipped_exactly_is_refused_before_the_charge(
 
 
 def test_a_model_that_opacus_alone_clips_wrongly_is_refused_before_the_charge(tmp_path, ledger):
-    """Opacus computes a gradient for the padding row of an embedding, and autograd computes
-    none."""
+    """For the padding row of an embedding, Opacus computes a gradient and autograd does not."""
     performance = replace(PERFORMANCE, clipping=Clipping.OPACUS)
     with pytest.raises(PrivacyError, match=r"exactly.*Set finetune\.clipping: book_keeping"):
         run(tmp_path, ledger, model=tiny_llama(padding_token=3), performance=performance)

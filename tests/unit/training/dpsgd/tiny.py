@@ -16,7 +16,7 @@ from sugarbush.training.dpsgd.language_modelling import (
     record_losses,
 )
 
-# With this length, the gradients of some layers are stored as factors, and those of others in full.
+# With this length, the gradients of some layers are stored as factors, and of other layers in full.
 USUAL_LENGTH = 16
 Losses = Callable[[nn.Module, TokenBatch], Tensor]
 
@@ -47,7 +47,7 @@ def tiny_gpt2(
 
 
 def tiny_llama(*, padding_token: int, seed: int = 1) -> LlamaForCausalLM:
-    """A Llama with a tied embedding, two query heads per key head, and a padding token."""
+    """Make a Llama with a tied embedding, two query heads per key head, and a padding token."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         config = LlamaConfig(
@@ -71,8 +71,10 @@ def tiny_llama(*, padding_token: int, seed: int = 1) -> LlamaForCausalLM:
 
 
 def some_examples(count: int, *, tokens: int = 20, longest: int = 20, seed: int = 2):
-    """Random examples of a few distinct tokens, so that the targets of a record also occur in its
-    inputs."""
+    """Make random examples of only a few distinct tokens.
+
+    So the targets of a record also occur in its inputs.
+    """
     rng = np.random.default_rng(seed)
     return [
         Example(
@@ -94,8 +96,7 @@ def clip_one_by_one(
     clip_norm: float,
     losses_of: Losses = record_losses,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The norms (records,) and the clipped sum of each parameter, computed in a loop over
-    records."""
+    """Compute the norms `(records,)` and the clipped sums of all parameters, record by record."""
     norms, total = [], [torch.zeros_like(p) for p in trainable(model)]
     for batch in batches:
         loss = losses_of(model, batch).sum()
@@ -118,8 +119,7 @@ def clip_together(
     clip_norm: float,
     losses_of: Losses = record_losses,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The same values as `clip_one_by_one`, computed by the clipper, one micro-batch after
-    another."""
+    """Compute the same values as `clip_one_by_one` with the clipper, one micro-batch at a time."""
     clipper = PerRecordClipper(model, clip_norm=clip_norm, usual_length=USUAL_LENGTH)
     norms = []
     for batch in batches:
@@ -136,7 +136,7 @@ def singly(examples: Sequence[Example]) -> list[TokenBatch]:
 
 
 def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest relative error in L2 norm, over all parameters."""
+    """Return the largest relative error in L2 norm over all parameters."""
     return max(
         float((f - e).detach().double().norm() / (e.detach().double().norm() + 1e-30))
         for f, e in zip(found, expected, strict=True)

@@ -6,10 +6,16 @@ import torch
 import sugarbush as sb
 from sugarbush.cli import redaction
 from sugarbush.errors import InputError, ParamsError
-from sugarbush.training.crt.policies import make_policy
+from sugarbush.training.crt.policies import make_policy, make_public_policy
 from sugarbush.training.crt.recall import LabelledText, measure
 from sugarbush.training.redactor import cache
-from sugarbush.training.redactor.detector import LearnedDetector, Word, findings_of, groups
+from sugarbush.training.redactor.detector import (
+    LearnedDetector,
+    Word,
+    findings_of,
+    groups,
+    secret_score,
+)
 from sugarbush.training.redactor.labels import for_training, use_of
 from sugarbush.training.redactor.shapes import shape_of
 from sugarbush.training.redactor.train import Recipe, train_redactor
@@ -119,6 +125,14 @@ def test_it_is_trained_once_and_found_by_its_recipe(tmp_path, monkeypatch, capsy
     assert folder.name == Recipe(texts=12, checked=4).digest
     assert make_policy([str(folder)], threshold=0.3).trained_on == frozenset()
     cache._open.cache_clear()
+
+
+def test_it_is_a_conservative_policy_too(redactor):
+    policy = make_public_policy(str(redactor.folder))
+    texts = ["Call 555-010-2345", ""]
+    (words, _) = policy.words(texts)
+    secret = any(secret_score(word) >= policy.weak for word in words)
+    assert policy.is_public(texts) == [not secret, True]
 
 
 def test_a_recipe_has_another_digest_when_it_changes():
