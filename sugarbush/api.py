@@ -57,7 +57,7 @@ _TEXT = "text"
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A synthetic corpus, what it promises, and where its budget was charged.
+    """A synthetic corpus, its privacy guarantee, and the ids of its ledger entries.
 
     `frame` has one row per synthetic text, with the attribute values that were requested for it.
     `evolution` contains every round, with its candidates and votes. A release contains nothing
@@ -77,10 +77,10 @@ class Release:
 
     @cached_property
     def card(self) -> Mapping[str, Any] | None:
-        """The release card, computed from the ledger as it was after the run; None if the method
-        has no DP guarantee.
+        """The release card, or None if the method has no DP guarantee. It is computed from the
+        ledger's state at the end of the run.
 
-        It is computed when it is first read, because the composition takes a second.
+        The card is computed when it is first read, because composing the charges takes a second.
         """
         return self._make_card()
 
@@ -140,10 +140,10 @@ def prepare(
     settings: Mapping[str, Any] | None = None,
     state: Path | str | None = None,
 ) -> Corpus:
-    """A private corpus that is checked, split and encoded once, for several calls of `synthesize`.
+    """Check, split and encode a private corpus once, for several calls of `synthesize`.
 
-    Spends no budget. The arguments are those of `synthesize`. Raises InputError, which names the
-    row and never quotes the text.
+    Spends no budget. The arguments are the same as for `synthesize`. Raises InputError, which names
+    the row and never quotes the text.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -205,21 +205,22 @@ def synthesize(
     state: Path | str | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> Release:
-    """A synthetic corpus like the private one, under differential privacy.
+    """Write a synthetic corpus that resembles the private one, under differential privacy.
 
-    Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP per `privacy.unit`, add/remove one. Each
-    mechanism is charged to the ledger of `privacy.dataset` before its noise is drawn; the card
-    states the total. The stages of the pipeline call the same functions. A second call with equal
-    arguments and data restores the finished results and costs nothing, unless `new_draw` is set.
+    Guarantee: (`privacy.epsilon`, `privacy.delta`)-DP per `privacy.unit`, under add/remove
+    adjacency. Each mechanism is charged to the ledger of `privacy.dataset` before its noise is
+    drawn; the card states the total. The stages of the pipeline call the same functions. A second
+    call with equal arguments and data restores the finished results and costs nothing, unless
+    `new_draw` is set.
 
     `corpus` is a frame with the column `text` and the columns that the schema names, or a prepared
-    `Corpus`. A prepared corpus already has schema, donated examples, unit and state. The default
-    `method` is Mosaic(). The default `generator` is the simulator, which only writes
+    `Corpus`. A prepared corpus already has a schema, donated examples, a unit and a state folder.
+    The default `method` is Mosaic(). The default `generator` is the simulator, which only writes
     customer-service texts. `donated` are examples that their authors gave away; they are not
     protected. `texts` is the size of the release, up to 100,000, which costs no privacy; by default
-    it is about the DP record count, at most 5,000. `settings` are further sections as in
-    params.yaml. `seed` is public. Raises BudgetExceededError before a charge that the cap refuses,
-    InputError, ParamsError and GeneratorError.
+    it is about the DP record count, at most 5,000. `settings` contains further sections, written as
+    in params.yaml. `seed` is public. Raises BudgetExceededError before a charge that would exceed
+    the cap. Also raises InputError, ParamsError and GeneratorError.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"message": [f"Order {i} arrived late" for i in range(200)]})
@@ -273,15 +274,15 @@ def dp_table(
     seed: int = 1,
     state: Path | str | None = None,
 ) -> Released[pd.DataFrame]:
-    """A synthetic table like `frame`, by AIM, under differential privacy.
+    """Synthesize a table that resembles `frame`, with AIM, under differential privacy.
 
-    Guarantee: (epsilon, delta)-DP per row, add/remove one, charged to the ledger of `dataset`
-    before any noise is drawn. `frame` has a column of integer codes in [0, size) for each name in
-    `domain`. The result has the columns of `domain`; its number of rows is a DP estimate. A table
-    of codes has no fingerprint: the ledger cannot recognise the same table under another `dataset`.
-    Raises BudgetExceededError. Raises ParamsError before the charge for a code outside its domain
-    or an engine that is not installed. Source: McKenna et al. 2022, "AIM";
-    `docs/decisions/aim-in-gaussian-dp.md`.
+    Guarantee: (epsilon, delta)-DP per row, under add/remove adjacency. It is charged to the ledger
+    of `dataset` before any noise is drawn. `frame` has a column of integer codes in [0, size) for
+    each name in `domain`. The result has the columns of `domain`; its number of rows is a DP
+    estimate. A table of codes has no fingerprint, so the ledger cannot recognise the same table
+    under another `dataset` name. Raises BudgetExceededError. Before the charge, raises ParamsError
+    for a code outside its domain or an engine that is not installed. Source: McKenna et al. 2022,
+    "AIM"; `docs/decisions/aim-in-gaussian-dp.md`.
 
     >>> import pandas as pd, sugarbush as sb, tempfile
     >>> frame = pd.DataFrame({"stars": [0, 1, 2, 2] * 250, "product": [0, 1, 0, 1] * 250})
@@ -328,13 +329,14 @@ def private_histogram(
     records_per_unit: int = 1,
     state: Path | str | None = None,
 ) -> Released[pd.Series[int]]:
-    """How many values fall into each category, with noise; counts may be negative.
+    """Count the values in each category, with noise. A count may be negative.
 
-    Guarantee: (epsilon, delta)-DP, add/remove one unit of at most `records_per_unit` values, by the
-    discrete Gaussian mechanism. It is charged to the ledger of `dataset` before the noise is drawn.
-    `categories` are public and distinct; any other value is counted in the last category. The
-    values have no fingerprint: the ledger cannot recognise the same values under another `dataset`.
-    Raises ParamsError and BudgetExceededError, both before anything is charged.
+    Guarantee: (epsilon, delta)-DP by the discrete Gaussian mechanism, for adding or removing one
+    unit with at most `records_per_unit` values. It is charged to the ledger of `dataset` before the
+    noise is drawn. `categories` are public and distinct; any other value is counted in the last
+    category. The values have no fingerprint, so the ledger cannot recognise the same values under
+    another `dataset` name. Raises ParamsError and BudgetExceededError, both before anything is
+    charged.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -379,12 +381,13 @@ def evaluate(
     real: Sequence[str],
     seed: int = 1,
 ) -> pd.DataFrame:
-    """How near synthetic texts are to real held-out ones: one row per metric and feature space.
+    """Measure how near synthetic texts are to real held-out texts: one row per metric and feature
+    space.
 
     NOT differentially private: every value is computed on real texts and is internal. Compare
-    values only between sets of equal size. The TF-IDF space is fitted to `real`; stage `evaluate`
-    fits it to the training texts, so its values differ a little. The result has columns metric,
-    space, value, low, high.
+    values only between corpora with equally many texts. The TF-IDF space is fitted to `real`; stage
+    `evaluate` fits it to the training texts, so its values differ a little. The result has columns
+    metric, space, value, low, high.
 
     >>> import sugarbush as sb
     >>> texts = [f"Order {i} arrived {word}" for i in range(20) for word in ("late", "broken")]
@@ -404,7 +407,7 @@ def evaluate(
     own = tuple(texts)
     held = tuple(real)
     if not own or len(held) < 2:
-        raise ParamsError("evaluate needs a synthetic text and two real ones")
+        raise ParamsError("evaluate needs at least one synthetic text and at least two real texts")
     encode = Encoder(EmbeddingSettings(), cache=None).encode
     latent = latent_space(held, seed=seed)
 
@@ -429,7 +432,7 @@ def evaluate(
 
 @dataclass(frozen=True, kw_only=True)
 class Redaction:
-    """Texts without the secrets that were found, and where and what these were.
+    """Texts without the detected secrets, and the place and kind of each secret.
 
     `spans` are (start, end) in the original texts, as Python counts characters, end exclusive.
     `labels` has the kind of each span.
@@ -453,13 +456,14 @@ def redact(
     surrogates: bool = False,
     state: Path | str | None = None,
 ) -> Redaction:
-    """The texts with a mask, or a surrogate, in place of each detected secret.
+    """Replace each detected secret in the texts by a mask or by a surrogate.
 
-    No guarantee: detectors miss some secrets. `detectors` are regex, learned, presidio,
-    spacy:<pipeline>, installed (the last two kinds where installed), or token classification models
-    by name or path. The first use of `learned` on a machine trains it: some minutes. A surrogate is
-    an invented value of the same kind, chosen by the key of the state folder; one person keeps one
-    name within a text. Raises ParamsError for an unknown detector.
+    No guarantee: detectors miss some secrets. Each detector is "regex", "learned", "presidio",
+    "spacy:<pipeline>", "installed" (the last two kinds if they are installed), or the name or path
+    of a token classification model. The first use of "learned" on a machine trains this detector,
+    which takes some minutes. A surrogate is an invented value of the same kind, chosen by the key
+    of the state folder; one person keeps one name within a text. Raises ParamsError for an unknown
+    detector.
 
     >>> import sugarbush as sb
     >>> sb.redact(["Call 555-010-1234 today"], detectors=["regex"]).texts
@@ -509,14 +513,14 @@ def train_dpsgd(
     state: Path | str | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> PrivateModel:
-    """A causal language model, fine-tuned on private texts by DP-SGD.
+    """Fine-tune a causal language model on private texts with DP-SGD.
 
-    Guarantee: (epsilon, delta)-DP per text, add/remove one, by the Poisson-subsampled Gaussian
-    mechanism. It is charged to the ledger of `dataset` before the first step. `records` is a public
-    estimate of the number of texts. The sampling rate and the steps follow from it, never from the
-    true number. `output` is a new folder for weights, tokenizer and model_card.json. A repeated
-    call with equal texts and arguments continues from its last checkpoint, or restores its finished
-    weights, without a second charge. Any other text or argument starts another run. Raises
+    Guarantee: (epsilon, delta)-DP per text, under add/remove adjacency, by the Poisson-subsampled
+    Gaussian mechanism. It is charged to the ledger of `dataset` before the first step. `records` is
+    a public estimate of the number of texts. The sampling rate and the steps follow from it, never
+    from the true number. `output` is a new folder for weights, tokenizer and model_card.json. A
+    repeated call with equal texts and arguments continues from its last checkpoint, or restores its
+    finished weights, without a second charge. Any other text or argument starts another run. Raises
     BudgetExceededError, and PrivacyError if the model's gradients cannot be clipped exactly per
     record. Source: Abadi et al. 2016, Algorithm 1; `docs/decisions/dp-sgd-clipping.md`.
     """
@@ -550,8 +554,8 @@ def train_dpsgd(
         epsilon=epsilon,
         delta=delta,
     )
-    # Opening the store locks it: two processes that train under the same charge would draw noise
-    # twice.
+    # Opening the store locks it, because two processes that train under the same charge would draw
+    # noise twice.
     with (
         open_result_store(
             folder, dataset=dataset, stage="train_dpsgd", digest=digest, forced=False
@@ -579,7 +583,8 @@ def train_dpsgd(
 
 
 def open_schema(schema: SchemaLike) -> Schema:
-    """A schema from a file, from a mapping as in schema.yaml, or a `Schema` unchanged.
+    """Read a schema from a file, or from a mapping written as in schema.yaml. A `Schema` is
+    returned unchanged.
 
     >>> import sugarbush as sb
     >>> sb.open_schema({"subject": "letters", "attributes": [
@@ -607,8 +612,8 @@ def open_ledger(
     user_column: str | None = None,
     state: Path | str | None = None,
 ) -> Ledger:
-    """The ledger of a dataset: what was spent on it, with the limit `cap`. Opening a ledger writes
-    nothing and spends no budget.
+    """Open the ledger of a dataset, with the limit `cap`. Opening a ledger writes nothing and
+    spends no budget.
 
     >>> import sugarbush as sb, tempfile
     >>> with tempfile.TemporaryDirectory() as state:
@@ -644,8 +649,8 @@ def _require_kind(name: str, value: object, kind: type, example: str) -> None:
 
 
 def _require_texts(name: str, texts: object) -> None:
-    """Raises InputError when one text is given in place of a list: each character would count as a
-    text."""
+    """Raise InputError if a single text is passed instead of a list, because each character would
+    count as a text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name}: expected a list of texts, got {_named(texts)}")
 
@@ -671,8 +676,7 @@ def _session(
     state: Path | str | None,
     records_per_unit: int = 1,
 ) -> PrivacySession:
-    """A session for one mechanism on values that do not come from texts. It charges that mechanism
-    to the ledger."""
+    """Open a session that charges one mechanism on values, not on texts."""
     return PrivacySession(
         ledger=open_ledger(dataset, cap=cap, delta=delta, state=state),
         stage=stage,
@@ -682,15 +686,16 @@ def _session(
 
 
 def _checked_codes(frame: pd.DataFrame, domain: Mapping[str, int]) -> NDArray[np.int64]:
-    """Codes (n, d) in the order of `domain`. Raises ParamsError, which names the column."""
+    """Return the codes `(n, d)`, with the columns in the order of `domain`. A ParamsError names the
+    wrong column."""
     missing = [name for name in domain if name not in frame.columns]
     if missing:
         raise ParamsError(f"the frame has no column {', '.join(missing)}")
     if not frame.columns.is_unique:
-        raise ParamsError("the frame names a column twice")
+        raise ParamsError("the frame has two columns with the same name")
     codes = frame[list(domain)].to_numpy()
     if not np.issubdtype(codes.dtype, np.integer):
-        raise ParamsError("dp_table needs integer codes: map each value to its place in the domain")
+        raise ParamsError("dp_table needs integer codes: map each value to its index in the domain")
     for place, (name, size) in enumerate(domain.items()):
         if len(codes) and not (codes[:, place].min() >= 0 and codes[:, place].max() < size):
             raise ParamsError(f"column '{name}' has a code outside 0 to {size - 1}")
@@ -714,7 +719,7 @@ def _project(
     seed: int,
     settings: Mapping[str, Any] | None,
 ) -> InMemoryProject:
-    """The project of the corpus, with one method and the settings of this call."""
+    """Make a project from the corpus, one method and the settings of this call."""
     fields = corpus.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
     changes: dict[str, Any] = {"methods": [method.name], **method.as_sections()}
     if privacy is not None:
@@ -747,7 +752,7 @@ def _refuse_other_preparation(prepared: ProjectSettings, wanted: ProjectSettings
 
 
 def _merged(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`fields` with each section of `changes` merged into it."""
+    """Merge each section of `changes` into `fields`."""
     return {
         name: {**fields.get(name, {}), **value} if isinstance(value, dict) else value
         for name, value in changes.items()
@@ -784,7 +789,7 @@ def _run(
 
 
 def _preflight(project: InMemoryProject, method: Method) -> None:
-    """Check before the first charge that the generator answers and the method's model loads."""
+    """Before the first charge, check that the generator answers and the method's model loads."""
     from sugarbush.pipeline.preflight import check_generator
 
     donated = project.donated()
@@ -816,7 +821,7 @@ def _card(
     plan: BudgetPlan,
     **facts: Any,
 ) -> Mapping[str, Any] | None:
-    """The card of a release. Everything that it is computed from is public."""
+    """Compute the release card from public values only."""
     from sugarbush.pipeline.release_facts import release_facts
     from sugarbush.report.card import release_card
 

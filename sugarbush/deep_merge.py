@@ -1,4 +1,4 @@
-"""Settings merged into other settings: sections are merged, lists and values are replaced."""
+"""Merges settings into other settings: sections are merged, lists and values are replaced."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def deep_merge(
 
 
 def _set(settings: Any, key: str, value: Any, *, first: bool) -> None:
-    """Set a value, and with `first` insert a new one at the beginning of its section.
+    """Set a value. With `first`, insert a new setting at the beginning of its section.
 
-    ruamel.yaml attaches the comment after a section to the section's last setting, so a setting
-    that is appended would come after that comment.
+    ruamel.yaml attaches the comment after a section to the section's last setting, so an appended
+    setting would come after this comment.
     """
     if first and key not in settings and hasattr(settings, "insert"):
         settings.insert(0, key, value)

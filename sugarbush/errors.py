@@ -8,7 +8,7 @@
         MissingInputError      a file that an earlier stage should have written
       FailureError             exit code 1: the run could not continue
         GeneratorError         a generator of candidates failed or returned too little
-        StorageError           the disk refused
+        StorageError           a file could not be written
         PrivacyError           continuing would break the guarantee
           BudgetExceededError  a charge would exceed the cap
           LedgerError          the ledger cannot be read, written or trusted

@@ -9,7 +9,8 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """A module's `__getattr__`: `modules` maps a submodule to the names that come from it.
+    """Make a module's `__getattr__`. `modules` maps a submodule to the public names that it
+    defines.
 
     `name=other` is the submodule's `name` under the public name `other`.
     """

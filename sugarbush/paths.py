@@ -3,7 +3,7 @@
 data/private/     mode 0700; never a DVC output, never pushed
 data/released/    DP output; every folder has a release.json
 data/public/      schema, donated examples, the embedded example
-data/stamps/      what private stages hand to DVC: random names
+data/stamps/      random names, which DVC compares instead of private files
 reports/internal/ computed on real texts: private
 reports/public/   safe to hand out
 <state>           ledger, key, finished results, caches: outside the checkout
@@ -40,12 +40,12 @@ class Roots:
 
 
 def state_root(base: Path, *, example: bool = False) -> Path:
-    """The folder of everything that must survive a run.
+    """Return the state folder, which contains everything that must survive a run.
 
-    It is SUGARBUSH_STATE if that is set, relative to the checkout, and otherwise the user's state
-    folder. The state of the embedded example is in the checkout, because the example is public and
-    any number of clones of it may run. The temporary copy of a DVC experiment (under .dvc/tmp/exps)
-    is deleted later, so it uses the state of the checkout around it.
+    SUGARBUSH_STATE names it; a relative path starts at the checkout. If SUGARBUSH_STATE is not set,
+    it is the user's state folder. The state of the embedded example is in the checkout, because the
+    example is public and any number of clones may run it. The temporary copy of a DVC experiment
+    (under .dvc/tmp/exps) is deleted later, so it uses the state of the checkout around it.
     """
     if named := os.environ.get(STATE_VARIABLE):
         return named_state(base, named)
@@ -60,15 +60,15 @@ def named_state(base: Path, name: Path | str) -> Path:
 
 
 def checkout_root(base: Path) -> Path:
-    """`base`, or the same folder of the checkout when `base` is in a DVC experiment's temporary
-    copy.
+    """Return `base`. If `base` is in the temporary copy of a DVC experiment, return the same folder
+    of the checkout.
 
     DVC copies the whole git repository, and the project may be a subfolder of the repository.
     """
     base = base.absolute()
     for parent in base.parents:
         if parent.parts[-3:] == (".dvc", "tmp", "exps"):
-            below = base.relative_to(parent).parts  # tmpabc/..., or standalone/tmpabc/... of --temp
+            below = base.relative_to(parent).parts  # tmpabc/..., or standalone/tmpabc/... (--temp)
             around, inside = parent.parents[2], below[2 if below[0] == "standalone" else 1 :]
             if inside:
                 repositories = (f for f in (around, *around.parents) if (f / ".git").exists())
@@ -78,7 +78,7 @@ def checkout_root(base: Path) -> Path:
 
 
 def find_input(base: Path, name: str) -> Path:
-    """The path of a file that the settings name: in `base` or, for an experiment's copy, in the
+    """Find a file that the settings name: in `base` or, for the copy of a DVC experiment, in the
     checkout.
 
     The copy contains only what git tracks, and a corpus is usually not tracked.
@@ -121,8 +121,8 @@ def make_private(folder: Path) -> Path:
 
 @contextmanager
 def reading(path: Path, *, advice: str) -> Iterator[None]:
-    """A block that reads a file of an earlier run. Raises StorageError with `advice` for whatever a
-    damaged file raises."""
+    """Run a block that reads a file of an earlier run. Any error that a damaged file raises becomes
+    a StorageError with `advice`."""
     try:
         yield
     except Exception:
@@ -135,8 +135,8 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
     A failure at any line leaves `target` unchanged and nothing half-written beside it. A kill
     leaves at most folders with names that start with a dot. If the kill comes between the two
-    renames, one of them is the complete old `target`. The next success
-    removes them. Raises StorageError when the disk refuses.
+    renames, one of them is the complete old `target`. The next write of `target` that succeeds
+    removes these folders. Raises StorageError if a file cannot be written.
     """
     temporary: Path | None = None
     old: Path | None = None
@@ -168,7 +168,7 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def _remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove the temporary folders of writers that were killed: DVC would see them."""
+    """Remove the temporary folders of writers that were killed, because DVC would see them."""
     import psutil
 
     for path in folder.iterdir():

@@ -19,15 +19,15 @@ def seed_of(seed: int, *names: str | int) -> int:
 
 
 def public_rng(seed: int, *names: str | int) -> np.random.Generator:
-    """A generator for one named purpose, independent of the ones with other names."""
+    """Make a generator for one named purpose, independent of generators with other names."""
     return np.random.Generator(np.random.PCG64(seed_of(seed, *names)))
 
 
 def hash_share(text: str) -> float:
-    """A number in [0, 1) that depends on `text` alone, so it is the same in every file.
+    """Return a number in [0, 1) that depends on `text` alone, so it is the same in every file.
 
-    It decides which texts belong to a public slice and which records are held out, so that an
-    additional record moves no other record.
+    It decides which texts are public and which records are held out, so that an additional record
+    changes neither for any other record.
     """
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) / 2**64

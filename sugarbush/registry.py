@@ -23,7 +23,7 @@ METRICS = "sugarbush.metrics"
 
 
 def plugin_names(group: str) -> tuple[str, ...]:
-    """The names that are registered in `group`, in alphabetical order. Loads no plug-in."""
+    """List the names that are registered in `group`, in alphabetical order. Loads no plug-in."""
     return tuple(sorted(_entry_points(group, tuple(sys.path)).names))
 
 

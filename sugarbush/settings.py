@@ -66,8 +66,7 @@ class Section(BaseModel):
 
 
 def parse_sections(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections in `fields`, each parsed by the type that `kinds` has under the section's
-    name."""
+    """Parse each section in `fields` by the type in `kinds` with the section's name."""
     if not kinds:
         return {}
     # pydantic would look for the docstrings of such a model in the source of every caller.

@@ -1,7 +1,6 @@
-"""Blocks of work on all cores, with one BLAS thread each.
-
-NumPy uses one core for everything but matrix products. Blocks in threads use all of them for both,
-and no core waits for another.
+"""Runs blocks of work on all cores, with one BLAS thread each. NumPy uses one core for everything
+except matrix products. Blocks in threads use all cores for all work, and no core waits for another
+core.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 
 def thread_count() -> int:
-    """As many threads as the BLAS of NumPy would use."""
+    """Return the number of threads that NumPy's BLAS would use."""
     return max([1, *(int(library.num_threads) for library in _blas().lib_controllers)])
 
 

@@ -1,7 +1,7 @@
 """Versions of the algorithms that read private data.
 
-Increase one when a change gives another result for equal settings and inputs. Results of an older
-version are then drawn and charged again.
+Increase a version when a change gives another result for equal settings and inputs. Results of an
+older version are then drawn and charged again.
 """
 
 METADATA = 3

@@ -1,4 +1,4 @@
-"""How often an attribute that was read from a text equals the label of the text.
+"""Measures how often an attribute that was read from a text equals the text's label.
 
 Use it for public examples only, because the results are exact, without noise.
 """
@@ -16,10 +16,11 @@ from sugarbush.data.schema import Attribute, Schema
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """Accuracy of one attribute on `texts` labelled examples.
+    """The accuracy of one attribute on `texts` labelled examples.
 
-    `low` and `high` are the 95% interval of `share` (Wilson 1927) if the examples are a random
-    sample. `commonest` is the share of the most frequent label, which is the baseline.
+    `share` is the fraction of examples with the right value. `low` and `high` are its 95% interval
+    (Wilson 1927), if the examples are a random sample. `commonest` is the fraction of examples with
+    the most frequent label, which is the baseline.
     """
 
     attribute: str
@@ -33,10 +34,10 @@ class Agreement:
 def agreements(
     schema: Schema, codes: NDArray[np.int64], labels: Mapping[str, Sequence[str | None]]
 ) -> tuple[Agreement, ...]:
-    """One `Agreement` per attribute with at least one label, in the order of the schema.
+    """Return one `Agreement` per attribute that has a label, in the order of the schema.
 
-    Shapes: `codes` (n, d); each sequence in `labels` has n raw values, None for a text without a
-    label. A label outside the domain counts as the value `other`.
+    Shapes: `codes` (n, d); each sequence in `labels` has n raw values, with None for a text without
+    a label. A label outside the domain counts as the value `other`.
     """
     found = []
     for place, attribute in enumerate(schema.attributes):

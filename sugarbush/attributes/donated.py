@@ -1,4 +1,4 @@
-"""Donated examples calibrate the zero-shot readers and measure how often codes equal labels."""
+"""Uses donated examples to calibrate zero-shot readers and to compare codes with labels."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CALIBRATIONS = "calibrations.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DonatedCodes:
-    """Donated texts (n,) with their codes (n, d), and results from their labels.
+    """Donated texts (n,), their codes (n, d), and what was computed from their labels.
 
-    `readers` are calibrated with the labels. `agreements` compare codes with labels; each code
-    comes from a reader that was not calibrated with that text.
+    `readers` are calibrated with the labels. `agreements` compare codes with labels. For this
+    comparison, the reader of a text was calibrated with other texts only.
     """
 
     texts: tuple[str, ...]
@@ -64,7 +64,7 @@ def codes_of(
     labeller: Labeller | None,
     settings: ExtractMetadataSettings,
 ) -> NDArray[np.int64]:
-    """Codes `(n, d)`; row i comes from the text and the raw columns of record i."""
+    """Return codes `(n, d)`. Row i is computed from the text and the raw columns of record i."""
     answered = labeller.values(records.texts) if labeller is not None else {}
     columns = {**records.columns, **answered}
     return extract_codes(
@@ -80,7 +80,8 @@ def read_donated_codes(
     labeller: Labeller | None,
     settings: ExtractMetadataSettings,
 ) -> DonatedCodes:
-    """The codes of the donated examples. `embed` is the `encode` method of the public encoder."""
+    """Compute the codes of the donated examples. `embed` is the `encode` method of the public
+    encoder."""
     records, labels = records_of(frame), labels_of(frame)
     readers = plain = zero_shot_readers(schema, embed=embed)
     codes = held_out = np.empty((0, len(schema.names)), dtype=np.int64)
@@ -113,7 +114,7 @@ def read_donated_codes(
 
 
 def load_readers(folder: Path, schema: Schema, *, embed: Embed) -> dict[str, ZeroShotReader]:
-    """The readers with the calibrations that `DonatedCodes.save` wrote to `folder`."""
+    """Load the readers, with the calibrations that `DonatedCodes.save` wrote to `folder`."""
     offsets = json.loads((folder / CALIBRATIONS).read_text())
     own = {name: tuple(values) for name, values in offsets.items()}
     return zero_shot_readers(schema, embed=embed, offsets=own)

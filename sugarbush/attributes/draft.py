@@ -1,4 +1,4 @@
-"""A first schema for a person to edit, from the donated examples and a public description.
+"""Drafts a schema from the donated examples and a public description. A person then edits it.
 
 Nothing reads a private text or value, so the draft spends no budget. It has an attribute for each
 column of the donated file that looks categorical or numeric. It also has one attribute `topic`: its
@@ -32,8 +32,8 @@ _TEXTS_PER_TOPIC: Final = 4  # a topic has at least this many texts on average
 _TERMS: Final = 4  # number of terms that describe a topic
 _AS_GOOD: Final = 0.02  # smaller relative differences of silhouettes are ignored
 _HEAD: Final = """\
-# A draft from the subject, the names of columns and the donated examples, if there are any.
-# No private text or value was read. Edit it: names, values, descriptions. Everything in this file
+# This is a draft from the subject, the column names and the donated examples, if there are any.
+# No private text or value was read. Edit names, values and descriptions. Everything in this file
 # becomes public, so list values from public knowledge. A value that is not listed becomes `other`.
 # `column` names a column of the private file. If the file has none, give the attribute keywords or
 # zero_shot descriptions; a donated column with the attribute's name then has its labels.
@@ -65,7 +65,7 @@ def draft_schema(
     embed: Embed,
     seed: int,
 ) -> Schema:
-    """A draft schema with at least one attribute.
+    """Return a draft schema with at least one attribute.
 
     `texts` are the donated texts and `columns` the other columns of the donated file, with one
     entry per text. Raises SchemaError when there are too few examples.
@@ -85,7 +85,7 @@ def draft_schema(
 
 
 def schema_yaml(schema: Schema, *, unknown_columns: Sequence[str] = ()) -> str:
-    """The schema as the file that `load_schema` reads, with a comment for each unknown column."""
+    """Return the schema as YAML for `load_schema`, with a comment for each unknown column."""
     fields: dict[str, Any] = {
         "subject": schema.subject,
         "attributes": [
@@ -113,7 +113,7 @@ def _as_comments(columns: Sequence[str]) -> str:
 
 
 def _dumped(fields: Any, *, width: int) -> str:
-    """YAML in the order of the fields, with lists of values on one line."""
+    """Write YAML in the order of the fields, with lists of values on one line."""
     text: str = yaml.safe_dump(
         fields, sort_keys=False, allow_unicode=True, default_flow_style=None, width=width
     )
@@ -121,7 +121,7 @@ def _dumped(fields: Any, *, width: int) -> str:
 
 
 def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
-    """An attribute for a column; None when it looks like ids or free text."""
+    """Return an attribute for a column, or None if the column looks like ids or free text."""
     present = [value for value in values if value is not None and str(value).strip()]
     spelled = Counter(str(value).strip() for value in present)
     if len(spelled) < 2:
@@ -136,7 +136,8 @@ def _from_values(name: str, values: Sequence[object]) -> Attribute | None:
 
 
 def _edges(values: Sequence[object]) -> tuple[float, ...]:
-    """Quartiles, rounded to two significant digits; empty when a value is not a finite number."""
+    """Return the quartiles, rounded to two significant digits; () if a value is not a finite
+    number."""
     try:
         numbers = np.array([float(str(value)) for value in values])
     except ValueError:
@@ -167,7 +168,7 @@ def _topics(texts: Sequence[str], *, subject: str, embed: Embed, seed: int) -> A
 
 
 def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int64]:
-    """The k-means clusters of embeddings of length 1, `(n,)`.
+    """Assign embeddings of length 1 to clusters by k-means, `(n,)`.
 
     The number of clusters is the smallest one with a silhouette within 2% of the best silhouette.
     """
@@ -183,8 +184,8 @@ def _clusters(embedded: NDArray[Any], *, most: int, seed: int) -> NDArray[np.int
 
 
 def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list[tuple[str, ...]]:
-    """The terms that describe each cluster best by class-based TF-IDF (Grootendorst 2022, Eq.
-    2)."""
+    """For each cluster, return the terms with the largest class-based TF-IDF (Grootendorst 2022,
+    Eq. 2)."""
     vectorizer = CountVectorizer(
         stop_words="english", ngram_range=(1, 2), token_pattern=r"(?u)\b[^\W\d_]{3,}\b"
     )
@@ -203,7 +204,7 @@ def _distinctive_terms(texts: Sequence[str], cluster: NDArray[np.int64]) -> list
 
 
 def _without_overlap(ranked: Sequence[str]) -> tuple[str, ...]:
-    """The first terms of `ranked` that share no word with an earlier chosen term."""
+    """Choose the first terms of `ranked` that share no word with a term chosen before."""
     chosen: list[str] = []
     used: set[str] = set()
     for term in ranked:
@@ -221,7 +222,7 @@ def _name(column: str) -> str:
 
 
 def _free_word(word: str, taken: Container[str], *, between: str = " ") -> str:
-    """`word`, with a number appended if `taken` contains it."""
+    """Return `word`, with a number appended if `taken` contains `word`."""
     free, number = word, 2
     while free in taken:
         free, number = f"{word}{between}{number}", number + 1

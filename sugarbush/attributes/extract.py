@@ -1,8 +1,8 @@
 """Computes one categorical row per record, as the schema describes.
 
     column      the record's own raw value, looked up in the public domain
-    keywords    the value whose words occur most often in the text
-    zero_shot   the value whose descriptions are nearest to the text in embedding space
+    keywords    the value with words that occur most often in the text
+    zero_shot   the value with descriptions that are nearest to the text in embedding space
     llm         the value that an endpoint returned; the caller passes it like a column
 
 Guarantee: row i depends on record i and on public data (schema, donated examples) only. So adding
@@ -34,12 +34,12 @@ def extract_codes(
     readers: Mapping[str, ZeroShotReader],
     params: ExtractMetadataSettings,
 ) -> NDArray[np.int64]:
-    """One row of codes per record, `(n, d)` int64, columns in the order of the schema.
+    """Compute one row of codes per record: `(n, d)` int64, columns in the order of the schema.
 
     Guarantee: row i is a function of record i alone.
-    Shapes: `texts` and each of `columns` have one entry per record. `columns` maps each attribute
-    from a column or an endpoint to its raw values; `readers` maps each zero_shot attribute to its
-    reader. Raises InvariantError when a column is missing or has another length.
+    Shapes: `texts` and each of `columns` have one entry per record. If an attribute comes from a
+    column or an endpoint, `columns` maps its name to the raw values. `readers` maps each zero_shot
+    attribute to its reader. Raises InvariantError when a column is missing or has another length.
     """
     embedded = np.asarray(embed(texts)) if readers and len(texts) else None
     codes = np.empty((len(texts), len(schema.attributes)), dtype=np.int64)
@@ -65,8 +65,8 @@ def _from_column(
 
 
 def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64]:
-    """The value with the most keyword hits. If several values have equally many, it is the first
-    one in the schema; without any hit it is `other`."""
+    """Return the value with the most keyword hits for each text. A tie goes to the first value in
+    the schema. A text without a hit gets `other`."""
     bucket = len(attribute.domain) - 1
     words = attribute.keywords or {}
     patterns = [_pattern(words.get(value, ())) for value in attribute.values]
@@ -77,8 +77,8 @@ def _by_keywords(attribute: Attribute, texts: Sequence[str]) -> NDArray[np.int64
 
 
 def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
-    """A pattern that matches whole words in any case, with any white space between the words of a
-    keyword.
+    """Make a pattern that matches whole words in any case. The words of a keyword may have any
+    white space between them.
 
     Longer keywords match first: "credit card" is one hit of "credit card" and does not count for
     "credit".

@@ -1,4 +1,4 @@
-"""The question about a text's attributes, and how its answer is read.
+"""Writes the question about a text's attributes, and parses the answer.
 
 The answer is a JSON object; a JSON schema lists the allowed values of each attribute. A missing
 value, or one outside the domain, becomes the value `other`.
@@ -20,7 +20,8 @@ _FENCE = re.compile(r"^\s*```(?:json)?\s*|\s*```\s*$")
 
 
 def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> str:
-    """The question about `text`, which is cut at its end to fit `room` tokens."""
+    """Write the question about `text`. The end of the text is cut off if the question has more than
+    `room` tokens."""
     lines = [
         f"- {attribute.name}{_described(attribute)}: "
         + ", ".join(json.dumps(value, ensure_ascii=False) for value in attribute.domain)
@@ -48,7 +49,7 @@ def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> st
 
 
 def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
-    """`response_format` of a chat completion: an object with one enum per attribute."""
+    """Return the `response_format` of a chat completion: an object with one enum per attribute."""
     properties = {a.name: {"type": "string", "enum": list(a.domain)} for a in attributes}
     return {
         "type": "json_schema",
@@ -66,7 +67,7 @@ def answer_schema(attributes: Sequence[Attribute]) -> dict[str, Any]:
 
 
 def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | None:
-    """The codes in the answer's JSON object; None when the answer contains no JSON object.
+    """Parse the codes in the answer's JSON object. Return None if the answer has no JSON object.
 
     Case and surrounding white space of a value are ignored.
     """
@@ -88,7 +89,8 @@ def _described(attribute: Attribute) -> str:
 
 
 def _code(attribute: Attribute, value: object) -> int:
-    """The index of the value in the domain; any other value gets the index of `other`."""
+    """Return the index of the value in the domain. A value outside the domain gets the index of
+    `other`."""
     if not isinstance(value, str):
         return len(attribute.domain) - 1
     value = value.strip()

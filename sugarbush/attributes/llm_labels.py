@@ -1,9 +1,9 @@
-"""Attributes that a language model on a trusted endpoint reads from private texts.
+"""Reads attributes from private texts with a language model on a trusted endpoint.
 
 Only this module sends private text to an endpoint. A `Labeller` needs a `LabelEndpoint` with
 `trusted: true`; the generator's settings are another type. Answers and the journal of paid calls
 stay in a folder under data/private. Only one labeller of an account sends calls at a time, so the
-caps apply to all of them together, and equal questions are sent once. No progress is shown. No
+caps apply to all labellers together, and equal questions are sent once. No progress is shown. No
 message repeats the endpoint's words, because they may quote a text.
 
 The endpoint is asked about a harmless text first. If the endpoint rejects a JSON schema, the
@@ -64,9 +64,9 @@ class Labeller:
         if not params.trusted:
             raise ParamsError(
                 f"params.yaml: {params.setting}.trusted is false, but the schema has attributes "
-                f"with source: llm ({', '.join(a.name for a in attributes)}), and their endpoint "
+                f"with `source: llm` ({', '.join(a.name for a in attributes)}), and their endpoint "
                 f"receives every private text. If {params.base_url} may see the texts, set "
-                f"{params.setting}.trusted: true; if not, give the attributes keywords or "
+                f"`{params.setting}.trusted: true`; if not, give the attributes keywords or "
                 "zero_shot. Nothing was sent."
             )
         # Labels need the likeliest answer, not a varied one.
@@ -85,7 +85,8 @@ class Labeller:
         paid_probe(self._params, self._meter, tokens=tokens, say=_say)
 
     def codes(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Codes `(n, d)` int64, with the attributes in the order of the constructor's argument.
+        """Return codes `(n, d)` int64, with the columns in the order of the constructor's
+        `attributes`.
 
         Raises GeneratorError when the endpoint refuses every call, when a cap is reached, or when
         the number of failed calls is above 1 and above 5% of the texts. Received answers stay in
@@ -102,7 +103,7 @@ class Labeller:
         return np.array(read, dtype=np.int64)
 
     def values(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """The same as `codes`, but with the values as text: `(n,)` per attribute name."""
+        """Return the same as `codes`, but with the values as text: `(n,)` per attribute name."""
         codes = self.codes(texts)
         return {
             attribute.name: tuple(attribute.domain[code] for code in codes[:, place])
@@ -110,8 +111,8 @@ class Labeller:
         }
 
     def _cached(self, texts: Sequence[str], cache: AnswerCache) -> list[str | None] | None:
-        """The result of `_ask` if the cache has every answer that it needs; otherwise None. Does
-        not wait for other labellers."""
+        """Return the result of `_ask` if all answers are cached, otherwise None. Does not wait for
+        other labellers."""
         forms = [
             structured
             for structured in (True, False)
@@ -130,7 +131,8 @@ class Labeller:
         return answers if forms else None
 
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
-        """One usable answer per text; None if a call failed or two answers were unusable."""
+        """Return one usable answer per text; None if the call failed or two answers were
+        unusable."""
         async with open_client(self._params) as client:
             asker = _Asker(Endpoint(client, self._params), self._meter, cache, self._params)
             structured = await self._takes_schema(asker)
@@ -146,7 +148,8 @@ class Labeller:
         return answers
 
     async def _takes_schema(self, asker: _Asker) -> bool:
-        """Whether the endpoint accepts `response_format`, tried on a harmless question.
+        """Return whether the endpoint accepts `response_format`, after asking about a harmless
+        text.
 
         Raises GeneratorError when the endpoint answers neither form of the question. Nothing
         private has been sent by then.
@@ -212,7 +215,7 @@ class _Asker:
         self._in_flight: dict[str, asyncio.Task[Completion | None]] = {}
 
     async def answer(self, call: Call) -> Completion | None:
-        """The answer, cached before it is used; None when there is none.
+        """Return the answer, which is cached before it is used, or None if there is no answer.
 
         Never repeats the endpoint's words about a failure.
         """
@@ -264,5 +267,5 @@ def _say(line: str) -> None:
 def _down(params: LabelEndpoint) -> GeneratorError:
     return GeneratorError(
         f"{_STAGE}: too many calls to {params.base_url} ({params.setting}.base_url) fail. Every "
-        "answer received is cached; run 'sugarbush check' until it answers, then run again."
+        "answer received is cached; run 'sugarbush check' until that works, then run again."
     )

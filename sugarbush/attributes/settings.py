@@ -29,15 +29,16 @@ class LabelEndpoint(EndpointSettings):
     @classmethod
     def _is_direct(cls, mode: CallMode) -> CallMode:
         if mode is not CallMode.DIRECT:
-            raise ValueError("must be direct: attributes are read with one call per text")
+            raise ValueError("must be `direct`, because attributes are read with one call per text")
         return mode
 
 
 class ExtractMetadataSettings(Section):
-    """How attributes that are not columns are read from the texts."""
+    """Settings for attributes that are read from the texts."""
 
     zero_shot_abstain: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """A text whose cosine to its nearest value is below this number gets the value `other`."""
+    """If a text's cosine to the nearest value is below this number, the text gets the value
+    `other`."""
     llm: LabelEndpoint | None = None
     """The endpoint for attributes with `source: llm`."""
 
@@ -47,6 +48,6 @@ class ExtractMetadataSettings(Section):
         if self.llm is None:
             raise ParamsError(
                 "params.yaml: extract_metadata.llm is missing. The schema has attributes with "
-                "source: llm: add the endpoint that may read the texts, or change their source."
+                "`source: llm`. Add the endpoint that may read the texts, or change their source."
             )
         return self.llm

@@ -1,7 +1,7 @@
-"""Attribute values by the similarity of a text's embedding to the values' descriptions.
+"""Chooses the attribute value with descriptions that are most similar to a text's embedding.
 
 The centre of a value is the mean embedding of its descriptions, scaled to length 1. Some centres
-are nearer to all texts than others; a calibration on labelled examples corrects that. Centres and
+are nearer than others to all texts; a calibration on labelled examples corrects this. Centres and
 calibration depend on the schema and donated examples, both public.
 
 A code depends on its own embedding alone, bit for bit. A matrix product does not have this
@@ -23,18 +23,21 @@ from sugarbush.generators.interface import Embed
 # times as likely. _SPREAD is the standard deviation of the prior of an offset.
 _TEMPERATURE = 0.05
 _SPREAD = 0.05
-# The number of folds in cross-validation, and the factors for the offsets that it chooses from.
+# The number of folds in cross-validation, which chooses one of the factors _STRENGTHS for the
+# offsets.
 _FOLDS = 5
 _STRENGTHS = (0.0, 0.5, 1.0)
 _BLOCK_ROWS = 1024
 
 
-# What a calibration subtracts from a text's similarity to each of k values; empty if there is none.
+# One number for each of k values: a calibration subtracts it from a text's similarity to the value.
+# Empty without a calibration.
 Offsets = tuple[float, ...]
 
 
 def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
-    """The centre of every value, `(k, dim)` rows of length 1, in the order of the schema."""
+    """Compute the centre of every value: `(k, dim)`, rows of length 1, in the order of the
+    schema."""
     described = attribute.zero_shot or {}
     places = [
         np.asarray(embed(described[value]), dtype=np.float64).mean(axis=0)
@@ -47,7 +50,7 @@ def describe(attribute: Attribute, embed: Embed) -> NDArray[np.float64]:
 def similarities_of(
     embedded: NDArray[np.floating], places: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The cosine of every text and every centre, `(n, k)` float64.
+    """Compute the cosine between every text and every centre, `(n, k)` float64.
 
     Guarantee: row i depends on `embedded[i]` alone, bit for bit: every cosine is a separate float64
     sum, in an order that depends on its length only. `embedded` (n, dim), `places` (k, dim).
@@ -61,12 +64,12 @@ def similarities_of(
 
 
 def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) -> Offsets:
-    """Offsets that make the labels of donated examples likely. Use it for public examples only.
+    """Fit offsets that make the labels of donated examples likely. Use only public examples.
 
     `similarities` (n, k) are the examples' cosines and `codes` (n,) their labels; the label `other`
     is ignored. Offsets from few examples may be wrong, so all offsets are multiplied by 0, 0.5 or
-    1. Cross-validation chooses the factor with the most correct labels, and the smallest of equally
-    good ones.
+    1. Cross-validation chooses the factor with the most correct labels. A tie goes to the smallest
+    factor.
     """
     known = (codes >= 0) & (codes < similarities.shape[1])
     if not known.any():
@@ -86,10 +89,11 @@ def calibrate(similarities: NDArray[np.floating], codes: NDArray[np.integer]) ->
 
 
 def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.float64]:
-    """The offsets (k,) with the least cross-entropy of softmax((cosine - offset) / temperature).
+    """Fit the offsets (k,) that minimise the cross-entropy of softmax((cosine - offset) /
+    temperature).
 
-    A normal prior is added: a value without an example keeps an offset near 0. Source: Platt 1999,
-    with one offset per value.
+    A normal prior on the offsets keeps the offset of a value without examples near 0. Source: Platt
+    1999, with one offset per value.
     """
     from scipy.optimize import minimize  # imported here because it is slow to load
     from scipy.special import log_softmax
@@ -108,11 +112,11 @@ def _offsets(cosines: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArr
 def nearest_values(
     similarities: NDArray[np.floating], *, offsets: Offsets, abstain: float
 ) -> NDArray[np.int64]:
-    """The code of the most similar value of every text, `(n,)`; k, the code of `other`, if the
-    similarity is below `abstain`.
+    """For each text, return the code of the value that is most similar after calibration, `(n,)`.
+    If its cosine is below `abstain`, the code is k, which means `other`.
 
-    `similarities` (n, k) are cosines before calibration; `abstain` is compared with them. Ties go
-    to the first value in the schema.
+    `similarities` (n, k) are cosines before calibration, and `abstain` is compared with these. A
+    tie goes to the first value in the schema.
     """
     chosen = (similarities - np.asarray(offsets or 0.0)).argmax(axis=1)
     near = similarities[np.arange(len(similarities)), chosen] >= abstain
@@ -127,7 +131,7 @@ class ZeroShotReader:
     offsets: Offsets
 
     def read(self, embedded: NDArray[np.floating], *, abstain: float) -> NDArray[np.int64]:
-        """A code for each row of `embedded` (n, dim), `(n,)`.
+        """Return a code for each row of `embedded` (n, dim): `(n,)`.
 
         Guarantee: code i depends on row i alone, bit for bit.
         """
@@ -138,7 +142,8 @@ class ZeroShotReader:
 def zero_shot_readers(
     schema: Schema, *, embed: Embed, offsets: Mapping[str, Offsets] | None = None
 ) -> dict[str, ZeroShotReader]:
-    """A reader for each zero_shot attribute. `embed` gets only descriptions, which are public."""
+    """Make a reader for each zero_shot attribute. `embed` gets only descriptions, which are
+    public."""
     return {
         attribute.name: ZeroShotReader(
             places=describe(attribute, embed),
@@ -156,10 +161,10 @@ def calibrate_readers(
     embedded: NDArray[np.floating],
     labels: Mapping[str, Sequence[object]],
 ) -> dict[str, ZeroShotReader]:
-    """The readers; each one is calibrated on the examples that have a label of its attribute.
+    """Calibrate each reader on the examples that have a label of the reader's attribute.
 
-    `embedded` (n, dim) are donated examples, `labels` their values by attribute, None for no label.
-    Labels outside the schema's values are ignored.
+    `embedded` (n, dim) are the donated examples. `labels` maps an attribute to their n labels, with
+    None for no label. Labels outside the schema's values are ignored.
     """
     calibrated = dict(readers)
     for name in readers.keys() & labels.keys():
@@ -178,7 +183,7 @@ def read_by_others(
     *,
     abstain: float,
 ) -> NDArray[np.int64]:
-    """Codes `(n,)` of labelled examples by cross-validation in five folds.
+    """Read the codes `(n,)` of labelled examples by cross-validation with five folds.
 
     A calibration on an example's own label would overstate the accuracy on other texts.
     """

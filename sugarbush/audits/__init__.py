@@ -1,4 +1,4 @@
-"""Attacks by an attacker who has the model, on benchmarks. A failed attack proves nothing."""
+"""Attacks on benchmark data by an attacker who has the model. A failed attack proves nothing."""
 
 from sugarbush.lazy_names import lazy_names
 

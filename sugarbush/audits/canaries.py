@@ -1,7 +1,7 @@
 """Canaries: invented secrets, inserted into a benchmark's corpus before training.
 
 Example: "My ID is: 341752"; ten canaries, twenty copies each. The benchmark's policy misses a
-canary with probability gamma: a missed canary stays in the text, and a found one is masked.
+fraction gamma of the canaries: a missed canary stays in the text, and a found canary is masked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Canary:
 
 
 def draw_canaries(*, count: int, seed: int) -> list[Canary]:
-    """`count` distinct canaries, from a public seed."""
+    """Draw `count` distinct canaries from a public seed."""
     rng = public_rng(seed, "canaries")
     return [Canary(int(n)) for n in rng.choice(CANDIDATES, size=count, replace=False)]
 
@@ -42,22 +42,22 @@ def draw_canaries(*, count: int, seed: int) -> list[Canary]:
 def inserted(
     texts: Sequence[str], canaries: Sequence[Canary], *, repeats: int, seed: int
 ) -> list[str]:
-    """`texts` with `repeats` copies of each canary added as records; a public seed decides the
+    """Add `repeats` copies of each canary to `texts` as records. A public seed decides the
     order."""
     both = [*texts, *(canary.text for canary in canaries for _ in range(repeats))]
     return [both[place] for place in public_rng(seed, "places").permutation(len(both))]
 
 
 def missed(canaries: Sequence[Canary], *, gamma: float, seed: int) -> list[Canary]:
-    """The canaries that a policy with miss rate `gamma` misses: round(gamma n) of them."""
+    """Choose the round(gamma n) canaries that a policy with miss rate `gamma` misses."""
     chosen = public_rng(seed, "missed").permutation(len(canaries))[: round(gamma * len(canaries))]
     return [canaries[place] for place in sorted(chosen)]
 
 
 def highest_by_chance(canaries: int) -> float:
-    """The expected highest exposure of so many canaries without a leak, in bits.
+    """Return the expected maximum, in bits, of the exposures of `canaries` canaries without a leak.
 
-    Without a leak an exposure is exponential with mean 1/ln 2, except for its maximum log2 |R|. The
-    expected highest of n is this mean times the n-th harmonic number.
+    Without a leak an exposure is exponential with mean 1/ln 2, except that it is at most log2 |R|.
+    The expected maximum of n exposures is this mean times the n-th harmonic number.
     """
     return MEAN_BY_CHANCE * sum(1 / place for place in range(1, canaries + 1))

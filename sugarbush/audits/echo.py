@@ -1,8 +1,8 @@
-"""Membership from synthetic texts alone, for a model that was trained on canaries.
+"""Infers membership from synthetic texts alone, for a model that was trained on canaries.
 
-A canary that is only rare has no echo: a model that learned it will not write it. A canary that
-begins as the corpus does and ends in unlikely words has one: prompts lead the model to its
-beginning, and its end is then seen in what the model writes. The attacker fits a model of word
+A canary that is rare from its first word on has no echo: a model that learned it does not write it.
+A canary that begins like texts of the corpus and ends in unlikely words has an echo: prompts lead
+the model to the beginning, and then the model writes the end. The attacker fits a model of word
 pairs to the synthetic texts and scores each canary by its likelihood. Source: Meeus et al. 2025,
 "The Canary's Echo", sections 4 and 5, with word pairs.
 """
@@ -23,8 +23,8 @@ from sugarbush.randomness import public_rng
 def echo_canaries(
     texts: Sequence[str], *, count: int, prefix: int = 12, suffix: int = 12, seed: int = 0
 ) -> list[str]:
-    """`count` canaries: the first `prefix` words of a text each, then `suffix` words of the corpus
-    in a random order."""
+    """Make `count` canaries. Each one has the first `prefix` words of a text, and then `suffix`
+    random words of the corpus."""
     rng = public_rng(seed, "echo")
     vocabulary = sorted({word for text in texts for word in text.split()})
     starts = rng.choice(len(texts), size=count, replace=count > len(texts))
@@ -37,8 +37,8 @@ def echo_canaries(
 def echo_scores(
     synthetic: Sequence[str], canaries: Sequence[str], *, suffix: int = 12
 ) -> NDArray[np.float64]:
-    """The mean log likelihood of the last `suffix` words of each canary, (n,), by the word pairs of
-    the synthetic texts. Higher: the more likely the model saw it."""
+    """Score each canary, (n,), by the mean log likelihood of its last `suffix` words under the word
+    pairs of the synthetic texts. A higher score means a more likely member."""
     split = [text.casefold().split() for text in synthetic]
     pairs = Counter(pair for words in split for pair in pairwise(words))
     firsts = Counter(first for words in split for first in words[:-1])

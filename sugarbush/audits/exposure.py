@@ -6,8 +6,8 @@ The rank is exact. The candidates' tokens form a tree. Each inner node is visite
 with a cache of the prefix. With one digit per token, 10^6 candidates need 111,111 tokens instead of
 6,000,000.
 
-Without a leak the rank is uniform: the mean exposure is 1/ln 2 = 1.44 bits. The highest of ten is
-4.2 on average, and below 7.6 in 95% of cases.
+Without a leak the rank is uniform: the mean exposure is 1/ln 2 = 1.44 bits. The highest exposure of
+ten canaries is 4.2 bits on average, and below 7.6 bits in 95% of cases.
 Source: Carlini et al. 2019, "The Secret Sharer", section 4.
 """
 
@@ -29,7 +29,7 @@ from sugarbush.audits.canaries import DIGITS, PREFIX, Canary
 
 _NO_TOKEN = -1  # after the last token of a candidate
 _LOGITS = 2**23  # number of logits in memory at once
-_TEXTS = 50_000  # tokenized at a time
+_TEXTS = 50_000  # number of texts that are tokenized at a time
 _CHECKED = 997
 
 
@@ -49,12 +49,13 @@ class Exposure:
 
 
 def exposure(model: Any, tokenizer: Any, canaries: Sequence[Canary]) -> Exposure:
-    """The exposure of each of `canaries` to a causal language model."""
+    """Compute the exposure of each canary for a causal language model."""
     return ranked(candidate_losses(model, *candidate_tokens(tokenizer)), canaries)
 
 
 def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
-    """The exposure from the losses of all candidates. A tie counts in favour of the attacker."""
+    """Compute the exposure from the losses of all candidates. A tie counts in favour of the
+    attacker."""
     ranks = [1 + int((losses < losses[canary.number]).sum()) for canary in canaries]
     return Exposure(bits=tuple(float(np.log2(len(losses)) - np.log2(rank)) for rank in ranks))
 
@@ -62,7 +63,8 @@ def ranked(losses: NDArray[np.float64], canaries: Sequence[Canary]) -> Exposure:
 def candidate_tokens(
     tokenizer: Any, *, prefix: str = PREFIX, digits: int = DIGITS
 ) -> tuple[list[int], NDArray[np.int64]]:
-    """The tokens that all candidates share at their start, and the others, (10^digits, longest).
+    """Return the tokens with which all candidates start, and the other tokens of each candidate,
+    (10^digits, longest).
 
     The tokenizer may join digits with each other and with the prefix, as it does in a corpus.
     """
@@ -82,10 +84,11 @@ def candidate_tokens(
 
 
 def _by_last_word(fast: Tokenizer, prefix: str, numbers: Sequence[str]) -> list[list[int]] | None:
-    """The tokens of each candidate, if the tokenizer treats its number as one word; else None.
+    """Return the tokens of each candidate, or None if the tokenizer splits its number into words.
 
-    Such a tokenizer encodes words one by one, so the prefix is encoded once: four times as fast.
-    Every 997th candidate is encoded as a whole to check this.
+    A tokenizer that keeps the number as one word encodes words one by one. So the prefix is encoded
+    only once, which is four times as fast. Every 997th candidate is encoded as a whole to check
+    this.
     """
     if fast.pre_tokenizer is None:
         return None
@@ -114,9 +117,9 @@ def _encoded(fast: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 def candidate_losses(
     model: Any, prefix: Sequence[int], candidates: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The loss in nats of each row of `candidates` after `prefix`, (n,). -1 ends a row.
+    """Compute the loss in nats of each row of `candidates` after `prefix`, (n,). A -1 ends a row.
 
-    `model` is a causal model of transformers, with a cache.
+    `model` is a causal language model of the library transformers, with a key-value cache.
     """
     model.eval()
     device = next(model.parameters()).device

@@ -1,10 +1,10 @@
 """Membership inference: was the model trained on this text, or on this group of texts?
 
-A higher score means a more likely member. It is minus the log perplexity, or the difference from
-the log perplexity of a reference model. The reference model was trained on neither members nor
-others. Accuracy is an average over all texts. The true positive rate at 1% false positives also
-shows an attack that is certain about a few texts only. Source: Carlini et al. 2022, "Membership
-Inference Attacks From First Principles".
+A higher score means a more likely member. The score is minus the log perplexity of the model. If
+there is a reference model, the log perplexity of the reference model is added. The reference model
+was trained on neither members nor others. Accuracy is an average over all texts. An attack that is
+certain about only a few texts shows in the true positive rate at 1% false positives. Source:
+Carlini et al. 2022, "Membership Inference Attacks From First Principles".
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """How well scores separate members from others. A guessing attack has 0.5, 0.01 and 0.5."""
+    """How well scores separate members from others. An attack that guesses has values 0.5, 0.01 and
+    0.5."""
 
     auc: Interval
     true_positives_at_1_percent: Share
@@ -42,23 +43,25 @@ class Attack:
 
 
 def by_perplexity(losses: Scores) -> Scores:
-    """Scores from the mean loss per token of each text, in nats."""
+    """Compute scores from the mean loss per token of each text, in nats."""
     return -losses
 
 
 def by_reference(losses: Scores, reference_losses: Scores) -> Scores:
-    """Scores from the losses of the model and of a reference model, which was trained on neither
-    side."""
+    """Compute scores from the losses of the model and of a reference model, which was trained on
+    neither members nor others."""
     return reference_losses - losses
 
 
 def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
-    """The summed scores of `count` groups of `size` texts each, chosen by a public seed.
+    """Sum the scores of the texts in each of `count` groups. A public seed chooses `size` texts per
+    group.
 
-    Even groups use even texts and odd groups use odd texts, so `attack` tests a threshold on groups
-    that share no text with the groups that chose it. Groups within one half can share texts. So
-    intervals of one run are too narrow: use `over_seeds`. Raises ValueError when there are too few
-    texts for two groups.
+    Groups with even numbers use texts with even numbers, and odd groups use odd texts. So `attack`
+    chooses a threshold on one half of the groups and tests it on the other half, and no text is in
+    both halves. Two even groups, or two odd groups, can share texts. This makes the intervals of
+    one run too narrow: use `over_seeds`. Raises ValueError when there are too few texts for two
+    groups.
     """
     if len(scores) < 2 * size:
         raise ValueError(f"two groups of {size} need more than {len(scores)} texts")
@@ -70,11 +73,11 @@ def groups(scores: Scores, *, count: int, size: int, seed: int) -> Scores:
 
 
 def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Attack:
-    """AUC, TPR at 1% FPR and accuracy of thresholds on scores.
+    """Compute the AUC, the TPR at 1% FPR, and the accuracy of a threshold on the scores.
 
-    The threshold for accuracy is chosen on one half of the texts and tested on the other, in both
-    directions. Chosen and tested on the same texts, even a guess would score above 0.5. Accuracy
-    uses equal numbers of members and others; it leaves out the rest of the larger side.
+    For the accuracy, each half of the texts is tested with the threshold that is best on the other
+    half. If one half were used for both, even guesses would have an accuracy above 0.5. The
+    accuracy uses equally many members and others.
     """
     if not (len(members) >= 4 and len(others) >= 4):
         raise ValueError("an attack needs at least four members and four others")
@@ -95,7 +98,7 @@ def attack(members: Scores, others: Scores, *, confidence: float = 0.95) -> Atta
 
 
 def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """The mean over seeds, with Student's interval; for one run the interval is infinite."""
+    """Return the mean over seeds with Student's interval, which is infinite for one run."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(value=mean, lower=-math.inf, upper=math.inf)
@@ -105,13 +108,15 @@ def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Interval
 
 
 def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
-    """The probability that a member has the higher score; a tie counts half.
+    """Estimate the probability that a member's score is above another text's score. A tie counts
+    half.
 
     Source of the interval: DeLong et al. 1988.
     """
     m, n = len(members), len(others)
     ranks = rankdata(np.concatenate([members, others]))
-    # The share of the other side that has a lower score than each text.
+    # For each member, the fraction of non-members with a lower score. For each non-member, the
+    # fraction of members with a higher score.
     of_members = (ranks[:m] - rankdata(members)) / n
     of_others = 1 - (ranks[m:] - rankdata(others)) / m
     value = float(of_members.mean())
@@ -121,7 +126,8 @@ def _auc(members: Scores, others: Scores, confidence: float) -> Interval:
 
 
 def _tried(members: Scores, others: Scores, new_members: Scores, new_others: Scores) -> list[bool]:
-    """Whether the best threshold of the first texts classifies each new text correctly."""
+    """Return whether the threshold that is best on the first texts classifies each new text
+    correctly."""
     values = np.unique(np.concatenate([members, others]))
     thresholds = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
     found = 1 - np.searchsorted(np.sort(members), thresholds) / len(members)

@@ -1,20 +1,20 @@
-"""Lower bounds on epsilon from one run that includes each of many canaries with probability 1/2.
+"""Computes lower bounds on epsilon from one run, which includes each canary with probability 1/2.
 
 A fair coin decides for each of m canaries whether the mechanism sees it. An attacker sees the
-output and guesses some of the coins; the others are abstentions. If the mechanism is private, right
-guesses are rare: too many of them disprove the claimed epsilon. Neighbours differ by one canary,
-added or removed.
+output and guesses some of the coins; the others are abstentions. The claimed epsilon limits how
+many guesses can be right: more right guesses disprove it. Neighbours differ by one canary, added or
+removed.
 
-Two bounds, which both hold with probability `confidence`, for any attack and any dependence between
-the guesses:
+There are two bounds. Each holds with probability `confidence`, for any attack and any dependence
+between the guesses:
 
-- `epsilon_lower_bound` assumes nothing about the mechanism. At r guesses that are all right and
-  delta near 0 it is at most 2.8 / 3.5 / 5.1 / 5.8 for r = 50 / 100 / 500 / 1000.
+- `epsilon_lower_bound` assumes nothing about the mechanism. If all r guesses are right and delta is
+  near 0, the bound is at most 2.8 / 3.5 / 5.1 / 5.8 for r = 50 / 100 / 500 / 1000.
 - `mu_lower_bound` disproves mu-Gaussian DP, which is what the ledger claims for Gaussian noise. It
   is tighter, because it uses the whole trade-off curve.
 
-R independent runs with m canaries each are one run with R m canaries: a coin still changes one run
-only. So scores of several runs may be joined before guessing.
+R independent runs with m canaries each count as one run with R m canaries, because a coin still
+changes one run only. So the scores of several runs may be joined before guessing.
 
 The number of guesses must be fixed before the scores are seen. A bound that is below the claim
 proves nothing: the attack may be weak.
@@ -33,14 +33,15 @@ from scipy.stats import binom
 
 from sugarbush.errors import InvariantError
 
-_TOLERANCE = 1e-6  # of both bounds, which are rounded down
+_TOLERANCE = 1e-6  # tolerance of both bounds, which are rounded down
 _LARGEST = 1e4
 _START = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """`correct` of `guesses` were right; there were `canaries`, and the others are abstentions."""
+    """The numbers of canaries, of guesses, and of correct guesses. Canaries without a guess are
+    abstentions."""
 
     canaries: int
     guesses: int
@@ -52,11 +53,12 @@ class Outcome:
 
 
 def guess_extremes(scores: NDArray[np.float64], *, guesses: int) -> NDArray[np.int8]:
-    """Guesses, `(m,)` int8: 1 for "included", -1 for "left out", 0 for an abstention.
+    """Return guesses, `(m,)` int8: 1 for "included", -1 for "left out", 0 for an abstention.
 
-    The `guesses` // 2 highest scores are guessed to be included, and as many of the lowest to be
-    left out. Ties are broken by position, which does not depend on the coins. Raises InvariantError
-    when a score is not finite, or when there are fewer scores than guesses.
+    The canaries with the `guesses` // 2 highest scores are guessed to be included. Equally many
+    with the lowest scores are guessed to be left out. Ties are broken by position, which does not
+    depend on the coins. Raises InvariantError when a score is not finite, or when there are fewer
+    scores than guesses.
     """
     each = guesses // 2
     if not 1 <= each <= len(scores) // 2:
@@ -71,7 +73,7 @@ def guess_extremes(scores: NDArray[np.float64], *, guesses: int) -> NDArray[np.i
 
 
 def outcome_of(guessed: NDArray[np.int8], included: NDArray[np.bool_]) -> Outcome:
-    """How many of the guesses agree with the coins."""
+    """Count the guesses that agree with the coins."""
     right = guessed == np.where(included, 1, -1)
     return Outcome(
         canaries=len(included), guesses=int(np.abs(guessed).sum()), correct=int(right.sum())
@@ -79,9 +81,11 @@ def outcome_of(guessed: NDArray[np.int8], included: NDArray[np.bool_]) -> Outcom
 
 
 def p_value(outcome: Outcome, *, epsilon: float, delta: float) -> float:
-    """The largest probability of so many right guesses under any (epsilon, delta)-DP mechanism.
+    """Bound the probability of at least v = `correct` right guesses for any (epsilon, delta)-DP
+    mechanism.
 
-    With W binomial of r guesses at e^epsilon / (1 + e^epsilon), it is at most
+    Let W be binomial with r trials and success probability e^epsilon / (1 + e^epsilon). The bound
+    is
 
         P[W >= v] + 2 m delta max_i P[v - i <= W < v] / i.
 
@@ -99,13 +103,12 @@ def p_value(outcome: Outcome, *, epsilon: float, delta: float) -> float:
 
 
 def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) -> float:
-    """An epsilon that any (epsilon, delta)-DP mechanism exceeds with probability `confidence`;
-    0 if the outcome disproves nothing.
+    """Return a lower bound on the epsilon of the mechanism; 0 if the outcome disproves nothing.
 
     Guarantee: the bound is above the epsilon of the mechanism with probability at most
-    1 - `confidence`. The p-value increases with epsilon, because 2 m delta <= 1 makes it a maximum
-    of averages of binomial tails. So the bound is the only point at which it crosses
-    1 - `confidence`. Raises InvariantError for more canaries than 1 / (2 delta).
+    1 - `confidence`. The p-value increases with epsilon, because for 2 m delta <= 1 it is a maximum
+    of averages of binomial tails. So the p-value crosses 1 - `confidence` at only one epsilon,
+    which is the bound. Raises InvariantError for more canaries than 1 / (2 delta).
 
     >>> perfect = Outcome(canaries=100, guesses=100, correct=100)
     >>> round(epsilon_lower_bound(perfect, delta=1e-6, confidence=0.95), 2)
@@ -120,7 +123,8 @@ def epsilon_lower_bound(outcome: Outcome, *, delta: float, confidence: float) ->
 
 
 def mu_lower_bound(outcome: Outcome, *, confidence: float) -> float:
-    """A mu for which the outcome disproves mu-Gaussian DP; 0 if it disproves nothing.
+    """Return a mu for which the outcome disproves mu-Gaussian DP; 0 if the outcome disproves
+    nothing.
 
     Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most
     1 - `confidence`. `accounting.gaussian_epsilon` converts it to an epsilon, which is a lower
@@ -135,13 +139,15 @@ def mu_lower_bound(outcome: Outcome, *, confidence: float) -> float:
 
 
 def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> bool:
-    """Whether P[at least so many right guesses] is below `significance` for every mu-GDP mechanism.
+    """Return whether P[at least v right guesses] is below `significance` for every mu-GDP
+    mechanism.
 
-    Assume that the tail has probability `significance`, and add up over its outcomes. `right` and
-    `wrong` are the smallest probabilities, per canary, of a right and of a wrong guess. f-DP bounds
-    the wrong ones from below by the right ones. If together they are more than all guesses, then no
-    such mechanism exists. Source: Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-Differential
-    Privacy in One Run" (arXiv 2410.22235), for coins.
+    Assume that this probability is `significance`, and add up over the outcomes with at least v
+    right guesses. `right` and `wrong` are lower bounds, per canary, on the probabilities of a right
+    guess and of a wrong guess. The trade-off curve determines `wrong` by `right`. If their sum is
+    more than the fraction of canaries with a guess, no such mechanism exists. Source: Mahloujifar,
+    Melis, Chaudhuri 2024, "Auditing f-Differential Privacy in One Run" (arXiv 2410.22235), for
+    coins.
     """
     m, r, v = outcome.canaries, outcome.guesses, outcome.correct
     if not v:
@@ -157,7 +163,7 @@ def _disproves_gaussian(outcome: Outcome, mu: float, significance: float) -> boo
 
 
 def _largest(disproved: Callable[[float], bool]) -> float:
-    """The largest value that is `disproved`, rounded down; 0 if none is."""
+    """Return the largest value that is `disproved`, rounded down; 0 if no value is."""
     if not disproved(_START):
         return 0.0
     lower, upper = _START, 1.0

@@ -1,10 +1,10 @@
-"""Disclosure by synthetic texts alone, with held-out records as the control.
+"""Measures disclosure by synthetic texts alone, with held-out records as the control.
 
 A synthetic text may have a phrase or an identifier of a training record by chance. A match with a
-held-out record, which no mechanism has read, is such a chance: a phantom. Only matches with
-training records beyond the phantoms are disclosure. Needs no canaries and no model. Source: Amin et
-al. 2026, "Phantoms and Disclosures" (arXiv 2606.16952), for held-out texts as the control; the test
-is our own.
+held-out record is always chance, because no mechanism has read this record. It is called a phantom.
+More matches with training records than phantoms show disclosure. The test needs no canaries and no
+model. Source: Amin et al. 2026, "Phantoms and Disclosures" (arXiv 2606.16952), for held-out texts
+as the control; the test is our own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Marks = Callable[[Sequence[str]], Sequence[Collection[str]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Disclosure:
-    """How many of `records` training records, and of as many held-out ones, have a mark that only
-    they have and that a synthetic text has as well.
-
-    `p_value` is the probability of so many of the former by chance. A large one shows nothing.
+    """Matches of `records` training records (`training`) and of as many held-out records
+    (`phantoms`). A record matches if a synthetic text has a mark that no other record has.
+    `p_value` is the probability of at least `training` matches by chance. A large `p_value` shows
+    nothing.
     """
 
     records: int
@@ -42,13 +42,13 @@ def disclosure(
     marks: Marks,
     seed: int = 0,
 ) -> Disclosure:
-    """Compare matches with training records and with as many held-out ones.
+    """Compare the matches with training records and with equally many held-out records.
 
     Guarantee: if the synthetic texts are independent of which records were held out, `p_value` is
     at most x with probability at most x. Proof: a mark counts if one record of both sides together
-    has it. So which records match is a function of the records and the synthetic texts, and not of
-    the split. Given their number, those on the training side are hypergeometric, because every
-    choice of equally many held-out records is equally likely.
+    has it. So the records and the synthetic texts decide which records match, and the split does
+    not. Given the number of matches, the number of matching training records is hypergeometric,
+    because every choice of equally many held-out records is equally likely.
 
     >>> words = lambda texts: [set(text.split()) for text in texts]
     >>> private, other = [f"secret{i}" for i in range(20)], [f"hidden{i}" for i in range(20)]
@@ -74,7 +74,7 @@ def disclosure(
 
 
 def phrases(words: int) -> Marks:
-    """The runs of so many words in each text, without case."""
+    """Find the runs of `words` words in each text, without letter case."""
 
     def marks(texts: Sequence[str]) -> list[set[str]]:
         split = [text.casefold().split() for text in texts]

@@ -1,7 +1,8 @@
-"""A lower bound on mu from several independent runs, each with many canaries.
+"""Computes a lower bound on mu from several independent runs, each with many canaries.
 
-A single run has to allow for guesses that are right or wrong together. Independent runs show how
-far they are: the bound needs fewer canaries to notice a small fault than that of `one_run`.
+In a single run, guesses may be right or wrong together, and the bound must allow for this.
+Independent runs show how often it happens. So this bound needs fewer canaries than the bound of
+`one_run` to detect a small fault.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from sugarbush.errors import InvariantError
 
 
 def mu_lower_bound_of_runs(accuracies: Sequence[float], *, confidence: float) -> float:
-    """A mu for which the runs disprove mu-Gaussian DP; 0 if they disprove nothing.
+    """Return a mu for which the runs disprove mu-Gaussian DP; 0 if they disprove nothing.
 
-    `accuracies` are the shares of right guesses, one for each run. A run must have its own coins
-    and noise, and guess every canary.
+    `accuracies` has the fraction of right guesses of each run. A run must have its own coins and
+    noise, and guess every canary.
 
-    Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most
-    1 - `confidence`. Proof: given all other coins, a guess is right with probability at most
-    p = Phi(mu / 2), which is 1/2 plus half of the total variation distance of N(mu, 1) from
-    N(0, 1). So the expected accuracy of a run is at most p, for any dependence within the run. Runs
-    are independent, so the expected product of accuracy / p is at most 1. By Markov's inequality
-    it is at least 1 / (1 - confidence) with probability at most 1 - confidence. A second reader
-    derived the same, and simulated it: docs/log.md, 2026-11-22.
+    Guarantee: for a mechanism that is mu-GDP, the bound is above mu with probability at most 1 -
+    `confidence`. Proof: given all other coins, a guess is right with probability at most p = Phi(mu
+    / 2), which is 1/2 plus half of the total variation distance of N(mu, 1) from N(0, 1). So the
+    expected accuracy of a run is at most p, for any dependence within the run. Runs are
+    independent, so the expected product of accuracy / p is at most 1. By Markov's inequality this
+    product is at least 1 / (1 - confidence) with probability at most 1 - confidence. A second
+    reader derived the same bound and simulated it: docs/log.md, 2026-11-22.
 
     >>> round(mu_lower_bound_of_runs([0.57] * 200, confidence=0.95), 2)
     0.31
     """
     if not accuracies or not all(0 <= accuracy <= 1 for accuracy in accuracies):
-        raise InvariantError("every run needs a share of right guesses between 0 and 1")
+        raise InvariantError("every run needs a fraction of right guesses between 0 and 1")
     if not 0.5 <= confidence < 1:
         raise InvariantError(f"confidence={confidence!r} is not from 0.5 to below 1")
     if min(accuracies) == 0:

@@ -1,7 +1,7 @@
-"""`sugarbush audit`: attacks the noisy mechanisms on invented records, and methods on public ones.
+"""`sugarbush audit`: attacks mechanisms on invented records, and methods on public records.
 
-It charges ledgers in temporary folders only, and writes nothing. A corpus is read only where a
-method is named.
+It charges ledgers in temporary folders only, and writes nothing. It reads a corpus only if a method
+is named.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def show_audit(
 
 
 class _Methods:
-    """The methods of the project in this folder, audited on records of its corpus."""
+    """Return audits of the methods of the project in this folder, on records of its corpus."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -133,9 +133,9 @@ def _print_table(found: Sequence[Sequence[Finding]], console: Console) -> None:
     console.print(table)
     console.print(
         f"\nEpsilon at delta {DELTA:g}; bounds at {CONFIDENCE:.0%} confidence. 'Gaussian' assumes "
-        "the trade-off curve that the ledger claims. The last four columns are copies with broken "
-        "noise: 'caught' means that the audit disproves their claim. An audit can find a "
-        "violation; it cannot show that there is none."
+        "the trade-off curve that the ledger claims. The last four columns are copies of the "
+        "mechanism with deliberately wrong noise: 'caught' means that the audit disproves the "
+        "copy's claim. An audit can find a violation; it cannot show that there is none."
     )
     if any(not control.violation for _, *controls in found for control in controls):
         console.print("A control is MISSED: the audit is too weak for this fault. Raise --runs.")

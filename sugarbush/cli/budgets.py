@@ -28,7 +28,7 @@ def show_budget(project: Project, console: Console) -> None:
     if missing := len(ledger.missing_charges()):
         console.print(
             f"[bold red]It lacks {missing} charges that results name:[/] a run would be refused. "
-            "Set SUGARBUSH_STATE to the folder that they were made with, restore the ledger from "
+            "Set SUGARBUSH_STATE to the state folder of these results, restore the ledger from "
             "a backup, or run sugarbush budget --repair."
         )
     entries = ledger.entries()
@@ -65,7 +65,7 @@ def show_budget(project: Project, console: Console) -> None:
 
 
 def repair(project: Project, console: Console) -> None:
-    """Add the charges that the project's released folders name and the ledger lacks. Removes
+    """Add the charges that the ledger lacks and the project's released folders describe. Remove
     nothing.
 
     Raises LedgerError when a finished result names a charge that no released folder describes:
@@ -83,7 +83,7 @@ def repair(project: Project, console: Console) -> None:
 
 
 def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """How many runs of `events` can still be charged, `_MANY` at most.
+    """Count how many more runs with `events` the cap allows, at most `_MANY`.
 
     Computing a total can take seconds, so the search starts at the number of runs that fit by
     Gaussian DP.
@@ -102,7 +102,8 @@ def runs_within_cap(ledger: Ledger, events: tuple[Event, ...]) -> int:
 
 
 def _expected_runs(ledger: Ledger, events: tuple[Event, ...]) -> int:
-    """About how many runs fit, by Gaussian DP; 0 if an event has no Gaussian DP bound."""
+    """Estimate by Gaussian DP how many runs the cap allows; 0 if an event has no Gaussian DP
+    bound."""
     if math.isinf(ledger.cap):
         return _MANY
     spent = [entry.event for entry in ledger.entries()]

@@ -39,7 +39,7 @@ def clear_cache(base: Path, console: Console, *, labels: bool) -> None:
 
 
 def _folders(base: Path) -> dict[str, Path]:
-    """The folder of the generator's answers, which are released text, and the folder of the answers
-    about private texts."""
+    """Return the folders by name. One has the generator's answers, which are released text. The
+    other has the answers about private texts."""
     project = Project(base)
     return {ANSWERS: project.state, LABELS: project.label_answers}

@@ -106,10 +106,11 @@ def schema_of(project: Project) -> Schema:
 
 
 def would_spend(project: Project) -> bool:
-    """Whether a run would start a stage that spends. That stage may still restore finished results.
+    """Whether a run would start a stage that spends budget. Such a stage may restore finished
+    results.
 
-    Writes the stamps first, as every run does, to notice a changed corpus. The result is True if
-    the settings differ from params.yaml.
+    To notice a changed corpus, first updates the files in data/stamps, as every run does. Always
+    True if the settings differ from params.yaml.
     """
     from dvc.lock import LockError
 

@@ -1,4 +1,4 @@
-"""`sugarbush schema draft`: a first schema to edit, from the donated examples alone."""
+"""`sugarbush schema draft`: drafts a schema from the donated examples alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def draft(project: Project, *, subject: str, output: Path, seed: int, console: C
         console.print(f"{attribute.name}: {' | '.join(attribute.domain)}", markup=False)
     console.print(
         f"{output}: a draft from {len(texts)} donated examples. Edit it and set prepare.schema to "
-        "it. Everything in it becomes public.",
+        "its path. Everything in the file becomes public.",
         markup=False,
     )
 
@@ -46,9 +46,8 @@ def draft(project: Project, *, subject: str, output: Path, seed: int, console: C
 def donated_examples(
     base: Path, settings: PrepareSettings
 ) -> tuple[tuple[str, ...], dict[str, tuple[object, ...]]]:
-    """The donated texts, and the file's other columns with one entry for each text.
-
-    The columns of ids and users are left out.
+    """Read the donated texts, and the file's other columns with one entry for each text. The id
+    column and the user column are left out.
     """
     path = find_input(base, settings.donated or "")
     wanted = {settings.text_column: "prepare.text_column"}

@@ -130,7 +130,8 @@ def _files_for(folder: Path, own: OwnData) -> dict[str, str]:
 
 
 def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings) -> str:
-    """A schema drafted from the donated examples, if there are any, and the private file's columns.
+    """Draft a schema from the private file's column names and the donated examples, if there are
+    any.
 
     A column with unknown values becomes a comment. Raises ParamsError if the donated file is the
     private file.
@@ -157,7 +158,8 @@ def _schema_text(own: OwnData, columns: tuple[str, ...], params: ProjectSettings
 
 
 def _path_setting(file: Path, folder: Path) -> str:
-    """A path for params.yaml: relative to the project, unless it is absolute and outside it."""
+    """Return a path for params.yaml: relative to `folder`, unless it is absolute and outside
+    `folder`."""
     path = file.absolute().parent.resolve() / file.name
     if file.is_absolute() and not path.is_relative_to(folder.resolve()):
         return str(file)
@@ -235,7 +237,8 @@ def _print_next_steps(folder: Path, own: OwnData | None, console: Console, *, ne
 
 
 def own_data(file: Path | None, fields: Mapping[str, Any]) -> OwnData | None:
-    """The options that go with `--from`. Raises ParamsError when they are given without it."""
+    """Collect the options that need `--from`. Raises ParamsError if one is given without
+    `--from`."""
     given = {name: value for name, value in fields.items() if value is not None}
     if file is not None:
         return OwnData(file=file, **given)

@@ -72,7 +72,7 @@ def options(
 
 
 def _changed_project(settings: Path | None, assignments: list[str] | None) -> Project:
-    """The project in this folder with changed settings, which are not written to any file."""
+    """Open the project in this folder with changed settings, which are not written to any file."""
     from sugarbush.cli.settings import changed_settings
     from sugarbush.pipeline.project import Project
 
@@ -279,14 +279,14 @@ def audit(
     runs: Annotated[
         int, typer.Option(help="Runs of 1000 invented records; more runs detect smaller faults.")
     ] = 150,
-    seed: Annotated[int, typer.Option(help="Public seed of the choice of included records.")] = 0,
+    seed: Annotated[int, typer.Option(help="Public seed that chooses the included records.")] = 0,
 ) -> None:
     """Attack the noisy mechanisms with invented records, and print lower bounds on epsilon.
 
-    The same attack runs on copies with broken noise, to show which faults it detects. A method
-    (maple, augpe, dpft, crt) is attacked as a whole, on records of the prepared project in this
-    folder, which must be public. Charges no ledger of yours and writes nothing. Takes one to two
-    minutes. Exit code 1: a lower bound is above its claim.
+    The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
+    faults it detects. A method (maple, augpe, dpft, crt) is attacked as a whole, on records of the
+    prepared project in this folder, which must be public. Charges none of your ledgers and writes
+    nothing. Takes one to two minutes. Exit code 1: a lower bound is above the claimed bound.
     """
     from sugarbush.cli import audits
 

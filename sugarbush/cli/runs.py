@@ -39,10 +39,10 @@ _STAGE_LINES = {
 
 
 def run(base: Path, *, force: bool, only_example: bool) -> int:
-    """Run the pipeline and print where its results are. Returns the exit code.
+    """Run the pipeline, print where its results are, and return the exit code.
 
     A failed stage prints the reason; its exit code is the exit code of the run. Raises ParamsError
-    when another version generated dvc.yaml, or with `only_example` when the settings name other
+    if another version generated dvc.yaml, or if `only_example` is set and the settings name other
     data.
     """
     project = Project(base)
@@ -84,7 +84,8 @@ def _reproduce(base: Path, settings: ProjectSettings, *, force: bool) -> int:
 
 
 def shortened(line: str, settings: ProjectSettings) -> str | None:
-    """What the terminal shows for a line of DVC or of a stage; None for a line that is not shown.
+    """Return what the terminal shows for a line that DVC or a stage printed; None if it shows
+    nothing.
 
     DVC's line about a stage becomes a few words, or nothing when no chosen method needs the stage.
     """

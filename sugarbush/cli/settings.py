@@ -1,4 +1,4 @@
-"""Changed settings: for one command only, or written to params.yaml, which keeps its comments."""
+"""Changes settings for one command, or writes them to params.yaml and keeps its comments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Representer.add_representer(
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """The new settings `params`, the `names` of those that changed, and the new `text` of
+    """The new settings `params`, the `names` of the changed settings, and the new `text` of
     params.yaml."""
 
     params: ProjectSettings
@@ -40,7 +40,7 @@ class Changed:
 def changed_settings(
     base: Path, *, overlay: Path | None = None, assignments: Sequence[str] = ()
 ) -> Changed:
-    """The settings of params.yaml, changed by an overlay file and by `key=value` assignments.
+    """Change the settings of params.yaml by an overlay file and by `key=value` assignments.
 
     A setting that is not in the file is added, unless it is changed to its default. Writes nothing.
     Raises ParamsError when the result is not valid.
@@ -68,7 +68,7 @@ def changed_settings(
 
 
 def changed_text(text: str, changes: Mapping[str, Any]) -> Changed:
-    """The settings in the text of a params.yaml, with changes. Raises ParamsError."""
+    """Change the settings in the text of a params.yaml. Raises ParamsError."""
     yaml = _yaml()
     return _changed(yaml, yaml.load(text), [changes])
 

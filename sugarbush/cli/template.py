@@ -60,7 +60,7 @@ def generated_files() -> dict[str, str]:
 
 
 def outdated_tasks(base: Path) -> Iterator[str]:
-    """The generated modules in tasks/ of stages that no longer exist."""
+    """Yield the generated modules in tasks/ that belong to stages that no longer exist."""
     names = {stage.name for stage in STAGES}
     for path in sorted((base / "tasks").glob("*.py")):
         calls = re.search(r'^    run_stage\("(\w+)"\)$', path.read_text("utf-8"), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""How far the synthetic texts are from real ones. Computed on real texts: internal, not DP."""
+"""Measures how far synthetic texts are from real texts. The values are internal and not DP."""
 
 from sugarbush.lazy_names import lazy_names
 

@@ -37,11 +37,11 @@ def percentile_interval(
     resamples: int,
     rng: Rng,
 ) -> BootstrapEstimate:
-    """The statistic, with the 95% percentile interval of its bootstrap distribution.
+    """Compute the statistic and the 95% percentile interval of its bootstrap distribution.
 
     Use it for statistics that have no bootstrap bias, such as means. `statistic` takes one array of
-    indices for each sample, with the lengths `sizes`. No interval when `resamples` is below 2.
-    Raises InvariantError when a sample is empty. Source: Efron & Tibshirani 1993, chapter 13.
+    indices for each sample, with the lengths `sizes`. There is no interval if `resamples` is below
+    2. Raises InvariantError when a sample is empty. Source: Efron & Tibshirani 1993, chapter 13.
     """
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
@@ -58,7 +58,8 @@ def normal_interval(
     rng: Rng,
     within: tuple[float, float] = (-np.inf, np.inf),
 ) -> BootstrapEstimate:
-    """The statistic, with a 95% interval from normal quantiles and its bootstrap standard error.
+    """Compute the statistic, and a 95% interval from normal quantiles and the bootstrap standard
+    error.
 
     Use it for distances between two samples. Resampling repeats and omits texts, which increases
     the distance, so a percentile interval would be too high; the standard error is not affected.
@@ -75,7 +76,7 @@ def normal_interval(
 
 
 def mean_interval(values: NDArray[Any], *, resamples: int, rng: Rng) -> BootstrapEstimate:
-    """The mean of `values` (n,) with its percentile interval."""
+    """Compute the mean of `values` (n,) and its percentile interval."""
     return percentile_interval(
         lambda chosen: float(np.mean(values[chosen])),
         sizes=(len(values),),

@@ -33,7 +33,7 @@ def copy_values(
     space: str,
     settings: MetricSettings,
 ) -> Iterator[MetricValue]:
-    """The results of the copy checks for each corpus; none for an empty corpus.
+    """Yield the results of the copy checks for each corpus that is not empty.
 
     `space` names the feature space of the distances. Equal numbers of training and held-out texts
     are compared.
@@ -67,11 +67,13 @@ def copy_values(
 
 
 def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArray[np.int64]:
-    """The number of words in the longest run that each text shares with a text of `corpus`, `(n,)`.
+    """For each text, count the words of the longest run that it shares with any text of `corpus`,
+    `(n,)`.
 
     The numbers are exact; white space separates words, and letter case is ignored. The function
-    ranks the 2^k-grams of both sets (Manber & Myers 1993) in O(N log N) for each k, with N words in
-    all. Then it compares each position with its nearest corpus neighbours in suffix order.
+    ranks the 2^k-grams of `texts` and `corpus` (Manber & Myers 1993) in O(N log N) for each k,
+    where N is the total number of words. Then it compares each position with its nearest corpus
+    neighbours in suffix order.
     Raises InvariantError when `corpus` is empty.
     """
     if not corpus:
@@ -94,8 +96,8 @@ def longest_shared_ngrams(texts: Sequence[str], corpus: Sequence[str]) -> NDArra
 def nearer_to_training(
     synthetic: NDArray[Any], *, training: NDArray[Any], heldout: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Distance to the nearest training text divided by the distance to the nearest held-out one,
-    `(m,)`.
+    """Divide the distance to the nearest training text by the distance to the nearest held-out
+    text, `(m,)`.
 
     The median is about 1 when nothing was copied. The ratio is 0 for an exact copy of a training
     text, and 1 where both distances are 0. Pass equal numbers of training and held-out texts: in
@@ -116,10 +118,11 @@ def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[np.float64]
 
 
 def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All words as numbers, with a unique end mark after each text, and the index of the text at
-    each position.
+    """Return all words as numbers, with a unique end mark after each text. Also return the index of
+    the text at each position.
 
-    A run that crosses the end of a text contains that end mark, so no other text shares it.
+    A run that crosses the end of a text contains the text's unique end mark, so no other text
+    shares the run.
     """
     numbers: dict[str, int] = {}
     words: list[int] = []
@@ -133,7 +136,7 @@ def _numbered(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _gram_ranks(words: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Ranks of the 2^k-gram at each position, for k = 0, 1, ... until all differ."""
+    """Rank the 2^k-grams at all positions, for k = 0, 1, ... until all ranks differ."""
     ranks = np.unique(words, return_inverse=True)[1].astype(np.int64)
     levels = [ranks]
     step = 1
@@ -148,7 +151,8 @@ def _gram_ranks(words: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each position, the last marked position up to it in `order`; -1 if there is none."""
+    """For each position, find the last marked position that is not after it in `order`; -1 if none
+    is."""
     positions = np.where(marked[order], np.arange(len(order)), -1)
     last = np.maximum.accumulate(positions)
     result = np.full(len(order), -1, dtype=np.int64)
@@ -159,8 +163,8 @@ def _last_marked(order: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray
 def _common_prefix(
     levels: list[NDArray[np.int64]], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Length of the longest common run that starts at each pair of positions. It is found in steps
-    of decreasing powers of 2."""
+    """Compute how long the runs that start at each pair of positions are equal. The search uses
+    decreasing powers of 2."""
     length = np.zeros(len(first), dtype=np.int64)
     size = len(levels[0])
     for level in range(len(levels) - 1, -1, -1):

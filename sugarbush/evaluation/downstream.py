@@ -1,4 +1,4 @@
-"""Train on synthetic texts, test on real ones: the fast downstream check.
+"""Trains on synthetic texts and tests on real texts: the fast downstream check.
 
 A logistic regression on embeddings of synthetic texts learns to predict the attribute value that
 was requested for each text. It is tested on held-out real texts. The majority class is the
@@ -29,7 +29,8 @@ _SOLVER = "newton-cg"  # 2 to 5 times as fast as the default, at the same accura
 def downstream_values(
     heldout: Sample, training: Sample, *, space: str, settings: MetricSettings
 ) -> Iterator[MetricValue]:
-    """Accuracy and macro-F1 on `heldout` of one model per attribute, and of the majority class.
+    """Compute the accuracy and macro-F1 on `heldout`, for one model per attribute and for the
+    majority class.
 
     For the upper limit, pass real train texts as `training`. An attribute with only one value in
     `heldout` is skipped. Training texts without a code (-1) are ignored.
@@ -94,7 +95,8 @@ def predictions(
     heldout_codes: NDArray[np.integer[Any]],
     seed: int,
 ) -> Predictions:
-    """Predictions for `heldout` (n, d) by a model trained on `training` (m, d) with codes (m,).
+    """Train a model on `training` (m, d) with codes (m,), and predict the codes of `heldout` (n,
+    d).
 
     Raises InvariantError when `training` or `heldout` is empty.
     """
@@ -109,7 +111,7 @@ def predictions(
 def majority(
     training_codes: NDArray[np.integer[Any]], *, heldout_codes: NDArray[np.integer[Any]]
 ) -> Predictions:
-    """Predictions that are always the most common code of the training texts, as a baseline."""
+    """Predict the most common code of the training texts for every held-out text, as a baseline."""
     if not len(training_codes) or not len(heldout_codes):
         raise InvariantError("the majority baseline needs training and held-out texts")
     commonest = int(np.bincount(training_codes).argmax())
@@ -122,15 +124,15 @@ def majority(
 def train_classifier(
     embeddings: NDArray[Any], codes: NDArray[np.integer[Any]], *, seed: int
 ) -> Any:
-    """A classifier of scikit-learn: a logistic regression from `embeddings` (n, d) to `codes` (n,).
+    """Train a logistic regression of scikit-learn from `embeddings` (n, d) to `codes` (n,).
 
     If only one code occurs, the classifier always predicts it. Raises InvariantError if there are
     no rows.
 
-    A classifier that is trained on real training texts also predicts the attributes that come from
-    columns, which no reader can find in a text. It predicts them for held-out and synthetic texts
-    *alike*: its errors affect both, and no metric assumes that a text has the attributes that its
-    prompt requested.
+    The attribute readers cannot find the attributes that come from columns in a text. A classifier
+    that is trained on real training texts predicts them. It is used for held-out texts *and*
+    synthetic texts, so its errors affect both. No metric assumes that a text has the attributes
+    that its prompt requested.
     """
     if not len(codes):
         raise InvariantError("an attribute classifier needs training texts")

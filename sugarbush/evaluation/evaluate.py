@@ -1,4 +1,4 @@
-"""All metrics of one set of synthetic texts.
+"""Computes all metrics of one synthetic corpus.
 
 The values are computed from real texts: they are internal, not DP, and must not be used to choose a
 setting.
@@ -31,7 +31,7 @@ BUILT_IN: tuple[Metric, ...] = (
 
 
 def installed_metrics() -> tuple[Metric, ...]:
-    """The built-in metrics, and those of the entry-point group `sugarbush.metrics`."""
+    """Return the built-in metrics, and the metrics in the entry-point group `sugarbush.metrics`."""
     from sugarbush.registry import METRICS, load_plugin, plugin_names
 
     known = {metric.name for metric in BUILT_IN}
@@ -46,7 +46,7 @@ def evaluate_texts(
     *,
     metrics: Iterable[Metric] = BUILT_IN,
 ) -> tuple[MetricValue, ...]:
-    """The values of all metrics that train no classifier.
+    """Compute all metrics that train no classifier.
 
     Without synthetic texts there are no values. Compare methods at equal numbers of texts
     (`Sample.limited`). Raises InvariantError when there are no held-out texts.

@@ -35,7 +35,7 @@ class LatentSpace:
 
 
 def latent_space(texts: Sequence[str], *, dimensions: int = 100, seed: int) -> LatentSpace:
-    """The space that is fitted to `texts`; use real texts that are not held out.
+    """Fit the space to `texts`, which should be real texts that are not held out.
 
     There are fewer dimensions if the texts have fewer distinct terms. Raises FailureError when the
     texts share fewer than two words.

@@ -27,11 +27,12 @@ from sugarbush.evaluation.interface import (
     features_by_space,
 )
 
-_MAX_RESAMPLES = 25  # one distance takes as long as a hundred resampled MAUVEs
+_MAX_RESAMPLES = 25  # one distance takes as long as MAUVE on a hundred resamples
 
 
 def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """Squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)), 0 for equal Gaussians.
+    """Compute the squared Fréchet distance |a-b|^2 + tr(A + B - 2 (AB)^(1/2)). It is 0 for equal
+    Gaussians.
 
     `reference` is (n, d) and `synthetic` (m, d). The result is in squared units of the features.
     Raises InvariantError when a sample has fewer than two rows or the dimensions differ.
@@ -53,7 +54,7 @@ def frechet_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
 
 
 def _moments(features: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean (d,), and a factor f (min(n, d), d) of the covariance, which is f'f."""
+    """Return the mean (d,), and a matrix f (min(n, d), d) such that the covariance is f'f."""
     features = np.asarray(features, dtype=np.float64)
     mean = features.mean(axis=0)
     factor = (features - mean) / np.sqrt(len(features) - 1)

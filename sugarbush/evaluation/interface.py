@@ -31,7 +31,7 @@ REAL = "real"  # the method name of real texts that are measured as if they were
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One set of texts, as the metrics read it.
+    """Texts with their features and attributes, as the metrics read them.
 
     `features` maps the name of a feature space to `(n, d)`. `codes` (n, a) are the attributes in
     the schema's order. The same reader reads them from real and from synthetic texts.
@@ -50,7 +50,7 @@ class Sample:
         return len(self.texts)
 
     def limited(self, most: int, *, rng: Rng) -> Sample:
-        """At most `most` texts, chosen without replacement, in order."""
+        """Return at most `most` texts, chosen without replacement and in their order."""
         if len(self) <= most:
             return self
         chosen = np.sort(rng.choice(len(self), size=most, replace=False))
@@ -63,7 +63,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricValue:
-    """The value of a metric for the texts of a method after a round (FINAL: the final texts).
+    """One metric value, for the texts of one method after one round (FINAL: the final texts).
 
     `space` is a feature space, an attribute, a corpus, or one of the names above. `low` and `high`
     are a 95% interval, None if there is none.
@@ -82,7 +82,7 @@ class MetricValue:
 
     @classmethod
     def of(cls, metric: str, space: str, estimate: BootstrapEstimate) -> Self:
-        """A value from an estimate, with the names of its metric and space."""
+        """Make a value from an estimate and the names of the metric and the space."""
         return cls(metric=metric, space=space, **vars(estimate))
 
 
@@ -92,7 +92,7 @@ class MetricSettings:
 
     `domain` gives the number of values of each attribute, in the schema's order. `clusters` is the
     number of clusters of MAUVE, the same for every method and round: values with different numbers
-    of clusters cannot be compared, and a small set in few clusters always has a high MAUVE.
+    of clusters cannot be compared, and MAUVE is always high if few texts are in few clusters.
     `resamples` is the number of bootstrap resamples, 0 for no intervals.
     """
 
@@ -107,7 +107,7 @@ class Metric:
     """One metric, or several that are computed together.
 
     `measure` takes the held-out texts, the synthetic texts and the settings. It leaves out a value
-    that needs more texts than there are, and never returns 0 in its place.
+    that needs more texts than there are, and never returns 0 instead of it.
 
     >>> def measure(heldout, synthetic, settings):
     ...     yield MetricValue(metric="number", space=TEXT, value=len(synthetic) / len(heldout))
@@ -125,8 +125,8 @@ class Metric:
 def features_by_space(
     heldout: Sample, synthetic: Sample, *, at_least: int
 ) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """Each feature space with the features of both sets; nothing if a set has fewer than `at_least`
-    texts."""
+    """Yield each feature space with the features of both samples; nothing if a sample has fewer
+    than `at_least` texts."""
     if min(len(heldout), len(synthetic)) >= at_least:
         for space, reference in heldout.features.items():
             yield space, reference, synthetic.features[space]
@@ -141,7 +141,7 @@ def distance_value(
     *,
     most: float = np.inf,
 ) -> MetricValue:
-    """A distance of two samples, from 0 to `most`, with its interval."""
+    """Compute a distance between two samples, from 0 to `most`, and its interval."""
     estimate = normal_interval(
         distance,
         sizes=(len(samples[0]), len(samples[1])),
@@ -155,12 +155,12 @@ def distance_value(
 def label(
     values: Iterable[MetricValue], *, method: str, round_: int = FINAL
 ) -> tuple[MetricValue, ...]:
-    """The values, marked with their method and round."""
+    """Return the values with their method and round."""
     return tuple(replace(value, method=method, round=round_) for value in values)
 
 
 def read_values(rows: Iterable[Mapping[str, Any]]) -> tuple[MetricValue, ...]:
-    """Metric values from rows of a table with these column names.
+    """Parse metric values from table rows. The columns have the names of the fields.
 
     A bound may be missing, None or NaN. Raises InvariantError when a value is not a finite number.
     """

@@ -30,7 +30,8 @@ MAXIMUM = float(np.sqrt(np.log(2)))
 
 
 def jensen_shannon_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """The distance of two histograms (k,) over the same values; they need not be normalised.
+    """Compute the distance between two histograms (k,) of the same values. They need not be
+    normalised.
 
     Raises InvariantError when one is empty or has a negative count, or when the lengths differ.
     """
@@ -49,10 +50,10 @@ def distance_by_attribute(
     *,
     domain: Mapping[str, int],
 ) -> dict[str, float]:
-    """The distance of the two marginals of each attribute, by its name.
+    """For each attribute name, return the distance between the two marginals of the attribute.
 
     `reference` (n, a) and `synthetic` (m, a) are codes in the order of `domain`, which gives the
-    number of values of each attribute. The mean over attributes is the "mean JSD" of papers.
+    number of values of each attribute. Papers call the mean over attributes "mean JSD".
     """
     return {
         name: jensen_shannon_distance(

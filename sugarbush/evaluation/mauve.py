@@ -3,8 +3,9 @@
 Source: Pillutla et al. 2021, "MAUVE: Measuring the Gap Between Neural Text and Human Text using
 Divergence Frontiers". Written from the paper, because the package `mauve-text` is GPL-3. The value
 depends on hyperparameters, all from the paper's appendix: embeddings of unit length, PCA to 90% of
-the variance, scaling c = 5, and 25 mixture weights. k-means clusters both samples together, with k
-a tenth of the smaller sample and the best of five starts.
+the variance, scaling c = 5, and 25 mixture weights. k-means clusters both samples together. The
+number of clusters is a tenth of the number of texts in the smaller sample, and the best of five
+starts is used.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def mauve(
     seed: int,
     clusters: int | None = None,
 ) -> float:
-    """MAUVE of two sets of features, in (0, 1]; 1 for equal sets.
+    """Compute MAUVE of two samples of features, in (0, 1]. It is 1 for equal samples.
 
-    `reference` (n, d) and `synthetic` (m, d); `clusters` as in `quantise`. Compare
+    `reference` (n, d) and `synthetic` (m, d); `clusters` means the same as in `quantise`. Compare
     values only at equal sample sizes and equal numbers of clusters.
     Raises InvariantError when a sample is empty or the dimensions differ.
     """
@@ -79,8 +80,8 @@ def mauve_interval(
     rng: Rng,
     clusters: int | None = None,
 ) -> BootstrapEstimate:
-    """The mean of MAUVE over several quantisations. Its bootstrap interval keeps the quantisations
-    fixed.
+    """Compute the mean of MAUVE over several quantisations. Its bootstrap interval keeps the
+    quantisations fixed.
 
     The seed of one quantisation changes MAUVE by 0.01 to 0.03 at 500 to 5,000 texts.
     """
@@ -106,11 +107,11 @@ def mauve_interval(
 def quantise(
     reference: NDArray[Any], synthetic: NDArray[Any], *, seed: int, clusters: int | None = None
 ) -> Quantised:
-    """Both samples clustered by one k-means on their union.
+    """Cluster the union of both samples by k-means.
 
-    If `clusters` is None, it is a tenth of the smaller sample, at least 2. There are never more
-    clusters than distinct points: equal texts make one cluster, and MAUVE is 1. With about as many
-    clusters as texts, MAUVE has no meaning.
+    If `clusters` is None, it is a tenth of the number of texts in the smaller sample, at least 2.
+    There are never more clusters than distinct points: equal texts make one cluster, and MAUVE is
+    1. With about as many clusters as texts, MAUVE has no meaning.
     """
     if not len(reference) or not len(synthetic) or reference.shape[1:] != synthetic.shape[1:]:
         raise InvariantError(
@@ -134,10 +135,10 @@ def quantise(
 
 
 def mauve_of_histograms(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """MAUVE of two histograms (k,) over the same bins; they need not be normalised.
+    """Compute MAUVE of two histograms (k,) with the same bins. They need not be normalised.
 
-    The area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP + (1-w)Q.
-    Source: Pillutla et al. 2021, Eqs. 1 and 2.
+    It is the area below the curve of (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = wP +
+    (1-w)Q. Source: Pillutla et al. 2021, Eqs. 1 and 2.
     """
     p, q = _normalised(reference), _normalised(synthetic)
     mixed = _MIXTURES[:, None] * p + (1 - _MIXTURES[:, None]) * q
@@ -155,7 +156,7 @@ def _of_labels(reference: NDArray[np.int64], synthetic: NDArray[np.int64], clust
 
 
 def _principal(joint: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The leading principal components, up to 90% of the variance, `(n, r)` float32."""
+    """Project on the leading principal components, up to 90% of the variance, `(n, r)` float32."""
     solver = "covariance_eigh" if len(joint) >= joint.shape[1] else "full"
     reduced = PCA(n_components=_EXPLAINED, svd_solver=solver).fit_transform(joint)
     return np.ascontiguousarray(reduced, dtype=np.float32)

@@ -1,8 +1,8 @@
-"""Precision, recall, density and coverage of embeddings, from balls around their points.
+"""Computes precision, recall, density and coverage of embeddings, from balls around the points.
 
 Source: Kynkäänniemi et al. 2019 (precision, recall); Naeem et al. 2020, Eqs. 4 and 6 (density,
-coverage, k = 5). Precision and density measure whether synthetic texts are near real ones. Recall
-and coverage measure whether every real text is near a synthetic one.
+coverage, k = 5). Precision and density measure whether synthetic texts are near real texts. Recall
+and coverage measure whether every real text is near a synthetic text.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class NeighbourScores:
 
 
 def neighbour_scores(reference: NDArray[Any], synthetic: NDArray[Any]) -> NeighbourScores:
-    """The four scores of `synthetic` (m, d) against `reference` (n, d).
+    """Compute the four scores of `synthetic` (m, d) against `reference` (n, d).
 
-    The ball of a point contains everything that is at most as far away as its 5th nearest neighbour
-    in its own sample. The function needs memory for an (n, m) matrix. Raises InvariantError when a
-    sample has 5 points or fewer.
+    The radius of a ball is the distance from its centre to the 5th nearest neighbour in the same
+    sample. The function needs memory for an (n, m) matrix. Raises InvariantError when a sample has
+    5 points or fewer.
     """
     if min(len(reference), len(synthetic)) <= NEIGHBOURS:
         raise InvariantError(

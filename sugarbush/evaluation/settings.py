@@ -20,13 +20,13 @@ class EvaluateSettings(Section):
     }
 
     show: bool = True
-    """Whether figures are computed and shown; the card counts the runs whose figures were."""
+    """Whether metrics are computed and shown. The card counts the runs with shown metrics."""
     max_texts: Annotated[int, Field(ge=10)] = 2000
     """Maximum number of real texts that are used."""
     texts: Annotated[int, Field(ge=10)] | None = None
-    """Number of texts of each final set; null: the size of the smallest set."""
+    """Maximum number of measured texts per method; null: max_texts."""
     clusters: Annotated[int, Field(ge=2)] | None = None
-    """Number of clusters of MAUVE; null: a tenth of the size of the smaller set."""
+    """Number of clusters of MAUVE; null: a tenth of the number of texts in the smaller sample."""
     bootstrap: Count = 100
     """Number of bootstrap resamples for the confidence intervals."""
     seed: int = 1

@@ -17,12 +17,12 @@ from sugarbush.randomness import public_rng
 
 
 def word_counts(texts: Sequence[str]) -> NDArray[np.int64]:
-    """The number of words of each text, `(n,)`; white space separates words."""
+    """Count the words of each text, `(n,)`. White space separates words."""
     return np.array([len(text.split()) for text in texts], dtype=np.int64)
 
 
 def length_distance(reference: NDArray[Any], synthetic: NDArray[Any]) -> float:
-    """The 1-Wasserstein distance of two samples of lengths, in words.
+    """Compute the 1-Wasserstein distance between two samples of lengths, in words.
 
     It is the number of words that a text would have to gain or lose on average. Raises
     InvariantError when a sample is empty. Source: Ramdas et al. 2017.
@@ -52,10 +52,10 @@ LENGTHS = Metric(name="lengths", measure=_measure_lengths)
 
 
 def distinct_n(texts: Sequence[str], *, n: int) -> float:
-    """The share of distinct n-grams among all n-grams of words, in (0, 1].
+    """Compute the number of distinct n-grams divided by the number of all n-grams, in (0, 1].
 
-    It falls as a set grows, so compare sets of about equal size. Texts with fewer than n words
-    add nothing. Raises InvariantError when no text has n words. Source: Li et al. 2016.
+    It falls as a corpus grows, so compare corpora of about equal size. Texts with fewer than n
+    words add nothing. Raises InvariantError when no text has n words. Source: Li et al. 2016.
     """
     counted = 0
     seen: set[tuple[str, ...]] = set()
@@ -70,7 +70,8 @@ def distinct_n(texts: Sequence[str], *, n: int) -> float:
 
 
 def duplicate_share(texts: Sequence[str]) -> float:
-    """The share of texts that repeat an earlier one, ignoring letter case and white space.
+    """Compute the share of texts that repeat an earlier text. Letter case and white space are
+    ignored.
 
     Raises InvariantError when there are no texts.
     """

@@ -1,4 +1,4 @@
-"""Mean total variation over all k-way marginals of a categorical table.
+"""Computes the mean total variation distance over all k-way marginals of a categorical table.
 
 It is the usual workload error of a DP table synthesizer. Source: McKenna et al. 2022 (AIM), Section
 6, which reports the L1 distance, twice this value.
@@ -36,8 +36,8 @@ def total_variation(
     domain: Mapping[str, int],
     ways: int,
 ) -> float:
-    """Half the L1 distance of two tables' marginals, in [0, 1], averaged over all sets of `ways`
-    columns.
+    """Compute half the L1 distance between the marginals of two tables, averaged over all sets of
+    `ways` columns. It is in [0, 1].
 
     `reference` (n, a), `synthetic` (m, a): codes in the order of `domain`.
     Raises InvariantError when a table is empty or has fewer than `ways` attributes.

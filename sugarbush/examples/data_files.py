@@ -17,15 +17,16 @@ def load_yaml(path: Path) -> Any:
 
 
 def items(text: str) -> tuple[str, ...]:
-    """The items of a list that is written as one line with semicolons."""
+    """Split one line into items, which are separated by semicolons."""
     return tuple(item.strip() for item in text.split(";"))
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a list that is written as a paragraph."""
+    """Split a paragraph into words."""
     return tuple(text.split())
 
 
 def lines(text: str | list[str]) -> tuple[str, ...]:
-    """The lines of a block of text or of a list; in YAML only a list can contain empty lines."""
+    """Return the lines of a block of text, or the lines in a list. Only a list can contain empty
+    lines in YAML."""
     return tuple(text.splitlines() if isinstance(text, str) else text)

@@ -1,5 +1,4 @@
-"""The simulator as a generator plug-in, registered in the same way as a plug-in of a third
-party."""
+"""The simulator as a generator plug-in. It is registered in the same way as any other plug-in."""
 
 from __future__ import annotations
 

@@ -55,14 +55,14 @@ class Grammar:
         self._rules = {name: tuple(map(_compile, templates)) for name, templates in rules.items()}
 
     def write(self, rule: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """One text of `rule`, with its marks.
+        """Write one text by a rule of the grammar, with its marks.
 
         If a slot and a rule have the same name, the slot is used.
         """
         return self._expand(rng.choice(self._rules[rule]), rng, slots)
 
     def fill(self, template: str, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
-        """One text of a template that is not a rule."""
+        """Write one text from a template that is not a rule."""
         return self._expand(_compile(template), rng, slots)
 
     def _expand(self, template: _Template, rng: SeededRandom, slots: Mapping[str, Slot]) -> str:
@@ -85,12 +85,12 @@ class Grammar:
 
 
 def mark(label: str, value: str) -> str:
-    """`value` with an invisible label that `unmark` finds."""
+    """Add an invisible label to `value`, which `unmark` finds."""
     return f"{_OPEN}{label}{_MIDDLE}{value}{_CLOSE}"
 
 
 def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
-    """The plain text and the positions of the marked values in it."""
+    """Return the plain text, and the positions of the marked values in the plain text."""
     plain: list[str] = []
     spans = []
     done = length = 0
@@ -104,8 +104,8 @@ def unmark(text: str) -> tuple[str, tuple[LabelledSpan, ...]]:
 
 
 def tidy(text: str) -> str:
-    """The text with single blanks, no blank before punctuation, `an` before a vowel, and capitals
-    at sentence starts."""
+    """Clean up a text: single blanks, no blank before punctuation, `an` before a vowel, and
+    capitals at sentence starts."""
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" (?=[,.;:!?](?:\s|$))", "", text)
     text = re.sub(r"\b([Aa]) (?=[aeioAEIO])(?!one\b)", r"\1n ", text)

@@ -45,6 +45,6 @@ def random_person(
 
 
 def random_code(pattern: str, rng: SeededRandom) -> str:
-    """`pattern` with a random digit for every `#` and a random capital for every `@`."""
+    """Replace every `#` in `pattern` by a random digit, and every `@` by a random capital."""
     drawn = {"#": lambda: str(rng.below(10)), "@": lambda: chr(ord("A") + rng.below(26))}
     return "".join(drawn[c]() if c in drawn else c for c in pattern)

@@ -46,11 +46,11 @@ class SeededRandom:
         return options[self.below(len(options))]
 
     def weighted_key(self, weights: Mapping[T, float]) -> T:
-        """A key, with a probability in proportion to its weight."""
+        """Choose a key. Its probability is proportional to its weight."""
         return self.weighted_choice(tuple(weights), tuple(weights.values()))
 
     def weighted_choice(self, options: Sequence[T], weights: Sequence[float]) -> T:
-        """One of the options, with a probability in proportion to its weight."""
+        """Choose one of the options. Its probability is proportional to its weight."""
         ends = list(accumulate(weights))
         mark = self.uniform() * ends[-1]
         return next(option for option, end in zip(options, ends, strict=True) if mark < end)

@@ -4,8 +4,8 @@
 
 A key is the SHA-256 of everything that determines an answer: endpoint, model, sampling settings,
 messages, sample and attempt. A value is the answer as JSON, without the question. An answer is
-written in its own transaction before it is used, so a killed process loses none. The cache has no
-size limit and evicts nothing.
+written in its own transaction before it is used, so a killed process loses no answer. The cache has
+no size limit and evicts nothing.
 
 Only JSON is read: a pickled value is refused.
 """
@@ -66,7 +66,7 @@ class AnswerCache:
         self._cache, self._folder = cache, folder
 
     def get(self, key: str) -> Completion | None:
-        """The cached answer for `key`; None if it is absent or unreadable."""
+        """Return the cached answer for `key`; None if it is absent or unreadable."""
         with _storage(self._folder):
             try:
                 fields = self._cache.get(key)
@@ -86,7 +86,7 @@ class AnswerCache:
                 self._cache.set(key, asdict(completion))
 
     def find(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """The cached answers for `keys`; a key without one is left out."""
+        """Return the cached answers for `keys`. A key without an answer is left out."""
         return {key: found for key in keys if (found := self.get(key)) is not None}
 
     def size(self) -> CacheSize:
@@ -110,7 +110,7 @@ class _Json(diskcache.JSONDisk):  # type: ignore[misc]
 
 @contextmanager
 def open_cache(state: Path) -> Iterator[AnswerCache]:
-    """The cache of answers in the folder `state`. Raises StorageError when the disk refuses."""
+    """Open the cache of answers in the folder `state`. Raises StorageError if this fails."""
     folder = state / FOLDER
     with _storage(folder):
         make_owner_only(folder)
@@ -122,7 +122,7 @@ def open_cache(state: Path) -> Iterator[AnswerCache]:
             size_limit=_UNLIMITED,
             cull_limit=0,
             eviction_policy="none",
-            # so that every answer is inside the one file and its transaction
+            # This keeps every answer inside the one file and its transaction.
             disk_min_file_size=_UNLIMITED,
         )
     try:
@@ -139,5 +139,5 @@ def _storage(folder: Path) -> Iterator[None]:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise StorageError(
             f"{folder}: the cache of answers cannot be used: {reason or type(error).__name__}. "
-            "Its answers are safe; free the disk or fix the folder's permissions, then run again."
+            "Stored answers are safe. Free disk space or fix the folder's permissions; run again."
         ) from None

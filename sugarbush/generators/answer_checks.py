@@ -1,6 +1,6 @@
 """Checks whether an answer can be used as a candidate.
 
-A property that a text of the request (an example, the parent) has too is not a problem: for a
+A property is not a problem if a text of the request (an example or the parent) has it too: for a
 corpus of JSON lines, JSON lines are correct answers.
 
 Limits: refusals are recognized by their usual first words in five languages. Language is recognized
@@ -28,18 +28,18 @@ Run = tuple[str, ...]
 
 # Number of words in a run. Two people rarely write the same eight words in a row.
 _RUN = 8
-# The largest share of runs that an answer and an example may have in common.
+# The largest share of runs of words that an answer and an example may have in common.
 _COPIED_EXAMPLE_SHARE = 0.3
-# A variation keeps some runs of its parent: about 0.66 of them if a twentieth of the words change,
-# which is the smallest share of blanks, and 0.9 of them if one word in eighty changes.
+# A variation keeps some runs of its parent. It keeps about 0.66 of them if a twentieth of the words
+# change, which is the smallest share of blanks. It keeps 0.9 of them if one word in eighty changes.
 _COPIED_PARENT_SHARE = 0.9
 # Only the beginning is checked, because a refusal or a comment on the text comes first.
 _OPENING_CHARACTERS = 240
 
 _TOKEN = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 
-# How a refusal begins, after `_plain_opening`. A support ticket may begin with "I cannot create an
-# account", so the pattern must name the request.
+# Patterns for the beginning of a refusal. `_plain_opening` prepares the text. A support ticket may
+# begin with "I cannot create an account", so the pattern must name the request.
 _CANNOT = r"i (?:cannot|am unable to|am not able to|will not|must decline to)"
 _WRITE = (
     r"(?:(?:help|assist)(?: you)?(?: with)?|comply with|fulfill?|provide|generate|create|write"
@@ -94,8 +94,8 @@ _BLANKS = re.compile(rf"""(?:^|(?<=[\s"'(])){BLANK}+(?=[\s.,;:!?"')]|$)""")
 _LABEL = re.compile(r"^\W*example\s+\d+\s*:", re.IGNORECASE)
 
 # A text is in a language if it has enough distinct frequent words of the language, if they are a
-# large enough share of all words, and if they outnumber those of the second-best language by a
-# factor. A script is recognized by the first letters.
+# large enough share of all words, and if they outnumber the frequent words of the second-best
+# language by a factor. A script is recognized by the first letters.
 _FEWEST_WORDS = 20
 _FEWEST_FREQUENT = 4
 _LEAST_SHARE = 0.1
@@ -127,7 +127,7 @@ _LANGUAGES_OF: dict[str, tuple[str, ...]] = {
 
 
 def check(text: str | None, request: Request, finish_reason: str | None) -> Problem | None:
-    """What is wrong with an answer to `request`; None when it is usable.
+    """Return what is wrong with an answer to `request`, or None if the answer is usable.
 
     `finish_reason` is as in OpenAI's API; "length" means that the answer was cut off.
     """
@@ -150,7 +150,7 @@ def without_thoughts(text: str) -> str:
 
 
 def bare_text(said: str, request: Request) -> str:
-    """The text of an answer, without thoughts and without the quotation marks around it.
+    """Return an answer without the model's thoughts and without quotation marks around the text.
 
     The marks stay if such marks also occur inside the text, or if a text of the request has marks
     too.
@@ -162,7 +162,8 @@ def bare_text(said: str, request: Request) -> str:
 
 
 def language(text: str) -> str | None:
-    """ISO 639-1 code of one of seven languages in the Latin script, None for any other."""
+    """Return the ISO 639-1 code of the text's language; None if it is not one of seven languages in
+    the Latin script."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _FEWEST_WORDS:
         return None
@@ -188,7 +189,7 @@ def _copied(text: str, request: Request) -> Problem | None:
         if _share(answer & parent, answer, parent) > _COPIED_PARENT_SHARE:
             return Problem.COPIED_PARENT
     held = [word_runs(example) for example in set(request.examples)]
-    # What many examples share (a greeting, a form's headings) is not copied from one.
+    # A run that many examples share (a greeting, a form's headings) does not count as copied.
     count = Counter(run for runs in held for run in runs & answer)
     own = {run for run, times in count.items() if times <= max(1, len(held) // 3)}
     copied = any(_share(own & runs, answer, runs) > _COPIED_EXAMPLE_SHARE for runs in held)
@@ -211,7 +212,8 @@ def _repeats_prompt(text: str, request: Request) -> bool:
 
 
 def _foreign(text: str, shown: tuple[str, ...]) -> Problem | None:
-    """WRONG_LANGUAGE if the script or language differs from that of every text of the request."""
+    """Return WRONG_LANGUAGE if every text of the request has another script, or another
+    language."""
     tongues = {_tongue(other) for other in shown}
     own = _tongue(text)
     for part in (0, 1):
@@ -245,7 +247,7 @@ def _is_no_text(text: str) -> bool:
 
 
 def _plain_opening(text: str) -> str:
-    """The first characters in lower case, contractions written out."""
+    """Return the first characters in lower case, with contractions written out."""
     opening = text[:_OPENING_CHARACTERS].lower().replace("’", "'").lstrip(" \n\"'“*")
     opening = re.sub(r"\bcan(?:'t| not)\b", "cannot", opening)
     for short, written in (("i'm ", "i am "), ("i'd ", "i would "), ("i won't", "i will not")):
@@ -270,7 +272,7 @@ def _share(common: Set[Run], a: Set[Run], b: Set[Run]) -> float:
 
 @lru_cache(maxsize=1024)
 def word_runs(text: str) -> frozenset[Run]:
-    """The runs of eight words of a text, in lower case; of a shorter text all its words."""
+    """Return the runs of eight words of a text, in lower case. A shorter text is one run."""
     words = [w.lower() for w in _TOKEN.findall(text)]
     if len(words) < _RUN:
         return frozenset([tuple(words)] if words else [])

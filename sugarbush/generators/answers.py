@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _ATTEMPTS = 2
 
-# The answer of a request before it is asked, and of a request that is never asked.
+# The answers to a request that is not sent yet, and to a request that is never sent.
 _NOT_YET = Answer(text=None, problem=Problem.FAILED, cached=True)
 _NOT_ASKED = Answer(text=None, problem=Problem.FAILED)
 
@@ -43,8 +43,8 @@ def fitting_prompts(
     what: str,
     say: Callable[[str], None],
 ) -> dict[int, T]:
-    """The prompts by index, without those that are too long for the model; `say` prints how many
-    are too long.
+    """Return the prompts by index. Prompts that are too long for the model are left out, and `say`
+    prints their number.
 
     `prompt` raises GeneratorError for a request that does not fit. Raises the last such error when
     no request fits.
@@ -89,7 +89,7 @@ def answer_all(
 def _answer(
     completion: Completion | None, request: Request, *, before: Answer, paid: bool
 ) -> Answer:
-    """The answer to one request, with the tokens that this run paid for in both attempts."""
+    """Return the answer to one request, with the tokens that this run paid for in both attempts."""
     if completion is None:
         return before if before.problem is not Problem.FAILED else replace(before, cached=False)
     text = bare_text(completion.text or "", request)

@@ -1,4 +1,4 @@
-"""The donated examples that a prompt shows: those nearest to the requested metadata."""
+"""Chooses the donated examples that a prompt shows: those nearest to the requested metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def choose_examples(
     k: int,
     rng: Rng,
 ) -> NDArray[np.int64]:
-    """Indices of the k nearest donated examples, nearest first.
+    """Return the indices of the k nearest donated examples, nearest first.
 
     The distance is Hamming: the number of attributes in which two rows of codes differ. Ties are
     broken at random for each target, so the order of the file has no effect.

@@ -31,7 +31,7 @@ from sugarbush.settings import Section
 if TYPE_CHECKING:
     from sugarbush.generators.openai.settings import EndpointSettings
 
-# Texts (n,) to unit vectors (n, dim).
+# Maps texts (n,) to unit vectors (n, dim).
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
@@ -127,7 +127,7 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
 
 
 def released_requests(requests: object) -> tuple[Request, ...]:
-    """The requests, after a check at run time that they are released.
+    """Check at run time that the requests are released, and return them.
 
     Raises PrivacyError if they are not released. No model has received anything by then.
     """
@@ -212,8 +212,7 @@ class Price(Section):
 
 
 def cost_of(price: Price | None, *, prompt_tokens: float, completion_tokens: float) -> float | None:
-    """The cost of these numbers of tokens, in the currency of the price; None if there is no
-    price."""
+    """Compute the cost of the tokens, in the currency of the price; None if there is no price."""
     if price is None:
         return None
     return (price.input * prompt_tokens + price.output * completion_tokens) / 1_000_000
@@ -260,7 +259,7 @@ class GeneratorSettings(Section):
         """
 
     def public_files(self) -> tuple[str, ...]:
-        """The data files that the texts depend on, with their paths as in the settings."""
+        """Return the data files that the texts depend on. Their paths are as in the settings."""
         return ()
 
     def public_texts(self, base: Path) -> tuple[str, ...]:

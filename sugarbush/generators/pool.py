@@ -4,7 +4,7 @@ RANDOM_API samples pool texts near the prompt. VARIATION_API samples neighbours 
 generator only finds texts, so the requested length and mask share have no effect. It cannot produce
 a text that is not in the pool.
 
-The pool is assumed public. It must contain none of the private records. If a part of the private
+The pool is assumed public. It must contain none of the private records. If a fraction of the user's
 data set is public, a hash of each text decides whether the text is public (`randomness.hash_share`,
 `prepare`).
 """
@@ -134,12 +134,13 @@ class PoolGenerator:
     def generate(
         self, requests: Released[tuple[Request, ...]], *, what: str = "answers"
     ) -> Released[tuple[Answer, ...]]:
-        """One pool text per request, in order. No tokens are counted.
+        """Return one pool text per request, in order. No tokens are counted.
 
         A text's probability is proportional to exp(cosine / temperature). The cosine is between the
         text and the mean of three examples or, without examples, between the text and the attribute
         values. Without both, the choice is uniform. VARIATION_API chooses among the `neighbours`
-        nearest to the parent. An answer fails when all texts of the pool are in the request.
+        nearest to the parent. An answer fails if the request contains every text that could be
+        chosen.
         """
         return requests.map(self._answers)
 
@@ -165,8 +166,8 @@ class PoolGenerator:
         return tuple(answers[place] for place in range(len(requests)))
 
     def _near(self, cosines: NDArray[np.float32], prompt: _Prompt) -> NDArray[np.int64]:
-        """The indices of the pool texts to choose from, sorted: all texts, or the neighbours of a
-        parent."""
+        """Return the sorted indices of the pool texts to choose from: all texts, or the neighbours
+        of a parent."""
         if prompt.parent is None:
             return np.arange(len(cosines))
         copies = self._places.get(prompt.parent, [])
@@ -181,8 +182,8 @@ class PoolGenerator:
     def _draw(
         self, near: NDArray[np.int64], scores: NDArray[np.float32], request: Request, rng: Rng
     ) -> Answer:
-        """One text with probability proportional to exp(score) (Gumbel-max trick), never an example
-        of the request."""
+        """Choose one text with probability proportional to exp(score), by the Gumbel-max trick. An
+        example of the request is never chosen."""
         # -log(Exp(1)) is a standard Gumbel variate.
         exponential = rng.standard_exponential(len(near), dtype=np.float32)
         perturbed = scores - np.log(np.maximum(exponential, _TINY))
@@ -195,7 +196,7 @@ class PoolGenerator:
         return Answer(text=self._texts[near[best]])
 
     def _directions(self, prompts: Sequence[_Prompt]) -> NDArray[np.float32]:
-        """Unit vectors (m, d) of the mean embedding of each prompt's texts.
+        """Compute the mean embedding of each prompt's texts, scaled to length 1: (m, d).
 
         Reuses the embeddings of pool texts.
         """

@@ -1,10 +1,10 @@
 """The public files of the pool, as texts.
 
-A part of the private data set may be public, for example a tenth of a file. `PoolSource.share`
+A fraction of the user's data set may be public, for example 10% of a file. `PoolSource.share`
 selects the texts with a `hash_share` below this number, and `prepare.exclude_share` with the same
 number removes exactly these texts from the private records. Whether a text is selected or removed
-depends on its own hash only. So the two parts are disjoint without a comparison, and a new record
-does not move another record between them.
+depends on its own hash only. So public and private records are disjoint without a comparison, and a
+new record never makes another record public or private.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PoolSource(Section):
 def load_pool(
     sources: Sequence[PoolSource], *, base: Path, setting: str = SETTING
 ) -> tuple[str, ...]:
-    """The texts of all sources, in the order of the files, without duplicates.
+    """Read the texts of all sources, in the order of the files, without duplicates.
 
     Raises ParamsError if there is no source, and InputError if a file is unreadable or has no text.
     """
@@ -55,8 +55,8 @@ def load_pool(
 
 
 def _texts(source: PoolSource, base: Path, setting: str) -> list[str]:
-    """The texts of a file with a hash below `share`, in the order of the file. If `rows` is set,
-    only the `rows` texts with the lowest hashes."""
+    """Read the texts of a file that have a hash below `share`, in the order of the file. If `rows`
+    is set, keep only the `rows` texts with the lowest hashes."""
     path = find_input(base, source.file)
     wanted = {source.text_column: f"{setting}.text_column"}
     cells = [

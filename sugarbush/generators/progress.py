@@ -1,4 +1,5 @@
-"""Progress of a batch of requests on stderr: answers, rate, time left, cost. Never a text."""
+"""Progress of a batch of requests on stderr: answers, rate, time left, cost. It never shows a
+text."""
 
 from __future__ import annotations
 

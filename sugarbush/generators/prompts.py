@@ -1,8 +1,8 @@
 """Requests converted to prompts of a language model.
 
 `render` is for models that follow instructions. It writes one user message, because several chat
-formats have no system role. `continuation` is for models that only continue a text (GPT-2): a list
-of texts, to which the model adds the next.
+formats have no system role. `continuation` is for models that only continue a text (GPT-2). It
+writes a list of texts, to which the model adds the next text.
 
 Every word of a prompt comes from this file, the schema or the request, so it is released or public
 text.
@@ -34,15 +34,15 @@ TEXT_ALONE = (
 _REPHRASE_BELOW = 0.05
 # Tokens that a chat format adds; some formats add a system message of 20 to 40 tokens.
 _TEMPLATE_TOKENS = 64
-# English has about four bytes per token, most other languages three. If a vocabulary covers a
-# language badly, it may need more tokens, so a caller can pass its own counter.
+# English has about four bytes per token, most other languages three. A vocabulary that covers a
+# language badly may need more tokens, so a caller can pass another counter.
 _BYTES_PER_TOKEN = 3
 # A word, or one character of a script without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def estimate_tokens(text: str) -> int:
-    """An estimate of the tokens of a text, rounded up."""
+    """Estimate the number of tokens of a text, rounded up."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
 
 
@@ -53,7 +53,7 @@ def render(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """The message that asks for `request`, with room for `max_tokens` in the context.
+    """Write the message that asks for `request`, and leave room for `max_tokens` in the context.
 
     While the prompt is too long, its longest example is removed; if several are equally long, the
     last of them is removed. Nothing else is shortened.
@@ -70,19 +70,20 @@ def continuation(
     max_tokens: int,
     count_tokens: CountTokens = estimate_tokens,
 ) -> str:
-    """The text that a model without a chat format continues, shortened as in `render`.
+    """Write the text that a model without a chat format continues. It is shortened as in `render`.
 
-    The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks: a
-    variation is the next text of a list that ends with the parent, and `mask_share` and `tone` have
-    no effect.
+    The answer ends at the next line that is SEPARATOR. Such models cannot fill in blanks, so a
+    variation is the next text of a list that ends with the parent. `mask_share` and `tone` have no
+    effect.
     """
     room = context_tokens - max_tokens
     return _longest_that_fits(request, _list, room=room, count_tokens=count_tokens)
 
 
 def instructions(request: Request) -> str:
-    """The prompt of `render` without the texts that it shows. An answer must not repeat it."""
-    # One empty example in place of all, so that the sentences about examples stay.
+    """Return the prompt of `render` without the texts in it. An answer must not repeat these
+    words."""
+    # One empty example replaces all examples, so that the sentences about examples stay.
     bare = replace(request, examples=("",) if request.examples else ())
     if isinstance(bare, VariationRequest):
         bare = replace(bare, parent="")
@@ -90,7 +91,7 @@ def instructions(request: Request) -> str:
 
 
 def with_blanks(text: str, *, share: float, sample: int) -> str:
-    """`text` with a share of its words, at least one, replaced by BLANK.
+    """Replace a share of the words of `text`, and at least one word, by BLANK.
 
     `sample` selects the words, so variations of one text keep different words. Spaces, line ends
     and punctuation stay.
@@ -189,7 +190,7 @@ def _longest_that_fits(
         if not request.examples:
             raise GeneratorError(
                 f"a prompt needs about {tokens} tokens without any example, and the model's "
-                f"context leaves {max(room, 0)} beside the answer. Lower the generator's "
+                f"context has room for {max(room, 0)} besides the answer. Lower the generator's "
                 "max_tokens, use a model with a larger context, or ask for shorter texts "
                 "(initialise.length)."
             )

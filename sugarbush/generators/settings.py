@@ -56,7 +56,7 @@ class GeneratorSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _parse_sections(cls, fields: Any) -> Any:
-        """Each generator's section, parsed by its own class.
+        """Parse the section of each generator by the settings class of the generator.
 
         Errors name the section and the field.
         """
@@ -73,7 +73,7 @@ class GeneratorSection(Section):
 
 def generator_class(name: str) -> type[GeneratorSettings]:
     """The settings class of an installed generator. Raises ValueError, which names the installed
-    ones."""
+    generators."""
     try:
         found: type[GeneratorSettings] = load_plugin(GENERATORS, name)
     except ParamsError as error:
@@ -82,7 +82,7 @@ def generator_class(name: str) -> type[GeneratorSettings]:
 
 
 def _kind(name: str) -> Any:
-    """The type of the section `name`; for an unknown name, a type that refuses every value."""
+    """Return the type of the section `name`. For an unknown name, the type refuses every value."""
     try:
         return generator_class(name)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """Reads the released artifacts of each stage into typed values, for notebooks and scripts.
 
-    artifacts = Artifacts(Path("."))             # the folder that holds params.yaml
+    artifacts = Artifacts(Path("."))             # the folder with params.yaml
     artifacts.metadata().rows                  # the DP table, values instead of codes
     artifacts.evolution("mosaic").rounds[0].votes
 
@@ -30,7 +30,8 @@ from sugarbush.pipeline.settings import FILE, ProjectSettings, load_params
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNote:
-    """release.json of a folder: the stage that wrote it, and the ids of its ledger entries.
+    """The content of release.json: the stage that wrote the folder, and the ids of its ledger
+    entries.
 
     At most `records_per_unit` records of one unit were used. `charges` are the ledger entries
     themselves; folders that version 0.2 wrote have none.
@@ -147,7 +148,8 @@ class Artifacts:
         )
 
     def evolution(self, method: str) -> Evolution:
-        """The rounds of a method and its release; before stage enlarge has run, the survivors."""
+        """Load the rounds of a method and its release. Before stage enlarge has run, the release is
+        the survivors."""
         enlarged = self.roots.released / "enlarge" / method
         folder = require(self.roots.released / "evolve" / method, left_by=f"evolve@{method}")
         folder = enlarged if (enlarged / "final.parquet").exists() else folder

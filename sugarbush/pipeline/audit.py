@@ -1,4 +1,5 @@
-"""Audits every noisy mechanism with canaries, and also copies of it with broken noise as controls.
+"""Audits every noisy mechanism with canaries. Audits copies with deliberately wrong noise as
+controls.
 
 An audit can find a violation. It cannot show that there is none.
 """
@@ -59,9 +60,10 @@ _ONE_RUN = Size(canaries=4000, guesses=1000)
 
 
 def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
-    """One run for large faults, and `runs` runs for the audit itself and for the smallest fault.
+    """Choose one run for large faults, and `runs` runs for the smallest fault and for the mechanism
+    without a fault.
 
-    So the power of the audit is known: it is the power of the control with the smallest fault.
+    So the power of the audit is the measured power of the control with the smallest fault.
     """
     if math.isinf(epsilon) or fault not in {None, Fault.ROOT_TWO}:
         return _ONE_RUN
@@ -72,9 +74,9 @@ def size_for(fault: Fault | None, *, epsilon: float, runs: int = RUNS) -> Size:
 class Finding:
     """The result of one audit. All epsilons are at `delta`.
 
-    `claimed_epsilon` and `claimed_mu` are the upper bounds of the ledger. The two lower bounds hold
-    together with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu` as a
-    test of the claim of Gaussian DP.
+    `claimed_epsilon` and `claimed_mu` are the upper bounds of the ledger. Both lower bounds hold at
+    the same time with probability `confidence`: `lower_epsilon` for any mechanism, and `lower_mu`
+    for a mechanism that is Gaussian DP.
     """
 
     mechanism: str
@@ -109,18 +111,19 @@ def audit(
     seed: int = 0,
     run: CanaryRun | None = None,
 ) -> Finding:
-    """Audit one of MECHANISMS at `epsilon`, or `run`, or its copy with `fault`.
+    """Audit one of MECHANISMS, or `run`, at `epsilon`. With `fault`, audit its copy that has this
+    fault.
 
-    Guarantee: without a fault, a mechanism that keeps its claim is called a violation with
-    probability at most 1 - `confidence`. `seed` determines the coin flips that include or exclude
-    canaries. The seed may be public, but the attacker does not use it.
+    Guarantee: if the mechanism has the privacy that the ledger claims, the audit reports a
+    violation with probability at most 1 - `confidence`. `seed` determines the coin flips that
+    include or exclude canaries. The seed may be public, but the attacker does not use it.
     """
     rng = public_rng(seed, "coins", mechanism)
     coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]
     observed = [_observe(run or MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
     scores = np.concatenate([one.scores for one in observed])
     outcome = outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
-    # Two tests: each may be wrong with half of the probability.
+    # There are two tests, so each one gets half of the error probability.
     each = 1 - (1 - confidence) / 2
     return Finding(
         mechanism=mechanism,

@@ -1,4 +1,5 @@
-"""How an attacker reads noisy sums over records, and guesses coins from all of them together."""
+"""Computes how an attacker reads noisy sums over records, and guesses the coins from all sums
+together."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ def view_of(
 ) -> View:
     """The view of sums with noise `stddev`, to which canary i adds `rows[i]`.
 
-    Further rows are other unknowns. With Poisson samples of `rate`, row i varies by `spread[i]`
-    times the variance of a sample.
+    Further rows belong to other unknown quantities. With Poisson samples of `rate`, row i varies by
+    `spread[i]` times the variance of a sample.
     """
     products = rows @ rows.T
     mixed = rate * (1 - rate) * products * spread + stddev**2 * np.eye(len(rows))
@@ -59,5 +60,5 @@ class Attacker:
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """The higher, the more likely the canary was included."""
+        """Return scores. A higher score means that the canary was more likely included."""
         return np.asarray(np.linalg.solve(self._precision, self._shift))

@@ -1,5 +1,4 @@
-"""The budget plan of a run, computed from its settings alone: the shares of its methods'
-mechanisms."""
+"""Computes the budget plan of a run from its settings alone: the share of each mechanism."""
 
 from __future__ import annotations
 
@@ -16,12 +15,12 @@ _LARGEST_STDDEV = 1000.0
 
 
 def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
-    """Every mechanism of the run with its share of mu^2, fixed before the first one runs.
+    """Give every mechanism of a run its share of mu^2, before the first mechanism runs.
 
-    Each mechanism gets an equal part of the share that its methods name. If no mechanism requests a
-    share, its budget goes to the other share. The noise of votes is final in this plan. The noise
-    of training is final once its steps are known (`Method.final_plan`). Raises ParamsError when
-    there are so many rounds that the counts would be only noise.
+    `privacy.shares` has two shares. The mechanisms that request a share divide it equally. If no
+    mechanism requests a share, its budget goes to the other share. The noise of votes is final in
+    this plan. The noise of training is final once its steps are known (`Method.final_plan`). Raises
+    ParamsError when there are so many rounds that the counts would be only noise.
     """
     requests = _in_order(request for method in methods for request in method.share_requests())
     pools = privacy.shares.model_dump()
@@ -47,8 +46,8 @@ def plan_for(privacy: PrivacySettings, methods: Iterable[Method]) -> BudgetPlan:
 
 
 def _in_order(requests: Iterable[ShareRequest]) -> list[ShareRequest]:
-    """Each mechanism once: those for metadata first, the tables before the counts, then votes in
-    the order of the methods, then training."""
+    """Return each mechanism once. The metadata are first (the table before the counts), then votes
+    in the order of the methods, then training."""
     distinct: dict[str, ShareRequest] = {}
     for request in requests:
         if distinct.setdefault(request.name, request) != request:

@@ -25,7 +25,8 @@ _SHAPE = models.ModelShape(layers=1, width=16, heads=2, context=MAX_LENGTH)
 
 @dataclass(frozen=True)
 class CanaryExamples:
-    """Canaries as they are included, what replaces them where they are not, and known records."""
+    """The canaries, the examples that replace canaries that are not included, and the known
+    records."""
 
     tokenizer: Any
     included: Sequence[Example]
@@ -72,7 +73,7 @@ def _clipped_gradients(model: Any, examples: Sequence[Example]) -> NDArray[np.fl
 
 
 def canary_examples(texts: tuple[str, ...], *, canaries: int, replaced: bool) -> CanaryExamples:
-    """Canaries that repeat one rare token each, perhaps with others in their place, and `texts` as
+    """Make canaries that repeat one rare token each, perhaps with replacements, and use `texts` as
     known records."""
     tokenizer = _tokenizer(texts)
     units = plain_examples(texts, tokenizer=tokenizer, max_length=MAX_LENGTH)

@@ -1,4 +1,5 @@
-"""One run of each mechanism on invented records, with the scores of an attacker who knows the code.
+"""Runs each mechanism on invented records, and computes the scores of an attacker who knows the
+code.
 
 Each function runs the code of the mechanism on the canaries that the coin flips include. It returns
 a score for every canary: the higher, the more likely the canary was included. The attacker knows
@@ -104,8 +105,8 @@ def _one_round(
 
 @lru_cache(maxsize=2)
 def _candidates(count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Random unit vectors (count, d), and kernel scores (count, count): row i has the scores of a
-    record at vector i."""
+    """Draw random unit vectors (count, d), and compute kernel scores (count, count). Row i has the
+    scores of a record with vector i as its embedding."""
     vectors = public_rng(1, "candidates of the audit").standard_normal((count, _DIMENSIONS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     candidates = np.asarray(vectors, dtype=np.float32)
@@ -134,8 +135,9 @@ def audit_table(included: Coins, *, epsilon: float, delta: float) -> Observation
 
 
 def audit_dpsgd(included: Coins, *, epsilon: float, delta: float) -> Observation:
-    """Each canary has a gradient that is orthogonal to all others. The score of a canary is the
-    product of the noisy gradient sum and the canary's clipped gradient, summed over two steps.
+    """Each canary has a gradient that is orthogonal to all other gradients. The score of a canary
+    is the product of the noisy gradient sum and the canary's clipped gradient, summed over two
+    steps.
 
     The sampling rate is 1: each step uses all records, so amplification by sampling is not audited.
     """
@@ -172,7 +174,7 @@ def temporary_session(delta: float) -> Iterator[PrivacySession]:
 def _allocation(
     epsilon: float, delta: float, *, count: int, record_l2_sensitivity: int = 1
 ) -> BudgetAllocation:
-    """The whole budget for one mechanism, planned in the same way as for a release."""
+    """Plan the whole budget for one mechanism, in the same way as for a release."""
     request = BudgetRequest(
         name="audit", share=1.0, count=count, record_l2_sensitivity=record_l2_sensitivity
     )

@@ -1,4 +1,4 @@
-"""DP-SGD on canaries: a tiny model in which every canary has a weight of its own."""
+"""DP-SGD on canaries: a tiny model in which every canary has its own weights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def train_on_canaries(
     session: PrivacySession,
     folder: Path,
 ) -> NDArray[np.float64]:
-    """The score of each canary, `(m,)`, after training on the included ones.
+    """Train on the included canaries, and return the score of each canary, `(m,)`.
 
     The attacker sees the noisy gradient sum of every step and the weights before it.
     """
@@ -94,8 +94,8 @@ class _Attacker:
         self.scores += (noisy_sum * self._directions).sum(axis=1) / _CLIP_NORM**2
 
     def _clipped_gradients(self) -> NDArray[np.float64]:
-        """Row i is the clipped gradient of canary i at the present weights, without its other rows,
-        which are zero."""
+        """Compute the clipped gradients of all canaries at the present weights. Only row i of the
+        gradient of canary i is not zero, and it is row i of the result."""
         losses = record_losses(self._model, self._batch)
         (gradient,) = torch.autograd.grad(losses.sum(), [self._model.table.weight])
         rows = gradient.double().numpy()

@@ -1,4 +1,4 @@
-"""Where the parts of a corpus are worked on: this process, several, or the workers of a cluster.
+"""Runs work on the parts of a corpus: in this process, in several processes, or on a cluster.
 
 The setting `run.cluster` decides. A function gets one part, such as a path, and returns a small
 result: partial sums. Noise is drawn once, in this process, after the sum. So the released bytes do
@@ -30,7 +30,8 @@ Combine = Callable[[Any, Any], Any]
 
 
 def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-    """`combine` of `function(part)` over all parts, in this process.
+    """Compute `function(part)` for all parts in this process, and combine the results with
+    `combine`.
 
     >>> map_parts(abs, [3, -4], int.__add__)
     7
@@ -39,9 +40,10 @@ def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any
 
 
 def engine(name: str) -> MapParts | None:
-    """`map_parts` as the setting `run.cluster` says; None for this process and its threads.
+    """Return the `map_parts` that the setting `run.cluster` names; None for this process and its
+    threads.
 
-    Raises ParamsError for an address without the extra `sugarbush[cluster]`.
+    Raises ParamsError for an address if the extra `sugarbush[cluster]` is not installed.
     """
     if name == LOCAL:
         return None
@@ -84,7 +86,7 @@ class Dask:
     address: str
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-        """The function, with the candidates in it, is sent to every worker once.
+        """The function contains the candidates, and is sent to every worker once.
 
         Raises ParamsError when the scheduler does not answer.
         """

@@ -17,10 +17,11 @@ from sugarbush.privacy.unit import Unit
 
 
 class SplitCorpus:
-    """The private parts of rows, batch by batch, and what is known after the last batch.
+    """Splits rows into private parts, batch by batch, and computes what is known after the last
+    batch.
 
     `batches` returns the rows with the name of their source. If the unit is a user, it is called
-    twice. Texts that the generator returns as they are are `public`, too.
+    twice. Texts that the generator returns unchanged count as `public`, too.
     """
 
     def __init__(
@@ -40,7 +41,8 @@ class SplitCorpus:
         self.fingerprint: tuple[str, ...] = ()
 
     def parts(self, *, fingerprint: bool) -> Iterator[Parts]:
-        """The parts of each batch. Then `tally` is known, and `fingerprint` if it is wanted."""
+        """Yield the parts of each batch. After the last batch, `tally` is known, and `fingerprint`
+        if it is requested."""
         privacy, params = self._project.settings.privacy, self._project.settings.prepare
         builder, bound, bad = None, None, Counter[str]()
         if fingerprint:
@@ -58,7 +60,7 @@ class SplitCorpus:
         self.fingerprint = builder.values() if builder is not None else ()
 
     def frames(self) -> Iterator[dict[str, pd.DataFrame]]:
-        """The parts of each batch as frames."""
+        """Yield the parts of each batch as frames."""
         project = self._project
         by_user = project.settings.privacy.unit is Unit.USER
         for parts in self.parts(fingerprint=True):
@@ -82,7 +84,7 @@ class SplitCorpus:
 
 
 def read_corpus(project: Project) -> SplitCorpus:
-    """The data file, read, checked and split while its parts are iterated."""
+    """Return the data file, which is read, checked and split while its parts are iterated."""
     settings = project.settings.prepare
     path = project.find(settings.file)
     wanted = wanted_columns(settings, project.schema, private=True)

@@ -34,7 +34,7 @@ def engine_of(base: Path) -> str | None:
 
 
 def dp_counts_of(base: Path, schema: Schema) -> DpCounts | None:
-    """DP counts of the attributes, from the DP table or from the one noisy histogram."""
+    """Return DP counts of the attributes, from the DP table or from the one noisy histogram."""
     folder = _folder(base)
     table = dp_table_of(base)
     if table is not None:
@@ -78,8 +78,8 @@ def _folder(base: Path) -> Path:
 
 
 def _stddevs(measurements: Sequence[Measurement]) -> Mapping[str, float]:
-    """The noise stddev of each attribute's counts: its one-way measurements, combined by
-    precision."""
+    """Compute the noise stddev of each attribute's counts. Several one-way measurements of an
+    attribute are weighted by their precision."""
     precision: dict[str, float] = {}
     for measured in measurements:
         if len(measured.attributes) == 1 and not measured.merged:

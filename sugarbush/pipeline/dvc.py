@@ -103,7 +103,8 @@ def _entry(stage: Stage) -> dict[str, Any]:
 
 
 def parameter_keys(stage: Stage) -> list[str]:
-    """The keys of settings.json that the stage depends on; `{method}` is replaced by the method."""
+    """Return the keys of settings.json that the stage depends on. `{method}` in a key stands for
+    the method."""
     keys = [f"settings.{section}" for section in stage.settings]
     keys += [f"plan.{part}" for part in stage.plan]
     if stage.code:

@@ -1,8 +1,8 @@
 """Calls, tokens and cost of a run, computed from the settings before anything is sent.
 
 A method requests its first texts, then variations of each survivor in each round, and then further
-texts up to the size of the release. A run that reuses cached answers needs fewer calls; one that
-drops answers needs more.
+texts up to the size of the release. A run that reuses cached answers needs fewer calls. A run that
+drops answers needs more calls.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Estimate:
 
 
 def estimate(planned: Iterable[PlannedCalls], endpoint: EndpointSettings | None) -> Estimate:
-    """The calls; with an endpoint, also their tokens, their cost and the least time by its rate
-    limits."""
+    """Estimate the calls. With an endpoint, also estimate their tokens, their cost, and the least
+    time that the rate limits allow."""
     return _total(tuple(_line(batch, endpoint) for batch in planned), endpoint)
 
 
@@ -80,7 +80,8 @@ def _total(lines: tuple[Line, ...], endpoint: EndpointSettings | None) -> Estima
 def estimate_labels(
     texts: Iterable[str], attributes: Sequence[Attribute], params: LabelEndpoint
 ) -> Estimate:
-    """The estimate for one question per text. Private: it depends on the exact number of texts."""
+    """Estimate one question per text. The result is private, because it depends on the exact number
+    of texts."""
     room = params.context_tokens - params.max_tokens
     prompts = [label_prompt(text, attributes, room=room) for text in texts]
     answer = json.dumps({a.name: max(a.domain, key=len) for a in attributes})

@@ -43,12 +43,12 @@ def train_sample_reader(
     zero_shot: Mapping[str, ZeroShotReader],
     params: ProjectSettings,
 ) -> Callable[[Sequence[str], Embed], Sample]:
-    """A function that computes the features and attributes of real and of synthetic texts.
+    """Make a function that computes the features and attributes of real and of synthetic texts.
 
     The second feature space is fitted to real training texts. For each attribute from a column or
-    an LLM, a classifier is trained on them to predict the attribute from the embedding. The other
-    attributes are read as the schema describes. The caller of the function passes an encoder, so
-    that private and public embeddings are cached apart.
+    an LLM, a classifier is trained on these texts to predict the attribute from the embedding. The
+    other attributes are read as the schema describes. The caller of the function passes an encoder,
+    so that private and public embeddings are cached separately.
     """
     trained_on, seed = embed(train.texts), params.evaluate.seed
     latent = latent_space(train.texts, seed=seed)
@@ -80,9 +80,9 @@ def train_sample_reader(
 class Evaluator:
     """Measures samples against the real texts.
 
-    `heldout_codes` are the codes of the held-out texts that stage extract_metadata wrote; those in
-    `heldout` are read like the codes of synthetic texts. `progress` receives public facts only: the
-    method and the round.
+    `heldout_codes` are the codes of the held-out texts that stage extract_metadata wrote; the codes
+    in `heldout` are read in the same way as the codes of synthetic texts. `progress` receives
+    public facts only: the method and the round.
     """
 
     heldout: Sample
@@ -97,7 +97,8 @@ class Evaluator:
     def texts(
         self, sample: Sample, *, method: str, round_: int = FINAL, rounds: int = 0
     ) -> tuple[MetricValue, ...]:
-        """All metrics that train no classifier, for the texts after `round_` of `rounds`."""
+        """Compute all metrics that train no classifier, for the texts after `round_` of
+        `rounds`."""
         if method == REAL:
             self.progress("real texts")
         else:
@@ -120,7 +121,7 @@ class Evaluator:
         return label(values, method=method)
 
     def downstream(self, sample: Sample, *, method: str) -> tuple[MetricValue, ...]:
-        """The scores of one classifier per attribute, trained on the texts and the codes of
+        """Score one classifier per attribute. The classifiers are trained on the texts and codes of
         `sample`."""
         given = replace(self.heldout, codes=self.heldout_codes)
         values = downstream_values(given, sample, space=ENCODER, settings=self.settings)

@@ -37,9 +37,8 @@ class StageFailedError(FailureError):
 
 @contextmanager
 def only_run(base: Path) -> Iterator[None]:
-    """Raise FailureError while another flow runs on the same dataset, in whatever checkout.
-
-    The lock is a file's, so that it ends with the process, also after a kill.
+    """Raise FailureError while another flow runs on the same dataset in any checkout. The lock is
+    on a file, so that it ends with the process, also after a kill.
     """
     project = Project(base)
     folder = project.state / "runs"
@@ -72,7 +71,7 @@ class PipelineStages:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The needed stages that run after the first ones."""
+        """The needed stages that run after the stages in `first`."""
         return tuple(name for name in self.needed if name not in self.first)
 
     def inputs(self, name: str) -> tuple[str, ...]:
@@ -80,12 +79,14 @@ class PipelineStages:
         return tuple(each for each in self._reached(name) if each in self.needed)
 
     def with_markers(self, name: str) -> tuple[str, ...]:
-        """The stages that write a marker for `name`, in the order of running, and `name`."""
+        """Return the stages before `name` that only write a marker, in the order of running, and
+        then `name`."""
         reached = set(self._reached(name)) - set(self.needed)
         return (*(each for each in in_order(self.graph) if each in reached), name)
 
     def _reached(self, name: str) -> Iterator[str]:
-        """The stages that `name` depends on, directly or through stages that are not needed."""
+        """Yield the stages that `name` depends on, directly or through stages that are not
+        needed."""
         waiting, seen = list(self.graph.successors(name)), set()
         while waiting:
             each = waiting.pop()
@@ -130,7 +131,8 @@ def is_needed(name: str, settings: ProjectSettings) -> bool:
 
 
 def stale_stages(stages: PipelineStages, folder: Path = Path()) -> set[str]:
-    """The needed stages that DVC finds out of date, and the needed ones that depend on them."""
+    """Return the needed stages that DVC finds out of date, and the needed stages that depend on
+    these."""
     import networkx as nx
     from dvc.repo import Repo
 
@@ -181,8 +183,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
     """Run DVC in `folder`, and pass each line that it prints to `say`.
 
     DVC and its stage end when this process ends. The reason of a failed stage is printed on this
-    terminal and not passed to `say`, which may store it. Raises BudgetExceededError where the cap
-    is the reason, which is public, and else StageFailedError.
+    terminal and not passed to `say`, which may store it. Raises BudgetExceededError if the cap is
+    the reason, which is public, and StageFailedError for any other reason.
     """
     errors = Roots(folder).internal / LOG
     errors.with_name(LAST).unlink(missing_ok=True)
@@ -212,7 +214,8 @@ def run_dvc(*arguments: str, say: Callable[[str], None], folder: Path = Path()) 
 
 
 def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
-    """The message of one of `stages` that would have passed the cap; None after another failure.
+    """Return the error message of a stage in `stages` that would have exceeded the cap; None after
+    another failure.
 
     It follows from the ledger and the settings, which the release card shows too.
     """
@@ -224,7 +227,7 @@ def _passed_cap(last_error: Path, stages: Sequence[str]) -> str | None:
 
 
 def environment_of_dvc() -> dict[str, str]:
-    """This process's environment, changed so that DVC's stages use this Python and print
+    """Return this process's environment, changed so that DVC's stages use this Python and print
     unbuffered."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return os.environ | {"PYTHONUNBUFFERED": "1", "PATH": path}

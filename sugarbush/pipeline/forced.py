@@ -7,7 +7,7 @@ DVC's own parser. A queued experiment runs in a worker that does not have the fl
 line. For such an experiment, the flag is read from the arguments that DVC stored in the
 experiment's copy.
 
-If this is uncertain the answer is no: to release a result twice costs nothing, but an unwanted new
+If this is uncertain, the answer is no, because restoring a result costs nothing and an unwanted new
 draw costs epsilon. `--force-downstream` has no effect here, because it names no stage.
 """
 
@@ -39,7 +39,7 @@ def runs_from_queue() -> bool:
 
 
 def dvc_arguments() -> list[str] | None:
-    """The arguments of the DVC process that runs this stage; None when it runs by itself."""
+    """Return the arguments of the DVC process that runs this stage; None if DVC does not run it."""
     if _RUNS_IN_DVC not in os.environ:
         return None
     for parent in psutil.Process().parents():
@@ -53,7 +53,8 @@ def dvc_arguments() -> list[str] | None:
 
 
 def arguments_to_dvc(command: Sequence[str]) -> list[str] | None:
-    """The arguments after `dvc` on a command line; None when it belongs to another program."""
+    """Return the arguments after `dvc` on a command line; None if the command runs another
+    program."""
     for place, argument in enumerate(command[:4]):
         if PurePath(argument).name == "dvc" and (place < 2 or command[place - 1] == "-m"):
             return list(command[place + 1 :])
@@ -73,7 +74,8 @@ def asks_for_force(arguments: Sequence[str], base: Path) -> bool:
 
 
 def _stored_force(base: Path) -> bool:
-    """The flag of a queued experiment: DVC pickles its arguments and commits them to the copy."""
+    """Read the flag of a queued experiment. DVC pickles the experiment's arguments and commits them
+    to the copy."""
     shown = subprocess.run(
         ["git", "show", _STORED_ARGUMENTS], cwd=base, capture_output=True, check=False
     )

@@ -5,8 +5,9 @@
        ├─ initialise@m ─ evolve@m ─ enlarge@m ─┬─ evaluate ─ report
        └─ pretrain ─ finetune@m ─ generate@m ──┴─ audit
 
-A stage that spends budget depends on settings, random names of the private data and its version.
-It does not depend on code, so that an edited comment costs no epsilon.
+A stage that spends budget depends on settings, on random names that stand for the private data, and
+on its own version number. It does not depend on code, because an edited comment must not cost
+epsilon.
 """
 
 from __future__ import annotations

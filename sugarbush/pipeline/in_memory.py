@@ -48,8 +48,8 @@ class Corpus:
     """A private corpus in memory, split and coded, with the embeddings computed so far.
 
     `sugarbush.prepare` makes it. Several methods and budgets can use one corpus, and each text is
-    embedded once. `settings` are those that it was prepared with. `embeddings` contains the cache
-    of private texts (True) and the cache of public texts (False).
+    embedded once. The corpus was prepared with `settings`. `embeddings` contains the cache of
+    private texts (True) and the cache of public texts (False).
     """
 
     private: CorpusInMemory = field(repr=False)
@@ -86,8 +86,8 @@ class InMemoryProject(Project):
         return self._corpus.private
 
     def _paid_for(self) -> dict[str, Path]:
-        """Empty: a program may run in any folder and save its releases anywhere, so releases are
-        not searched for."""
+        """Return an empty map. A program may run in any folder and save its releases anywhere, so
+        releases are not searched for."""
         return {}
 
     def donated(self) -> Donated | None:
@@ -109,7 +109,7 @@ class InMemoryProject(Project):
         return self.scratch("pretrained")
 
     def scratch(self, name: str) -> Path:
-        """A folder for checkpoints that only its owner may enter; it is deleted with this
+        """Make a folder for checkpoints. Only its owner may enter it, and it is deleted with this
         object."""
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="sugarbush-"))
@@ -179,9 +179,10 @@ def prepare_corpus(
 def corpus_of_project(
     project: Project, *, limit: int | None = None, seed: int = 0, state: Path | None = None
 ) -> Corpus:
-    """The corpus that a project's stages prepared, in memory; at most `limit` records of each part.
+    """Load the corpus that a project's stages prepared into memory, with at most `limit` training
+    records and `limit` held-out records.
 
-    Its embeddings come from the project's caches. Raises MissingInputError that names the stage
+    Its embeddings come from the project's caches. Raises MissingInputError, which names the stage
     to run first: prepare or extract_metadata.
     """
     own = project.private.in_memory(limit=limit, seed=seed)
@@ -213,8 +214,8 @@ def corpus_of_project(
 def _names(
     own: CorpusInMemory, settings: ProjectSettings, *, state: Path, what: str
 ) -> dict[str, str]:
-    """Names of the texts and of their codes, for cache keys. `what` distinguishes several
-    sources."""
+    """Return random names of the texts and of their codes, for cache keys. `what` distinguishes
+    several sources."""
     privacy = settings.privacy
     snapshots = Snapshots(state, f"{privacy.purpose}-{privacy.dataset}")
     digests = own.digests(key=state_key(state), by_user=privacy.unit is Unit.USER)
@@ -238,7 +239,7 @@ def _donated_frame(
 def project_settings(
     sections: Mapping[str, Any], overrides: Mapping[str, Any] | None
 ) -> ProjectSettings:
-    """Settings from the API's arguments, with the caller's own settings merged into them."""
+    """Make settings from the API's arguments, and merge the caller's own settings into them."""
     from sugarbush.deep_merge import deep_merge
     from sugarbush.pipeline.settings import parse_params
 

@@ -1,6 +1,7 @@
-"""The DP metadata of a run.
+"""Draws the DP metadata of a run, or restores them.
 
-They are charged, drawn and written to the result store, or restored from it.
+New metadata are charged, drawn and written to the result store. Finished metadata are restored from
+the store.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ STAGE = "synthesize_metadata"
 
 @dataclass(frozen=True)
 class MetadataRequest:
-    """The metadata that the methods of a project need, drawn from the private codes."""
+    """A request for the metadata that a project's methods need. They are drawn from the private
+    codes."""
 
     project: Project
 

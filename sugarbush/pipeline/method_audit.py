@@ -77,8 +77,8 @@ _LEARNING = Learning(learning_rate=0.0, decay=Decay.CONSTANT, warmup_steps=0, we
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecords:
-    """The canaries and the records that the attacker knows: texts (n,), codes (n, d), unit
-    vectors (n, dim)."""
+    """The canaries, and the records that the attacker knows: texts (n,), codes (n, d), unit vectors
+    (n, dim)."""
 
     texts: tuple[str, ...]
     codes: NDArray[np.int64]
@@ -86,13 +86,13 @@ class AuditRecords:
     canaries: int
 
     def seen(self, coins: Coins) -> NDArray[np.int64]:
-        """The indices of what the method sees."""
+        """Return the indices of the records that the method sees."""
         known = np.arange(self.canaries, len(self.texts))
         return np.concatenate([np.flatnonzero(coins), known])
 
 
 def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditRecords:
-    """At most 200 canaries and 100 known records of both parts, by a public seed.
+    """Choose at most 200 canaries and 100 known records from both parts, by a public seed.
 
     A canary of training needs tokens of its own, so there are at most 100. Raises ParamsError
     unless the corpus is public.
@@ -127,7 +127,7 @@ def target_epsilon(method: Method, settings: ProjectSettings) -> float:
 
 
 def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
-    """How many runs and guesses. A coarse fault needs few runs."""
+    """Choose the number of runs and guesses. A large fault needs few runs."""
     share = 10 if isinstance(method, EvolvingMethod) and not coarse else 3
     runs = min(runs, 20) if coarse else runs
     guesses = max(2, runs * records.canaries // share)
@@ -220,7 +220,7 @@ class _Run:
         sums: NDArray[Any],
         stddev: float,
     ) -> None:
-        """Use noisy `sums` of `rows`, one for each record."""
+        """Use noisy `sums` of `rows`, with one row for each record."""
 
         def make() -> Seen:
             both, m = rows(), self.records.canaries
@@ -347,7 +347,7 @@ class _Run:
 def _rows_of_votes(
     records: AuditRecords, labels: NDArray[np.int64], method: EvolvingMethod
 ) -> NDArray[np.float64]:
-    """What each record adds to a round, in votes."""
+    """Compute what each record adds to a round, in votes."""
     own = slice(records.canaries)
     if method.selection is Selection.KERNEL_HERDING:
         scores = scores_of(records.vectors, records.vectors[own], width=method.score_width)

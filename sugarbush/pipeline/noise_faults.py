@@ -1,8 +1,9 @@
-"""Noise that is broken on purpose: positive controls of the audit. No other module may import this.
+"""Deliberately wrong noise, for the positive controls of the audit. No other module may import
+this.
 
 A control replaces the noise functions in the modules that call them, for one audit of invented
-records, and restores them. No mechanism has a switch for broken noise. The ledger charges as if the
-noise were correct, so an audit that does not detect the fault is too weak.
+records, and then restores them. No mechanism has a setting for wrong noise. The ledger charges as
+if the noise were correct, so an audit that does not detect the fault is too weak.
 """
 
 from __future__ import annotations
@@ -38,17 +39,16 @@ class Fault(StrEnum):
     NO_NOISE = "no noise"
     TENTH = "tenth"
     ROOT_TWO = "1/sqrt2"
-    """Noise for a sensitivity that is too small by sqrt(2), as if a record in two bins were in
-    one."""
+    """Noise for a sensitivity that is too small by a factor of sqrt(2), as if a record in two bins
+    were in one bin."""
     KNOWN_SEED = "seeded"
-    """Noise from a generator with a known seed, which an attacker can run as well."""
+    """Noise from a generator with a known seed, which an attacker can run too."""
 
 
 @contextmanager
 def broken_noise(fault: Fault) -> Iterator[None]:
-    """Within the context all mechanisms draw their noise with `fault`. It is not thread-safe.
-
-    Noise of a known seed starts again from its first number in every context.
+    """Within the context all mechanisms draw their noise with `fault`. The context is not
+    thread-safe. In every context, noise with a known seed starts again from its first number.
     """
     rng = public_rng(_KNOWN_SEED, "broken noise")
     originals = [(module, name, getattr(module, name)) for module, name in _CALLERS]

@@ -30,7 +30,7 @@ def preflight(project: Project) -> None:
 def check_generator(project: Project, donated: Sequence[str] | None = None) -> None:
     """Check that the generator can answer a run's requests, with one paid call at most.
 
-    `donated` are the donated texts, by default those of prepare.donated.
+    `donated` are the donated texts, by default the texts in prepare.donated.
     """
     shown = tuple(read_donated(project)["text"]) if donated is None else tuple(donated)
     planned = tuple(batch.request for batch in planned_calls(project, shown))
@@ -75,5 +75,5 @@ def _refuse_cut_answers(project: Project, planned: Sequence[Request]) -> None:
         raise ParamsError(
             f"params.yaml: initialise.length asks for texts of up to {words} words, at least "
             f"{least} tokens, and generator.{generator.name}.max_tokens={limit} would cut every "
-            "such answer off. Raise max_tokens, or ask for less."
+            "such answer off. Raise max_tokens, or lower initialise.length."
         )

@@ -1,7 +1,7 @@
 """A project: the folder that contains params.yaml, and everything that its settings name.
 
 Stages receive a `Project` and nothing else. It opens the ledger, the stores, the encoders and the
-generator of its settings, so that no stage builds one by hand.
+generator of its settings, so that no stage has to make them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Project:
 
     @cached_property
     def state(self) -> Path:
-        """The folder of everything that survives a run: ledgers, key, finished results, received
+        """The state folder, which survives a run: ledgers, key, finished results, received
         answers."""
         return state_root(self.base, example=self.settings.privacy.purpose is Purpose.EXAMPLE)
 
@@ -103,15 +103,15 @@ class Project:
         if not self.settings.privacy.dataset:
             former = dataset_name(self.settings.prepare.file)
             raise ParamsError(
-                "params.yaml: privacy.dataset is not set. It names the ledger: files about the "
-                f"same people need one name, and so one budget. For example dataset: {former}, as "
-                "earlier versions named it"
+                "params.yaml: privacy.dataset is not set. It names the ledger. Files about the "
+                "same people must have the same name, so that they share one budget. For example "
+                f"`dataset: {former}`, which is the name in earlier versions"
             )
         return self.settings.privacy.dataset
 
     @cached_property
     def snapshots(self) -> Snapshots:
-        """The store of the random names of private inputs."""
+        """The store that assigns random names to private inputs."""
         from sugarbush.privacy.snapshots import Snapshots
 
         return Snapshots(self.state, f"{self.settings.privacy.purpose}-{self.dataset}")
@@ -140,14 +140,15 @@ class Project:
         return find_input(self.base, name)
 
     def stamp(self, name: str, *, left_by: str) -> str:
-        """The name of a private file that a stage wrote to data/stamps."""
+        """Read the random name that a stage wrote to data/stamps for a private file."""
         return read_stamp(self.roots.stamps / f"{name}.json", left_by=left_by)
 
     def write_stamp(self, name: str, *, digest: str, within: str) -> None:
-        """Write the name of a private file, for DVC to compare.
+        """Write a random name for a private file to data/stamps, where DVC compares it.
 
-        `digest` is the keyed digest of the file's content. `within` names the stamp of the file
-        from which it was computed; that stamp is missing if a stage is run by hand.
+        `digest` is the keyed digest of the file's content. The file was computed from another file,
+        and `within` is the name of that file's stamp. The stamp is missing if a stage is run by
+        hand.
         """
         before = self.roots.stamps / f"{within}.json"
         parent = read_stamp(before, left_by=within) if before.exists() else ""
@@ -156,14 +157,14 @@ class Project:
 
     @cached_property
     def plan(self) -> BudgetPlan:
-        """Every mechanism of a run with its share of the budget, computed from the settings
-        alone."""
+        """The budget share of every mechanism of a run, computed from the settings alone."""
         from sugarbush.pipeline.budget import plan_for
 
         return plan_for(self.settings.privacy, self.settings.chosen)
 
     def final_plan(self) -> BudgetPlan:
-        """The plan with the noise that is known only after the metadata are released."""
+        """Return the plan with the final noise of training, which is known only after the DP
+        metadata are released."""
         from sugarbush.pipeline.released import read_metadata
 
         plan = self.plan
@@ -184,8 +185,8 @@ class Project:
         )
 
     def _paid_for(self) -> dict[str, Path]:
-        """The charges that released folders of the dataset name. For the example the result is
-        empty, because the example's state may be deleted."""
+        """Return the charges that released folders of the dataset name. The result is empty for the
+        example, because the example's state may be deleted."""
         from sugarbush.pipeline.released import charges_of_releases
 
         privacy = self.settings.privacy
@@ -194,8 +195,8 @@ class Project:
         return charges_of_releases(self.roots, privacy)
 
     def uncapped_ledger(self, kind: str) -> Ledger:
-        """The ledger of results without a DP epsilon. It is apart from the DP ledgers and never
-        added to them."""
+        """Return the ledger of results without a DP epsilon. It is separate from the DP ledgers and
+        never added to them."""
         return self._ledger(purpose=f"{self.settings.privacy.purpose.value}-{kind}", cap=math.inf)
 
     def _ledger(self, **fields: Any) -> Ledger:
@@ -207,7 +208,7 @@ class Project:
     def open_store(
         self, stage: str, key: Mapping[str, Any], *, forced: bool, dataset_prefix: str | None = None
     ) -> AbstractContextManager[ResultStore]:
-        """The finished results of a stage under a cache key."""
+        """Open the finished results that a stage stored under a cache key."""
         from sugarbush.privacy.results import digest_of, open_result_store
 
         privacy = self.settings.privacy
@@ -228,7 +229,7 @@ class Project:
         return Encoder(self.settings.embedding, cache=cache)
 
     def embedding_folder(self, *, private: bool) -> Path:
-        """The folder where embeddings of private or of public texts are cached."""
+        """Return the folder with the cached embeddings of private texts or of public texts."""
         if private:
             return self.private.folder("embeddings")
         return self.base / ".cache" / "embeddings"
@@ -248,7 +249,7 @@ class Project:
         )
 
     def writer(self, stage: str) -> Writer:
-        """The generator of the settings, with the tolerated share of unusable answers."""
+        """Open the generator, with the largest tolerated share of unusable answers."""
         from sugarbush.evolution.evolve import Writer
 
         section = self.settings.generator
@@ -274,8 +275,8 @@ class Project:
         )
 
     def label(self) -> str:
-        """The attribute with the counts that `augpe` starts from: the one in
-        `synthesize_metadata.label`, or the first one of the schema."""
+        """Return the attribute with the DP counts that `augpe` starts from:
+        `synthesize_metadata.label`, or the first attribute of the schema."""
         named = self.settings.synthesize_metadata.label
         return self.schema.names[0] if named is None else self.schema.attribute(named).name
 

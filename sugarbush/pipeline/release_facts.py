@@ -1,4 +1,4 @@
-"""The facts about a run on the release card, from its settings and its ledger entries."""
+"""Collects the facts on the release card from a run's settings and ledger entries."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def release_facts(
     plan: BudgetPlan,
     texts: Mapping[str, Mapping[str, int]],
 ) -> Release:
-    """The facts of a release. The guarantee comes from the entries of `ledger` with
-    `ledger_ids`."""
+    """Collect the facts of a release. The guarantee is computed from the entries of `ledger` that
+    have these `ledger_ids`."""
     privacy, released = settings.privacy, settings.released
     asks = any(method.asks_generator for method in released)
     starts = [method.starts_from for method in released if method.starts_from is not None]
@@ -69,15 +69,15 @@ def release_facts(
 
 
 def text_counts(final: Population, rounds: int) -> dict[str, int]:
-    """The size of a release, and how many of its texts took part in its rounds."""
+    """Return the size of a release, and how many of its texts took part in the rounds."""
     afterwards = int((final.rounds > rounds).sum())
     voted_on = len(final) - afterwards if rounds else 0
     return {"released": len(final), "voted_on": voted_on, "written_afterwards": afterwards}
 
 
 def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
-    """The packages of other authors that provide a method or an encoder of this run, which reads
-    private texts."""
+    """Return the packages of other authors that provide a method or an encoder of this run. These
+    packages read private texts."""
     used = [(METHODS, method.name) for method in settings.released]
     used.append((ENCODERS, settings.embedding.model))
     packages = (package_of(group, name) for group, name in used)
@@ -85,7 +85,7 @@ def _packages_with_private_texts(settings: ProjectSettings) -> tuple[str, ...]:
 
 
 def _plugin_versions(settings: ProjectSettings) -> dict[str, str]:
-    """The packages that add the methods, the generator and the encoder, with their versions."""
+    """Return the packages that add methods, the generator and the encoder, with their versions."""
     used = [(METHODS, method.name) for method in settings.released]
     used += [(GENERATORS, settings.generator.provider), (ENCODERS, settings.embedding.model)]
     packages = (package_of(group, name) for group, name in used)

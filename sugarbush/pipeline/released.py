@@ -49,7 +49,7 @@ def write_release(
     run: str,
     ledger: Ledger | None,
 ) -> None:
-    """Write release.json: the stage, the promise, and the entries of `ledger` that paid for it.
+    """Write release.json: the stage, the guarantee, and the charged entries of `ledger`.
 
     Without a DP guarantee `ledger` is None, and the folder is never publishable. The complete
     entries are written, so that a lost ledger can be repaired from released folders.
@@ -78,13 +78,13 @@ def read_release(folder: Path) -> dict[str, Any]:
 
 
 def read_ledger_ids(folder: Path) -> tuple[str, ...]:
-    """The ids of the ledger entries that were charged for the content of a folder."""
+    """Read the ids of the ledger entries that were charged for the content of a folder."""
     return tuple(read_release(folder)["ledger_ids"])
 
 
 def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Path]:
-    """The charges on the settings' dataset that released folders name, each with a folder that
-    names it."""
+    """Map each charge that a released folder names to such a folder, for the dataset of
+    `privacy`."""
     return {
         str(i): path.parent
         for path, fields in _releases(roots, privacy)
@@ -93,8 +93,8 @@ def charges_of_releases(roots: Roots, privacy: PrivacySettings) -> dict[str, Pat
 
 
 def entries_of_releases(roots: Roots, privacy: PrivacySettings) -> tuple[Entry, ...]:
-    """The charges of `charges_of_releases` as ledger entries. Folders that version 0.2 wrote do not
-    contain them."""
+    """Read the charges of `charges_of_releases` as ledger entries. Folders that version 0.2 wrote
+    contain no entries."""
     found = []
     for path, fields in _releases(roots, privacy):
         try:
@@ -116,7 +116,7 @@ def _releases(roots: Roots, privacy: PrivacySettings) -> Iterator[tuple[Path, di
             fields = json.loads(path.read_text())
             named = fields["dataset"], fields["purpose"], list(fields["ledger_ids"])
         except FileNotFoundError:
-            continue  # another process has replaced the folder since
+            continue  # another process has just replaced the folder
         except (OSError, *NOT_AN_ENTRY):
             raise _damaged(path) from None
         if named[:2] == (privacy.dataset, privacy.purpose.value):
@@ -145,7 +145,7 @@ def read_metadata(roots: Roots) -> MetadataRelease:
 def metadata_in(
     folders: Iterable[Path], *, label: str | None, ledger_ids: tuple[str, ...]
 ) -> MetadataRelease:
-    """The DP table and the DP counts of `label`, each if the folders contain it."""
+    """Read the DP table and the DP counts of `label`; each is None if no folder contains it."""
     rows = labels = record_count = None
     for folder in folders:
         if (folder / "rows.parquet").exists():
@@ -180,7 +180,7 @@ def read_donated_codes(roots: Roots, schema: Schema) -> Donated | None:
 
 
 def method_folder(roots: Roots, method: Method, stage: str) -> Path:
-    """The folder of the results of a method's stage.
+    """Return the folder with the results of one stage of a method.
 
     Results without a DP guarantee are in the private root. A folder that version 0.1 wrote is used
     while there is no newer one.
@@ -204,11 +204,11 @@ def method_output(
     ledger_ids: Iterable[str],
     run: str,
 ) -> Iterator[Path]:
-    """A folder that becomes the stage's result, with its release.json, when the block ends without
-    an error.
+    """Yield a folder. When the block ends without an error, release.json is added and the folder
+    becomes the stage's result.
 
-    Without a DP guarantee the result lies in the private root, where stages of one method share a
-    folder; DVC gets a random name in its place.
+    Without a DP guarantee, the result is in the private root, where the stages of one method share
+    a folder. DVC gets a random name instead of it.
     """
     (output,) = stage_named(stage).outputs
     shown, private = project.base / output.path.format(method=method.name), method.stays_private
@@ -281,7 +281,8 @@ def _contents(folder: Path) -> Iterator[bytes]:
 
 
 def final_folder(roots: Roots, method: Method) -> Path:
-    """The folder with a method's final texts. Raises MissingInputError that names its stage."""
+    """Return the folder with a method's final texts. Raises MissingInputError, which names the
+    stage to run."""
     stage = method.stages[-1]
     folder = method_folder(roots, method, stage)
     return require(folder / "synthetic.jsonl", left_by=f"{stage}@{method.name}").parent

@@ -75,13 +75,14 @@ class EvolveSettings(Section):
         return fields | parse_sections(kinds, {name: fields[name] for name in added})
 
     def of(self, name: str) -> Any:
-        """The settings of a method that evolves candidates; defaults if it has no section."""
+        """Return the settings of a method that evolves candidates; defaults if it has no
+        section."""
         own = getattr(self, name, None)
         return method_class(name)() if own is None else own
 
 
 class RunSettings(Section):
-    """Where stages work."""
+    """Where stages compute."""
 
     cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
     """local, processes (several of this machine), or the address of a Dask scheduler."""
@@ -141,7 +142,8 @@ class ProjectSettings(Section):
         return any(str(name).startswith(EXAMPLE_FOLDER) for name in named)
 
     def output_settings(self) -> dict[str, Any]:
-        """The settings that affect an output; those of each chosen method are under `by_method`."""
+        """Return the settings that affect an output. `by_method` has the settings of each chosen
+        method."""
         by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
@@ -168,20 +170,20 @@ class ProjectSettings(Section):
         person = self.privacy.unit is Unit.USER
         if person and self.prepare.user_column is None:
             raise ValueError(
-                "privacy.unit: user needs prepare.user_column: the column that names the user of "
+                "`privacy.unit: user` needs prepare.user_column, the column that names the user of "
                 "each record"
             )
         if not person and self.prepare.user_column is not None:
             raise ValueError(
-                "prepare.user_column is set, but privacy.unit: record protects each record and "
-                "not the user. Set privacy.unit: user, or user_column: null"
+                "prepare.user_column is set, but `privacy.unit: record` protects each record and "
+                "not the user. Set `privacy.unit: user` or `prepare.user_column: null`"
             )
         if self.privacy.records_per_user > 1 and (
             self.synthesize_metadata.engine is Engine.SMARTNOISE
         ):
             raise ValueError(
-                "synthesize_metadata.engine: smartnoise calibrates the noise for one record per "
-                "user: set engine: sugarbush, or privacy.records_per_user: 1"
+                "`synthesize_metadata.engine: smartnoise` calibrates the noise for one record per "
+                "user. Set `engine: sugarbush` or `privacy.records_per_user: 1`"
             )
         return self
 
@@ -201,9 +203,9 @@ class ProjectSettings(Section):
         example = self.privacy.purpose is Purpose.EXAMPLE
         if example and self.prepare.file != EXAMPLE_FILE:
             raise ValueError(
-                "privacy.purpose: example is for the embedded corpus. For the file that "
-                "prepare.file names set privacy.purpose: release (or benchmark, if it is public) "
-                "and give privacy.dataset a name of its own"
+                "`privacy.purpose: example` is only for the embedded corpus. For the file in "
+                "prepare.file, set `privacy.purpose: release` (or `benchmark` if the file is "
+                "public), and give privacy.dataset another name"
             )
         return self
 
@@ -259,7 +261,7 @@ def _every_generator() -> dict[str, Any]:
 
 
 def _added_methods(names: Iterable[str]) -> dict[str, type[Method]]:
-    """The methods of other packages that are configured by `evolve.<name>`, among `names`."""
+    """Among `names`, return the methods of other packages that `evolve.<name>` configures."""
     other = [
         n for n in plugin_names(METHODS) if n in names and n not in EvolveSettings.model_fields
     ]
@@ -269,20 +271,20 @@ def _added_methods(names: Iterable[str]) -> dict[str, type[Method]]:
 
 
 def _output_settings(method: Method) -> dict[str, Any]:
-    """A method's settings, and the version of the package that adds it."""
+    """Return a method's settings, and the version of the package that adds the method."""
     package = package_of(METHODS, method.name)
     return method.output_settings() | ({} if package is None else {"package": package})
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in a mapping, with defaults for everything else."""
+    """Complete the settings in a mapping with defaults."""
     whole = default_fields()
     deep_merge(whole, copy.deepcopy(dict(fields)))
     return whole
 
 
 def _derived(fields: dict[str, Any]) -> dict[str, Any]:
-    """The settings, completed with those that depend on the data file.
+    """Add the settings that depend on the data file.
 
     With the user's own data file, the generator does not see the example's donated examples, and
     the example's ledger is not charged.
@@ -316,7 +318,7 @@ def _derived(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of(section: Any) -> Any:
-    """A section with the values of the file only, without defaults."""
+    """Return only the values that a section has in the file, without defaults."""
     if isinstance(section, Section):
         return section.model_dump(by_alias=True, exclude_unset=True)
     return section
@@ -325,7 +327,8 @@ def _fields_of(section: Any) -> Any:
 def _section(fields: dict[str, Any], name: str) -> dict[str, Any]:
     """A section of the fields.
 
-    It is empty if the section is missing or is not a mapping; the latter is refused later.
+    It is empty if the section is missing or is not a mapping. A section that is not a mapping is
+    refused later.
     """
     section = fields.get(name)
     return section if isinstance(section, dict) else {}
@@ -338,8 +341,8 @@ def _chosen_names(fields: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]]) -> dict[str, Any]:
-    """The sections of methods that show metadata and examples in a prompt, changed to metadata
-    alone."""
+    """Change the sections of methods that show metadata and examples in a prompt, so that they show
+    metadata only. Return the changed sections."""
     kinds = {n: type(field.default) for n, field in EvolveSettings.model_fields.items()}
     changed = {}
     for method, kind in {**kinds, **added}.items():
@@ -352,7 +355,7 @@ def _without_examples(evolve: dict[str, Any], added: Mapping[str, type[Method]])
 
 
 def _with_shared_limits(fields: dict[str, Any]) -> dict[str, Any]:
-    """The section `extract_metadata`. Limits that its endpoint does not set are those of
+    """Return the section `extract_metadata`. Its endpoint takes limits that it does not set from
     generator.openai."""
     section, other = fields.get("extract_metadata", {}), _section(fields, "generator").get("openai")
     if not (isinstance(section, dict) and isinstance(other, dict)):

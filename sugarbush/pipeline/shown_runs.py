@@ -1,7 +1,7 @@
-"""The runs of which somebody saw figures on held-out texts: <state>/shown/<purpose>-<dataset>.json.
+"""The runs with shown metrics on held-out texts: <state>/shown/<purpose>-<dataset>.json.
 
-Whoever releases the best of many runs has used exact figures, which no mechanism paid for. The card
-says how many there were. The file has random ids of runs and no figure.
+Whoever releases the best of many runs has used exact metrics, for which no budget was charged. The
+card states the number of such runs. The file contains random ids of runs and no metric.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ADVICE = "Restore it from a backup, or delete it: the count of shown runs then 
 
 
 def note_shown(state: Path, dataset: str, runs: Iterable[str]) -> None:
-    """Add `runs`, before their figures are computed. Raises StorageError."""
+    """Add `runs`, before their metrics are computed. Raises StorageError."""
     path = _path(state, dataset)
     try:
         make_owner_only(path.parent)

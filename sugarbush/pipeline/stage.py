@@ -31,8 +31,8 @@ class Output:
     `keyed` outputs contain random names of private inputs and keyed digests of public ones, so DVC
     does not copy them into its cache. With `persist` DVC keeps the old output while the stage runs.
     Outputs that are partly private need this, because DVC must not restore the public part alone.
-    The outputs of every method have it: the results of a method without a DP guarantee are private,
-    and DVC sees only a random name.
+    The outputs of every method are persistent, because the results of a method without a DP
+    guarantee are private and DVC sees only a random name.
     """
 
     path: str
@@ -44,10 +44,10 @@ class Output:
 class Stage:
     """One stage.
 
-    `inputs` are files and folders that DVC may see. `settings` are sections of the resolved
-    settings, `plan` the parts of the budget plan, and `code` the modules that its output depends
-    on. A stage that spends budget has no code here, only its `version`: an edited comment must not
-    cost epsilon. With `by_method` the stage runs once for each method.
+    `inputs` are files and folders that DVC may see. Its output depends on `settings` (sections of
+    the resolved settings), `plan` (parts of the budget plan) and `code` (modules). A stage that
+    spends budget has no code here, only its `version`: an edited comment must not cost epsilon.
+    With `by_method` the stage runs once for each method.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Stage:
             function(project)
 
     def skip(self, base: Path, method: Method | None = None) -> None:
-        """Write a marker in place of each output, because DVC warns about an empty folder."""
+        """Write a marker instead of each output, because DVC warns about an empty folder."""
         for output in self.outputs:
             path = base / output.path.format(method=method.name if method else "")
             with atomic_directory(path) as folder:

@@ -1,4 +1,4 @@
-"""Units, kinds of data, events, accounting, the ledger and the one source of noise."""
+"""Privacy units, private and released data, events, accounting, the ledger, and all noise."""
 
 from sugarbush.lazy_names import lazy_names
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # a coarser grid.
 _FINE_INTERVAL = 2e-5
 _COARSE_INTERVAL = 1e-4
-_SLACKS = (0.01, 0.05)  # shares of delta that cover the excess of events over Gaussian DP
+_SLACKS = (0.01, 0.05)  # fractions of delta that cover by how much events exceed Gaussian DP
 _LARGEST_MU = 64.0
 _WIDE_NOISE = 5.0  # from this stddev on, the exact mu is within 0.2% of 1/stddev
 
@@ -53,7 +53,7 @@ class Relation(StrEnum):
 def epsilon(
     events: Iterable[Event], *, delta: float, relation: Relation = Relation.ADD_OR_REMOVE_ONE
 ) -> float:
-    """The smallest epsilon for which the composition of `events` is (epsilon, delta)-DP.
+    """Compute the smallest epsilon for which the composition of `events` is (epsilon, delta)-DP.
 
     It is infinity if an event is not private, and 0 if there are no events. REPLACE_ONE supports
     DP-SGD and confidential training only. Confidential training is infinite under add/remove.
@@ -89,13 +89,13 @@ def _composed_epsilon(
 
 
 def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
-    """The epsilon of `events`, even if each event was chosen from the results of earlier events.
+    """Bound the epsilon of `events`, even if earlier results decided which events came later.
 
     Composed PLDs assume that all settings are fixed in advance. Here each event is bounded by
     Gaussian DP, which composes under fully adaptive choices (Smith and Thakurta 2022). DP-SGD and
-    noise on integers are not exactly Gaussian: their hockey-stick divergence exceeds that of
-    N(mu, 1) from N(0, 1) by at most a slack everywhere, and the sum of the slacks is taken from
-    delta (proof: docs/decisions/adaptive-composition.md).
+    noise on integers are not exactly Gaussian: their hockey-stick divergence is, at every epsilon,
+    at most a slack above the divergence of N(mu, 1) from N(0, 1). The sum of the slacks is
+    subtracted from delta (proof: docs/decisions/adaptive-composition.md).
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(adaptive_epsilon([DiscreteGaussian(stddev=10.0)] * 4, delta=1e-6), 2)
@@ -119,8 +119,8 @@ def adaptive_epsilon(events: Iterable[Event], *, delta: float) -> float:
 
 
 def _gains_by_slack(event: Event) -> bool:
-    """Whether a slack lowers the mu of an event; for noise on integers, only if the noise is
-    small."""
+    """Whether a slack lowers the mu of an event. For noise on integers, it does so only if the
+    noise is small."""
     match event:
         case DiscreteGaussian():
             return event.sensitivity == 1 and event.stddev < _WIDE_NOISE
@@ -135,7 +135,7 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
         return math.inf
     if mu == 0 or _gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # from mu-GDP's zCDP
+    upper = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))  # the bound from mu-GDP's zCDP
     found = float(brentq(lambda x: _gaussian_delta(mu, x) - delta, 0.0, upper, xtol=1e-12))
     return found + 1e-9
 
@@ -150,8 +150,8 @@ def _gaussian_delta(mu: float, x: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> float:
-    """The smallest mu, to within a relative 1e-5, for which the divergence of `event` is nowhere
-    more than `slack` above that of mu-GDP.
+    """Find the smallest mu (relative error 1e-5) such that the divergence of `event` is everywhere
+    at most `slack` above the divergence of mu-GDP.
 
     Between two points of the grid, the divergence of the discretised distribution is linear in e^x,
     and the divergence of mu-GDP is above its tangents. So between the two points, the difference of
@@ -188,8 +188,8 @@ def _mu_with_slack(event: PoissonGaussian | DiscreteGaussian, slack: float) -> f
 
 
 def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The distribution's `get_delta_for_epsilon` at every x >= 0, by its formula: the library's
-    loop over many x takes seconds."""
+    """Compute the distribution's `get_delta_for_epsilon` at every x >= 0, by its formula, because
+    the library's loop over many x takes seconds."""
     import numpy as np
 
     worst = np.zeros(len(x))
@@ -204,7 +204,8 @@ def _divergence(distribution: Any, x: NDArray[np.floating]) -> NDArray[np.float6
 
 
 def gaussian_mu(events: Iterable[Event]) -> float:
-    """A mu for which the composition of `events` is mu-Gaussian DP; infinite if none is known.
+    """Return a mu for which the composition of `events` is mu-Gaussian DP; infinite if none is
+    known.
 
     >>> from sugarbush.privacy.events import DiscreteGaussian
     >>> round(gaussian_mu([DiscreteGaussian(stddev=10.0)] * 4), 3)
@@ -240,7 +241,7 @@ def _one(event: Event) -> Event:
 
 @lru_cache(maxsize=64)
 def _sampled_once(noise_multiplier: float, rate: float, interval: float, relation: Relation) -> Any:
-    """The distribution of one DP-SGD step; computing it takes most of the time for any number of
+    """Compute the distribution of one DP-SGD step. This takes most of the time, for any number of
     steps."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -281,9 +282,11 @@ def _distribution(event: Event, count: int, interval: float, relation: Relation)
 
 
 def _gaussian(mu: float, count: int, interval: float) -> Any:
-    """`count` mu-GDP mechanisms: one Gaussian of sqrt(count)*mu, discretised once.
+    """Compose `count` mu-GDP mechanisms: they are one Gaussian with sqrt(count)*mu, discretised
+    once.
 
-    The steps of the library's `from_gaussian_mechanism`, which has a loop over the grid.
+    The function computes what the library's `from_gaussian_mechanism` computes, but without its
+    loop over the grid.
     """
     import numpy as np
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
@@ -295,7 +298,7 @@ def _gaussian(mu: float, count: int, interval: float) -> Any:
     lowest = math.floor(ends.epsilon_lower / interval)
     highest = math.ceil(ends.epsilon_upper / interval)
     x = np.arange(lowest, highest + 1) * interval
-    cut = -0.5 - x * stddev**2  # where the privacy loss is x
+    cut = -0.5 - x * stddev**2  # the points at which the privacy loss is x
     deltas = loss.mu_upper_cdf(cut) - np.exp(x + loss.mu_lower_log_cdf(cut))
     return privacy_loss_distribution.PrivacyLossDistribution(
         pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(

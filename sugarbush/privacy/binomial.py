@@ -1,4 +1,4 @@
-"""A share of independent cases, with exact confidence bounds."""
+"""The fraction of true cases among independent cases, with exact confidence bounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """`count` of `total`, with a lower and an upper confidence bound, each one-sided."""
+    """`count` cases of `total`, with one-sided lower and upper confidence bounds on their share."""
 
     count: int
     total: int
@@ -24,7 +24,7 @@ class Share:
 
 
 def share(cases: Sequence[bool], *, confidence: float) -> Share:
-    """How many of `cases` are true, with exact binomial bounds (Clopper and Pearson 1934).
+    """Count the true `cases`, with exact binomial bounds on their share (Clopper and Pearson 1934).
 
     Without cases the bounds are 0 and 1.
     """

@@ -1,4 +1,4 @@
-"""How one budget is divided before the first mechanism runs.
+"""Divides a budget among mechanisms, before the first mechanism runs.
 
 Planning uses Gaussian DP: mechanisms that are mu_i-GDP compose to sqrt(sum mu_i^2)-GDP (Dong, Roth,
 Su 2022, Corollary 3.3), so a share is a share of mu^2. The reported epsilon comes from the
@@ -48,7 +48,7 @@ class BudgetRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Subsampling:
-    """`steps` Gaussians, each on a Poisson sample that contains a unit with probability `rate`."""
+    """`steps` Gaussian mechanisms. Each uses a Poisson sample with sampling rate `rate`."""
 
     rate: float
     steps: int
@@ -108,8 +108,7 @@ class BudgetPlan:
 def make_plan(
     parts: Sequence[BudgetRequest], *, epsilon: float, delta: float, records_per_unit: int = 1
 ) -> BudgetPlan:
-    """The plan that spends (epsilon, delta) per unit on `parts`, in proportion to their shares of
-    mu^2.
+    """Plan how `parts` spend (epsilon, delta) per unit, in proportion to their shares of mu^2.
 
     Raises ParamsError when the shares of a non-empty plan do not add up to 1.
     """
@@ -131,7 +130,7 @@ def _plan(
         if plan.epsilon <= epsilon:
             return plan
         # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. The
-        # excess is a fraction of a percent, so it is only just below.
+        # excess is a fraction of a percent, so the scaled plan is only just below.
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
         plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
@@ -151,7 +150,7 @@ def mu_of(*, epsilon: float, delta: float) -> float:
 def with_subsampling(
     plan: BudgetPlan, parts: Mapping[str, Subsampling], *, epsilon: float
 ) -> BudgetPlan:
-    """`plan` with the steps of its DP-SGD `parts`, and the noise with which the plan spends
+    """Add the steps of the DP-SGD `parts` to `plan`, and choose their noise so that it spends
     `epsilon`.
 
     The noise of several DP-SGD mechanisms follows from their mu, with one common factor. Raises
@@ -203,7 +202,7 @@ def _scaled(plan: BudgetPlan, parts: Mapping[str, Subsampling], scale: float) ->
 
 
 def _subsampled(mu: float, part: Subsampling, scale: float) -> PoissonGaussian:
-    """`scale` times the noise at which mu = rate sqrt(steps (exp(1/sigma^2) - 1)).
+    """Multiply sigma by `scale`, where mu = rate sqrt(steps (exp(1/sigma^2) - 1)) determines sigma.
 
     This formula is exact in the limit of many steps (Bu, Dong, Long, Su 2020, Corollary 5.4), so
     the search starts there.

@@ -28,8 +28,8 @@ class Private(Generic[T_co]):
     """One element per privacy unit, which only modules on the audit list may read.
 
     If the unit is a user with up to m records, there is one element per record until `joined_by`
-    makes one element per user. `map_batch` is for functions with an output that depends, for each
-    element, on that element alone. So one unit still changes at most its own elements.
+    makes one element per user. `map_batch` is for functions that return one output per element,
+    which depends on this element alone. So one unit still changes at most its own elements.
 
     >>> ages = Private([34, 51, 29])
     >>> ages, ages.map_batch(lambda rows: [age // 10 for age in rows])
@@ -45,7 +45,8 @@ class Private(Generic[T_co]):
         """Apply a vectorised function, for example embedding or nearest neighbours.
 
         Element i of its result must depend on element i alone. The result must have one element per
-        unit. Where the elements are in parts, it is applied when a mechanism reads each part.
+        unit. If the elements are in parts, the function is applied when a mechanism reads each
+        part.
         """
         if isinstance(self._per_unit, Parts):
             return Private(self._per_unit.then(function))
@@ -55,15 +56,17 @@ class Private(Generic[T_co]):
         return Private(mapped)
 
     def zip_batch(self, other: Private[Any], function: Callable[[Any, Any], Any]) -> Private[Any]:
-        """`map_batch` over two private values of the same units, in the same order."""
+        """Apply a function as `map_batch` does, to two private values of the same units in the same
+        order."""
         if len(other._per_unit) != len(self._per_unit):
-            raise ValueError("zip_batch: the two do not hold the same units")
+            raise ValueError("zip_batch: the two values do not contain the same units")
         if isinstance(self._per_unit, Parts):
             return Private(self._per_unit.zipped(other._per_unit, function))
         return self.map_batch(lambda own: function(own, other._per_unit))
 
     def joined_by(self, owners: Private[Any]) -> Private[Any]:
-        """One element per owner: the tuples of the owner's elements, joined in order.
+        """Return one element per owner, which joins the tuples of all elements of the owner in
+        order.
 
         The owners must be hashable.
         """

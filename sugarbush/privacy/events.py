@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sugarbush.errors import InvariantError
 
-# What no mechanism has, and no accountant can compute.
+# Values that no mechanism has and no accountant can compute.
 _SMALLEST, _LARGEST = 1e-9, 1e12
 
 
@@ -53,7 +53,8 @@ class GaussianDp(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonGaussian(Event):
-    """`count` steps of the Gaussian mechanism on a Poisson sample of rate `rate`."""
+    """`count` steps of the Gaussian mechanism, each on a Poisson sample with sampling rate
+    `rate`."""
 
     kind: ClassVar[str] = "poisson_gaussian"
     noise_multiplier: float
@@ -63,8 +64,8 @@ class PoissonGaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentialTraining(Event):
-    """The steps of PoissonGaussian on a deduplicated corpus, in which adding one record can change
-    two.
+    """The steps of PoissonGaussian on a deduplicated corpus, where adding one record can change two
+    records.
 
     It has no finite DP epsilon. Its guarantee is confidentiality: `accounting.epsilon` under
     REPLACE_ONE, for replacing a secret in one unit.

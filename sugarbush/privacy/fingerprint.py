@@ -1,7 +1,7 @@
 """Tests whether two corpora are about the same people, by keyed samples of their values.
 
-A corpus has one name in the ledger, and so one budget. Under another name, it is recognised when it
-shares about one in fifty of its distinct texts, phrases, users or ids with a known corpus. So it is
+A corpus has one name in the ledger, and so one budget. If it gets another name, it is recognised if
+it shares about 2% of its distinct texts, phrases, users or ids with a known corpus. So it is
 recognised after changes of case, punctuation, spaces and invisible characters, after changes of a
 few words in each text or of most records, and if it contains another month of the same users.
 
@@ -34,7 +34,7 @@ _SAMPLE = 256
 # hashes with probability 2e-5.
 _ENOUGH = 5
 _PHRASE = 8  # words in a phrase
-_EVERY = 4  # one in this many phrases is used; a hash of its first word decides
+_EVERY = 4  # one phrase in four is used; a hash of its first word decides
 _OF_0_2, _MINIMA, _ENOUGH_OF_0_2 = "m", 64, 3
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _NOT_A_WORD = re.compile(r"[\W_]+")
@@ -44,10 +44,9 @@ _NUMBER = re.compile(r"\d{1,12}(\.0)?")
 
 
 class FingerprintBuilder:
-    """`make_dataset_fingerprint` of a corpus that is read in batches.
-
-    Without `of_0_2` it lacks the values by which entries of versions 0.1 and 0.2 are recognised.
-    They cost a quarter of the time, and most state folders have no such entry.
+    """Computes `make_dataset_fingerprint` for a corpus that is read in batches. Without `of_0_2`,
+    the values that recognise entries of versions 0.1 and 0.2 are left out. They cost a quarter of
+    the time, and most state folders have no such entry.
     """
 
     def __init__(self, *, key: bytes, of_0_2: bool = True) -> None:
@@ -59,7 +58,7 @@ class FingerprintBuilder:
     def add(
         self, texts: Sequence[str], *, users: Iterable[str] = (), ids: Iterable[str] = ()
     ) -> None:
-        """Learn some records."""
+        """Add some records."""
         words = [_words(text) for text in texts]
         self._samples["t"].add(" ".join(each) for each in words)
         self._samples["p"].add(self._anchors.phrases(words))
@@ -70,8 +69,8 @@ class FingerprintBuilder:
             np.minimum(self._minima, own, out=self._minima)
 
     def values(self) -> tuple[str, ...]:
-        """The fingerprint of everything that was added."""
-        values, corpus = [], b""  # `corpus`: what fills a sample up must not be that of another
+        """Return the fingerprint of all records that were added."""
+        values, corpus = [], b""  # `corpus` makes the filling values of two corpora different.
         for kind, sample in self._samples.items():
             smallest = sample.smallest()
             corpus = corpus or b"".join(smallest)
@@ -84,7 +83,7 @@ class FingerprintBuilder:
 def make_dataset_fingerprint(
     texts: Iterable[str], *, key: bytes, users: Iterable[str] = (), ids: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The fingerprint of a corpus: 256 values for each of texts, phrases, users and ids.
+    """Compute the fingerprint of a corpus: 256 values for each of texts, phrases, users and ids.
 
     Each kind is a sample of its distinct values, chosen and hidden by `key` (the bottom-k sketch of
     Cohen and Kaplan 2007; its values are hashed again). Without the key nobody can test whether a
@@ -104,7 +103,8 @@ def make_dataset_fingerprint(
 
 
 def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
-    """Whether a fingerprint has enough in common with one that an entry stores."""
+    """Whether a fingerprint has enough values in common with `known`, which a ledger entry
+    stores."""
     if known and known[0][0] in _HEXADECIMAL:
         own = [value[1:] for value in fingerprint if value[0] == _OF_0_2]
         return sum(a == b for a, b in zip(own, known, strict=False)) >= _ENOUGH_OF_0_2
@@ -113,7 +113,7 @@ def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> boo
 
 
 def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
-    """What an entry stores: all values except those that recognise entries of version 0.2.
+    """Return what an entry stores: all values except those that recognise entries of version 0.2.
 
     Those values show roughly how many records there are.
     """

@@ -1,7 +1,8 @@
-"""The cost of one step in Gaussian DP, and a privacy filter for adaptive steps.
+"""Computes the cost of one step in Gaussian DP, and filters adaptive steps.
 
-The two costs are exact: each is the smallest mu for which every mechanism of its kind is mu-GDP.
-Proofs of both and of the filter: docs/decisions/aim-in-gaussian-dp.md.
+The costs of bounded-range mechanisms and of discrete Gaussian noise are exact: each is the smallest
+mu for which every mechanism of its kind is mu-GDP. Proofs of both costs and of the filter:
+docs/decisions/aim-in-gaussian-dp.md.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _MARGIN = 2e-13  # margin by which an inverse is rounded to the safe side
 
 
 def bounded_range_mu(epsilon: float) -> float:
-    """The mu of a mechanism of bounded range `epsilon` (the exponential mechanism, noisy max).
+    """Return the mu of a mechanism with bounded range `epsilon` (exponential mechanism, noisy max).
 
-    It is 2 Phi^-1(1 / (1 + e^(-epsilon/2))), which is at most sqrt(2 pi)/4 = 0.6267 times epsilon,
-    and close to it for small epsilon.
+    It is 2 Phi^-1(1 / (1 + e^(-epsilon/2))), which is at most sqrt(2 pi)/4 = 0.6267 times epsilon.
+    For small epsilon it is close to this bound.
     """
     _require_positive(epsilon=epsilon)
     if epsilon < _SMALL:
@@ -36,7 +37,7 @@ def bounded_range_mu(epsilon: float) -> float:
 def bounded_range_epsilon(mu: float) -> float:
     """The largest epsilon for which `bounded_range_mu` is at most `mu`, to within 1e-12.
 
-    It is at most 10,000; with that epsilon the choice is practically the maximum.
+    It is at most 10,000. With this epsilon, the mechanism practically always chooses the maximum.
     """
     _require_positive(mu=mu)
     if mu < _SMALL:
@@ -48,8 +49,7 @@ def bounded_range_epsilon(mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def discrete_gaussian_mu(stddev: float, *, sensitivity: float = 1.0) -> float:
-    """The mu of integer counts with N_Z(0, stddev^2) noise on each, and L2 sensitivity
-    `sensitivity`.
+    """Return the mu of integer counts with L2 sensitivity `sensitivity` and noise N_Z(0, stddev^2).
 
     At sensitivity 1 it is the larger of 1/stddev and 2 Phi^-1((1 + P[N_Z = 0]) / 2). The latter is
     1/stddev * (1 + 1/(24 stddev^2) + ...) for large stddev, and twice 1/stddev as stddev goes to 0.
@@ -75,7 +75,7 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
 
 
 class GaussianDpFilter:
-    """A limit on adaptively chosen steps.
+    """Limits the total cost of adaptively chosen steps.
 
     Each step is mu_i-GDP given the results of earlier steps; together they are mu-GDP. Call `spend`
     before each step. It refuses a step that would raise the sum of mu_i^2 above mu^2. Source: Smith
@@ -94,11 +94,11 @@ class GaussianDpFilter:
 
     @property
     def remaining(self) -> float:
-        """The part of mu^2 that is not spent."""
+        """The mu^2 that is not spent yet."""
         return max(0.0, self._limit - self.spent)
 
     def spend(self, mu: float) -> None:
-        """Spend mu^2. Raises InvariantError when less is left."""
+        """Spend mu^2. Raises InvariantError if less than mu^2 is left."""
         _require_positive(mu=mu)
         if math.fsum([*self._steps, mu**2]) > self._limit:
             raise InvariantError(

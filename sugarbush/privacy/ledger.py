@@ -13,10 +13,10 @@ ends depends on the number of records.
 
 Each entry is sealed: its last field is an HMAC under the key over the entry and the seal of the
 entry before it. An edited, reordered or deleted line breaks the chain, and the last seal is stored
-apart, so that a missing end is detected too. Lines of version 0.1 have no seal; the first sealed
-line covers them. Anyone with the key can forge a ledger. An older copy of the state folder, or of a
-ledger with its last seal, is detected only through results: while a released folder or a finished
-result names a charge that the ledger lacks, nothing more can be charged.
+in another file, so that missing last lines are detected too. Lines of version 0.1 have no seal; the
+first sealed line covers them. Anyone with the key can forge a ledger. An older copy of the state
+folder, or of a ledger with its last seal, is detected only through results: while a released folder
+or a finished result names a charge that the ledger lacks, nothing more can be charged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _LOCK_TIMEOUT_S = 120
 _SEAL_FIELD = b',"seal":"'
 _FINGERPRINT_OF_0_2 = re.compile(rb'"sketch":\s*\["[0-9a-f]')
-# What other values than those of an entry raise where they are read.
+# The errors that a line raises if it is not an entry.
 NOT_AN_ENTRY = (
     ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvariantError
 )  # fmt: skip
@@ -171,11 +171,12 @@ class Ledger:
         return found
 
     def total(self, *more: Event) -> float:
-        """Epsilon at the ledger's delta of all charges so far and of `more`."""
+        """Compute epsilon, at the ledger's delta, of all charges so far together with `more`."""
         return self._total(self.entries(), more)
 
     def adaptive_total(self) -> float:
-        """Epsilon of all charges, even if each run was chosen from the results of earlier runs."""
+        """Compute epsilon of all charges, even if each run was chosen from the results of earlier
+        runs."""
         entries = self.entries()
         self._refuse_other_units(entries)
         delta = min([self.delta, *(entry.delta for entry in entries)])
@@ -217,8 +218,7 @@ class Ledger:
         return entry.id
 
     def add_missing(self, entries: Iterable[Entry]) -> int:
-        """Append those of `entries` that the ledger lacks, to repair it. Returns how many were
-        missing.
+        """Repair the ledger: append the `entries` that it lacks, and return their number.
 
         The cap is not checked, because the results of these charges exist already. Nothing is
         removed.
@@ -233,8 +233,8 @@ class Ledger:
         return added
 
     def missing_charges(self) -> dict[str, Path]:
-        """Charges that a finished result or a released folder names and no ledger of the dataset
-        has, each with the place that names it."""
+        """Find charges that a finished result or a released folder names, but that no ledger of the
+        dataset has. Each charge is mapped to the path that names it."""
         return self._missing(self.entries())
 
     def _missing(self, entries: tuple[Entry, ...]) -> dict[str, Path]:
@@ -255,7 +255,7 @@ class Ledger:
         except KeyError as error:
             raise LedgerError(
                 f"{self.path}: has no entry {error.args[0]!r}, which a released result names. "
-                "Set SUGARBUSH_STATE to the folder that this release was made with."
+                "Set SUGARBUSH_STATE to the state folder of this release."
             ) from None
 
     def _total(self, entries: Iterable[Entry], more: Iterable[Event]) -> float:
@@ -271,8 +271,8 @@ class Ledger:
         if others:
             raise LedgerError(
                 f"{self.path}: has charges per {'/'.join(sorted(others))}, which cannot be added "
-                f"to charges per {own}: neither promise follows from the other. Set privacy.unit "
-                "and prepare.user_column back; a dataset has one unit."
+                f"to charges per {own}: neither guarantee implies the other. A dataset has one "
+                "unit: set `privacy.unit` and `prepare.user_column` back."
             )
 
     def _admit(
@@ -310,7 +310,7 @@ class Ledger:
             for known in {e.dataset_fingerprint for e in _read(path, self.state).entries}:
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (
-                        f" If nobody is in both, confirm it: privacy.different_from: [{path.stem}]"
+                        f" If nobody is in both, set `privacy.different_from: [{path.stem}]`"
                         if path.stem != self.dataset
                         else ""
                     )
@@ -318,8 +318,8 @@ class Ledger:
                         f"the corpus of dataset '{self.dataset}' is known to the ledger as "
                         f"'{path.stem}' ({path.parent.name}): they share texts, phrases, users or "
                         "ids, and one dataset has one budget.\n"
-                        f"  Set privacy.dataset: {path.stem} and privacy.purpose: "
-                        f"{path.parent.name}.{confirm}"
+                        f"  Set `privacy.dataset: {path.stem}` and `privacy.purpose: "
+                        f"{path.parent.name}`.{confirm}"
                     )
 
     @contextmanager
@@ -350,7 +350,7 @@ class Ledger:
             )
 
     def _append(self, entry: Entry, chain: _Chain) -> None:
-        """Append a sealed entry, wait for the disk, and store its seal apart.
+        """Append a sealed entry, wait for the disk, and store its seal in another file.
 
         An incomplete last line is removed first. After a crash the file may be ahead of the stored
         seal, but it is never behind it. Before the first sealed line is written, the seal that this
@@ -391,7 +391,8 @@ def _per(unit: Unit, user_column: str | None) -> str:
 
 
 def _unknown_part(fingerprint: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[str, ...]:
-    """The fingerprint as an entry stores it: empty if an earlier entry has it already."""
+    """Return the fingerprint that an entry stores; it is empty if an earlier entry already has
+    it."""
     stored = stored_part(fingerprint)
     return () if any(entry.dataset_fingerprint == stored for entry in entries) else stored
 
@@ -405,8 +406,8 @@ class _Chain:
 
 
 def _read(path: Path, state: Path) -> _Chain:
-    """The entries of a file, each with a seal that fits. An incomplete last line comes from a crash
-    before its mechanism ran. Any other line that does not fit means that somebody edited the file.
+    """Read the entries of a file, and check their seals. An incomplete last line comes from a crash
+    before a mechanism ran. Any other line with a wrong seal means that somebody edited the file.
     """
     lines: list[bytes] = []
     try:
@@ -460,7 +461,8 @@ def _edited(path: Path, what: str) -> LedgerError:
 
 
 def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
-    """The seal of an entry after the seal `before`, in the ledger of one purpose and dataset."""
+    """Compute the seal of an entry. It depends on the seal `before` and on the ledger's purpose and
+    dataset."""
     said = b"\x1f".join(
         [b"ledger", f"{path.parent.name}/{path.stem}".encode(), before.encode(), body]
     )
@@ -468,7 +470,7 @@ def _seal(key: bytes, path: Path, before: str, body: bytes) -> str:
 
 
 def _stored_seal(path: Path) -> str | None:
-    """The seal that was stored last; None before the first."""
+    """Return the seal that was stored last; None before the first seal."""
     head = _head(path)
     return head.read_text("ascii", "replace") if head.exists() else None
 
@@ -478,7 +480,7 @@ def _head(path: Path) -> Path:
 
 
 def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
-    """The charges that finished results name, each with a file that names it.
+    """Map each charge that a finished result names to a file that names it.
 
     A folder whose name starts with a dot is not finished: another process is writing it.
     """
@@ -489,6 +491,6 @@ def _ids_of_results(folder: Path, dataset: str) -> dict[str, Path]:
         except (OSError, *NOT_AN_ENTRY):
             raise LedgerError(
                 f"{path}: is damaged, so its charges are unknown. Restore it from a backup, or "
-                "delete its folder: the ledger keeps its charges"
+                "delete the folder of this result. The ledger keeps the result's charges"
             ) from None
     return found

@@ -29,11 +29,12 @@ def noisy_histogram(
     stddev: float,
     session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
-    """How many records fall into each of `size` bins, with noise: `(size,)` int64, may be negative.
+    """Count the records in each of `size` bins, with noise: `(size,)` int64. Counts may be
+    negative.
 
     Guarantee: a record is in one bin. So adding or removing a unit of at most
-    `session.records_per_unit` records changes the histogram by at most that many in L2, with any
-    duplicates and ties. Each count gets noise N_Z(0, stddev^2). This is
+    `session.records_per_unit` records changes the histogram by at most `records_per_unit` in L2,
+    with any duplicates and ties. Each count gets noise N_Z(0, stddev^2). The mechanism is
     (records_per_unit/stddev)-GDP except for the discreteness, which the accounting includes. The
     charge is on disk before the noise is drawn.
 
@@ -63,7 +64,7 @@ def noisy_histogram(
 def exact_histogram(
     bins: Private[int], *, size: int, session: PrivacySession
 ) -> Released[NDArray[np.int64]]:
-    """The counts of `noisy_histogram` without noise: `(size,)` int64.
+    """Count as in `noisy_histogram`, but without noise: `(size,)` int64.
 
     Guarantee: none. It is charged as `NonPrivate` with epsilon infinity, which every finite cap
     refuses. Every result that names the charge shows that epsilon is infinite.
@@ -81,7 +82,7 @@ def noisy_sum(
     stddev: float,
     session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
-    """The sum of all records' `scores`, with noise: `(size,)` int64, may be negative.
+    """Sum the `scores` of all records, with noise: `(size,)` int64. Sums may be negative.
 
     Guarantee: a record adds integers of L2 norm at most `record_l2_sensitivity`, which is checked.
     A unit of at most `session.records_per_unit` records changes the sum by at most the product of
@@ -112,7 +113,7 @@ def exact_sum(
     record_l2_sensitivity: int,
     session: PrivacySession,
 ) -> Released[NDArray[np.int64]]:
-    """The sums of `noisy_sum` without noise.
+    """Sum as in `noisy_sum`, but without noise.
 
     Guarantee: none; it is charged as in `exact_histogram`.
     """

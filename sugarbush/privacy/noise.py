@@ -58,11 +58,11 @@ def _noisy_max(scale: float) -> Any:
 def discrete_gaussian(
     counts: NDArray[np.integer[Any]], *, stddev: float, sensitivity: float = 1.0
 ) -> NDArray[np.int64]:
-    """Counts with exact discrete Gaussian noise added, `(m,)` int64.
+    """Add exact discrete Gaussian noise to counts, `(m,)` int64.
 
-    `stddev` is sigma of N_Z(0, sigma^2) and `sensitivity` the L2 sensitivity of `counts`, both in
-    counts. The cost is (sensitivity/stddev)^2 / 2 in rho-zCDP, which OpenDP's map must confirm.
-    Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
+    `stddev` is sigma of N_Z(0, sigma^2) and `sensitivity` is the L2 sensitivity of `counts`. Both
+    are in counts. The cost is (sensitivity/stddev)^2 / 2 in rho-zCDP, which OpenDP's map must
+    confirm. Source: Canonne, Kamath, Steinke 2020, Theorem 4 and Algorithm 3.
     """
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")
@@ -76,7 +76,7 @@ def discrete_gaussian(
 def report_noisy_max(
     scores: NDArray[np.floating[Any]], *, epsilon: float, sensitivity: float
 ) -> int:
-    """The index that the exponential mechanism chooses; larger scores are more likely.
+    """Choose an index by the exponential mechanism; larger scores are more likely.
 
     It adds Gumbel noise of scale 2*sensitivity/epsilon. So the choice is epsilon-DP and, as a
     bounded-range mechanism, (epsilon^2/8)-zCDP, which OpenDP's map must confirm. One unit changes
@@ -90,8 +90,8 @@ def report_noisy_max(
 
 
 def poisson_sample(size: int, *, rate: float) -> NDArray[np.int64]:
-    """Increasing indices of the sampled units among `size` units; each is included with probability
-    `rate`.
+    """Sample from `size` units, and return increasing indices. Each unit is included with
+    probability `rate`.
 
     The actual probability is `rate` rounded down to a multiple of 2^-64, so the true cost is never
     above the accounted one. The sample is as secret as the noise.
@@ -120,7 +120,7 @@ def add_gaussian(tensors: Iterable["torch.Tensor"], *, stddev: float) -> None:
     float32 or float64, so attacks on the last bits are out of scope (Mironov 2012), as the card
     states.
     """
-    import torch  # imported here, because most stages need noise but no torch
+    import torch  # imported here, because most stages need noise but not torch
 
     if not (math.isfinite(stddev) and stddev > 0):
         raise InvariantError(f"stddev={stddev!r} is not positive and finite")

@@ -1,4 +1,5 @@
-"""Private elements in parts that are read where they are used: in this process or on a cluster."""
+"""Private elements in parts. Each part is read where it is used: in this process or on a
+cluster."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ class MapParts(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Elements in `parts` of `sizes`; `read` returns the elements of one part.
-
-    `parts` are small and can be pickled: paths. `keep` is what must exist as long as they do.
+    """Elements in `parts` with `sizes`. `read` returns the elements of one part. `parts` are small
+    values that can be pickled, such as paths. `keep` is an object that must exist as long as the
+    parts.
     """
 
     parts: tuple[Any, ...]
@@ -38,7 +39,7 @@ class Parts:
         return sum(self.sizes)
 
     def then(self, function: Callable[[Any], Any]) -> Parts:
-        """The elements after `function`, which is applied to each part when it is read."""
+        """Apply `function` to the elements of each part when the part is read."""
         read = self.read
 
         def read_mapped(part: Any) -> Any:
@@ -64,7 +65,7 @@ class Parts:
         return replace(self, parts=tuple(zip(self.parts, slices, strict=True)), read=read_zipped)
 
     def total(self, function: Callable[[Any], NDArray[np.int64]]) -> NDArray[np.int64]:
-        """The sum of `function` over the parts."""
+        """Sum `function` over the parts."""
         read = self.read
         total: NDArray[np.int64] = self.map_parts(
             lambda part: function(read(part)), self.parts, np.add

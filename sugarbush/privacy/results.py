@@ -1,4 +1,4 @@
-"""Results of finished mechanisms, stored so that no mechanism runs and is charged twice.
+"""Stores the results of finished mechanisms, so that no mechanism runs and is charged twice.
 
     <state>/draws/<dataset>/<stage>-<digest>/generation-<n>/<name>/
                                                            /run     the random id of the generation
@@ -113,8 +113,8 @@ def open_result_store(
 
 
 def _run_id(generation: Path, *, otherwise: str) -> str:
-    """The random id of a generation. Version 0.2 wrote none; its digest, which is already public,
-    is used."""
+    """The random id of a generation. Version 0.2 wrote no id; then the digest, which is already
+    public, is used."""
     path = generation / "run"
     with reading(path, advice=_DAMAGED):
         return path.read_text() if path.exists() else otherwise

@@ -39,7 +39,7 @@ class PrivacySession:
         self.ledger.check(events, dataset_fingerprint=self.dataset_fingerprint)
 
     def charge(self, event: Event) -> str:
-        """The id of the new ledger entry for `event`, which is on disk when this returns.
+        """Charge `event`, and return the id of its ledger entry, which is then on disk.
 
         Raises BudgetExceededError beyond the cap, and LedgerError when the ledger knows the corpus
         under another name. In both cases the ledger stays unchanged.

@@ -29,7 +29,7 @@ class Shares(Section):
     metadata: Share = 0.1
     """Share of the DP metadata."""
     synthesis: Share = 0.9
-    """Share of votes, or of the training by DP-SGD."""
+    """Share of the votes, or of training by DP-SGD."""
 
     @model_validator(mode="after")
     def _whole(self) -> Shares:
@@ -73,8 +73,8 @@ class PrivacySettings(Section):
     def _one_record_a_record(self) -> PrivacySettings:
         if self.unit is Unit.RECORD and self.records_per_user != 1:
             raise ValueError(
-                f"records_per_user={self.records_per_user} is for unit: user; with unit: record "
-                "every record is used. Set it to 1, or unit to user"
+                f"`records_per_user: {self.records_per_user}` needs `unit: user`, because with "
+                "`unit: record` every record is used. Set `records_per_user: 1` or `unit: user`"
             )
         return self
 
@@ -93,7 +93,7 @@ class PrivacySettings(Section):
             raise ValueError(
                 f"delta={self.delta:g} is above {LARGE_DELTA:g}: publishing a whole record with "
                 "that probability would satisfy the guarantee. Lower it, or set "
-                "privacy.allow_large_delta: true"
+                "`privacy.allow_large_delta: true`"
             )
         return self
 
@@ -106,11 +106,11 @@ class PrivacySettings(Section):
             return
         raise ParamsError(
             f"params.yaml: privacy.delta={self.delta:g} is above one over the DP count of records "
-            f"({records:.0f}). Lower it, or set privacy.allow_large_delta: true"
+            f"({records:.0f}). Lower it, or set `privacy.allow_large_delta: true`"
         )
 
     @property
     def promise(self) -> list[str | int | float]:
-        """Settings that a cached result depends on, besides its noise: part of its cache key."""
+        """The privacy settings in the cache key of a result, besides its noise."""
         per_user = [self.records_per_user] if self.unit is Unit.USER else []
         return [self.unit.value, *per_user, self.delta]

@@ -1,12 +1,12 @@
-"""Random names of private inputs, so that no released file shows whether two inputs are equal.
+"""Gives private inputs random names, so that no released file shows whether two inputs are equal.
 
     <state>/snapshots/<dataset>.json     by input: the keyed digest of what it contains, its name
 
-DVC, cache keys and release.json see the name in place of a digest. Equal inputs have equal digests,
-keyed or not. So anyone who compared the digests of two releases would learn exactly whether
-anything changed; no finite epsilon covers this for one record that was added or removed. An input
-keeps its name while it stays the same. If it returns to an earlier state, it gets a new name, so
-the results of that state are not restored.
+DVC, cache keys and release.json contain the name instead of a digest. Equal inputs have equal
+digests, keyed or not. So anyone who compared the digests of two releases would learn exactly
+whether anything changed; no finite epsilon covers this for one record that was added or removed. An
+input keeps its name while it stays the same. If it returns to an earlier state, it gets a new name,
+so the results of that state are not restored.
 
 One fact remains visible: whether an input is the same as in the run before. A forced run renews the
 names, so a schedule that forces every run hides this too, but every forced run spends budget.
@@ -46,7 +46,7 @@ class Snapshots:
         self._draws = state / "draws" / dataset
 
     def of(self, name: str, *, digest: str, within: str = "", renew: bool = False) -> str:
-        """The random name of the input `name` with the keyed digest `digest`.
+        """Return the random name of the input `name`, which has the keyed digest `digest`.
 
         It is new if the digest changed, if `within` changed (the name of the input from which this
         one was computed), or if `renew` is set. Results that version 0.2 stored under digests stay
@@ -64,7 +64,7 @@ class Snapshots:
             return inputs[name]["name"]
 
     def seen(self, name: str, *, digest: str) -> str:
-        """The name that `of` would return. A new name is not stored."""
+        """Return the name that `of` would return, without storing a new name."""
         with self._open() as inputs:
             known = inputs.get(name)
         return known["name"] if known is not None and known["digest"] == digest else random_id()

@@ -34,8 +34,8 @@ class Series:
 def attribute_charts(
     data: PublicData, internal: InternalData | None, styles: Mapping[str, SeriesStyle]
 ) -> list[dict[str, Any]]:
-    """The charts of DP counts and requested values; for the internal page, also of real texts and
-    of the values that are read from synthetic texts."""
+    """Draw charts of DP counts and requested values. The internal page also shows real texts, and
+    the values that are read from synthetic texts."""
     found = []
     for attribute in data.release.schema.attributes:
         series = [

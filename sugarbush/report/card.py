@@ -100,8 +100,8 @@ def card_markdown(card: dict[str, Any]) -> str:
 
 
 def software_versions() -> dict[str, str]:
-    """Versions of Python and of the installed libraries that the guarantee or the texts depend
-    on."""
+    """List the versions of Python and of the libraries on which the guarantee or the texts
+    depend."""
     found = {"python": platform.python_version()}
     for name in _SOFTWARE:
         try:

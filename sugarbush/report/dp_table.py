@@ -19,7 +19,7 @@ _SHOWN_ROWS = 10
 
 
 def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, float]:
-    """The distance of each pair of columns of `codes` (n, d) from independence, from 0 to 1.
+    """Measure how far each pair of columns is from independence, from 0 to 1. `codes` is (n, d).
 
     This is the total variation between the joint distribution and the product of the marginals: the
     share of rows that must change to make the columns independent. It is larger by chance if there
@@ -39,7 +39,8 @@ def dependence(codes: NDArray[np.int64], names: Sequence[str]) -> dict[Pair, flo
 
 
 def table_view(table: DpTable, schema: Schema, internal: InternalData | None) -> dict[str, Any]:
-    """The DP table for the template, with real dependences if `internal` is given."""
+    """Prepare the DP table for the template. With `internal`, add dependences in the private table,
+    which are not DP."""
     real = {} if internal is None else internal.dependence
     rows = table.rows.value
     rounds = itertools.groupby(table.measurements, key=lambda one: one.round)
@@ -66,7 +67,7 @@ def is_independent(table: DpTable) -> bool:
 
 
 def _round(number: int, own: Sequence[Measurement], mu: float) -> dict[str, Any]:
-    """One round, with its costs as shares of the table's mu^2."""
+    """Describe one round. Its costs are fractions of the mu^2 of the table."""
     single = [one.attributes[0] for one in own if len(one.attributes) == 1]
     return {
         "number": number,
@@ -85,7 +86,7 @@ def _round(number: int, own: Sequence[Measurement], mu: float) -> dict[str, Any]
 def _strongest(
     table: DpTable, found: Mapping[Pair, float], real: Mapping[Pair, float]
 ) -> list[dict[str, Any]]:
-    """The most dependent pairs of the DP table, with the rounds that measured them.
+    """Return the most dependent pairs of the DP table, with the rounds that measured them.
 
     If the table models no pairs, they are the most dependent pairs of the real texts, which only
     the internal page has.

@@ -35,13 +35,13 @@ class Release:
     `entries` are the ledger entries of this release. `dataset_epsilon` is the total of all charges
     on the dataset so far, including this release, under `cap`. `donated` is the number of donated
     examples, which are public. `labels_endpoint` received every private text to assign attributes,
-    None if there was none. `generator` is None if no method used one. `starts_from` is the model
-    that was fine-tuned. `other_packages` are names and versions of packages whose method or encoder
-    had the private texts. `different_from` are datasets that the settings declare to share nobody
-    with this one. `texts` are the texts of each method: their number, how many the records voted
-    on, and how many were written afterwards. `settings` are settings, never results; `created` is a
-    date. `shown_runs` counts the runs on the dataset of which somebody saw figures on held-out
-    texts.
+    None if there was no such endpoint. `generator` is None if no method used one. `starts_from` is
+    the model that was fine-tuned. `other_packages` are names and versions of packages with a method
+    or encoder that read the private texts. `different_from` are datasets that, according to the
+    settings, share nobody with this one. `texts` are the texts of each method: their number, how
+    many the records voted on, and how many were written afterwards. `settings` are settings, never
+    results; `created` is a date. `shown_runs` counts the runs on the dataset for which somebody saw
+    metrics on held-out texts.
     """
 
     title: str
@@ -192,10 +192,10 @@ class PublicData:
 class InternalData:
     """What was computed from real texts. Not DP; never on the public page.
 
-    `heldout` and `train` count the attribute values of the real texts. `dependence` is the distance
-    of each pair of attributes from independence in the train part. `read` counts the values that
-    the same reader finds in each method's final texts. `heldout_map` (n, 2) are real texts on each
-    method's map.
+    `heldout` and `train` count the attribute values of the real texts. `dependence` measures how
+    far each pair of attributes is from independence in the training texts. `read` counts the values
+    that the same reader finds in each method's final texts. `heldout_map` has the positions (n, 2)
+    of real texts on each method's map.
     """
 
     values: tuple[MetricValue, ...] = ()

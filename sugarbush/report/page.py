@@ -2,8 +2,8 @@
 
 `render_public_page` takes public and released values only, so the page contains nothing that was
 computed from real texts. `render_internal_page` adds such values and says so. The template engine
-escapes every text. The page's policy allows one script, by its digest, so an unescaped text could
-not run.
+escapes every text. The page's content security policy allows one script, by its digest, so even an
+unescaped text could not run as a script.
 """
 
 from __future__ import annotations
@@ -87,14 +87,15 @@ def _headline(data: PublicData) -> list[tuple[str, str, str]]:
 
 
 def _written(data: PublicData) -> str:
-    """Which methods wrote the texts, and how many of them after the last round."""
+    """Name the methods that wrote the texts, and how many texts were written after the last
+    round."""
     named = "by " + ", ".join(m.name for m in data.methods)
     later = sum(m.written_afterwards for m in data.methods)
     return f"{named}; {later:,} written after the last round" if later else named
 
 
 def _generator(release: Release) -> str:
-    """The writer of the texts, in a few words."""
+    """Return the generator of the texts, or the model that was fine-tuned, in a few words."""
     facts = release.generator
     words = [facts.provider, facts.model] if facts is not None else []
     if release.starts_from is not None:
@@ -103,7 +104,7 @@ def _generator(release: Release) -> str:
 
 
 def _budget(release: Release) -> dict[str, Any]:
-    """The dataset's budget as percentages of its cap, for a bar chart."""
+    """Return the dataset's budget as percentages of its cap, for a bar chart."""
     spent, total, cap = release_epsilon(release), release.dataset_epsilon, release.cap
     if not (math.isfinite(spent) and math.isfinite(total)):
         return {"this": 100.0, "before": 0.0, "text": "without a finite epsilon"}
@@ -185,8 +186,8 @@ def _costs(data: PublicData) -> dict[str, Any]:
 
 
 def _browser(data: PublicData) -> dict[str, Any]:
-    """The entries of the text browser; an id is unique within a method, and a key is unique on the
-    whole page."""
+    """Return the entries of the text browser. An id is unique within a method, and a key is unique
+    on the whole page."""
     attributes = data.release.schema.attributes
     rows: list[dict[str, Any]] = [
         {

@@ -18,10 +18,10 @@ _SHADES = 6  # the shades of one colour in the style sheet, from pale to full
 
 
 def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Markup:
-    """A chart of the noisy votes or scores of each round by rank, with the curve of noise alone.
+    """Draw the noisy votes or scores of each round by rank, and the curve of noise alone.
 
     If a round's curve is the curve of noise alone, its votes have no information. If the left part
-    of a round's curve is above it, the votes found good texts.
+    of a round's curve is above the curve of noise alone, the votes found good texts.
     """
     curves = [np.sort(np.asarray(r.votes.value, dtype=float))[::-1] for r in rounds]
     noise = _noise_alone(max(map(len, curves)), stddev=max(r.stddev for r in rounds))
@@ -50,13 +50,13 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Mar
 
 
 def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
-    """Expected order statistics of `size` draws of the noise, largest first (Blom 1958)."""
+    """Compute the expected order statistics of `size` noise values, largest first (Blom 1958)."""
     ranks = np.arange(1, size + 1)
     return np.asarray(-ndtri((ranks - 0.375) / (size + 0.25)) * stddev, dtype=np.float64)
 
 
 def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
-    """A bar chart of the survivors of each round, divided by the round for which they were
+    """Draw a bar for the survivors of each round, divided by the round for which they were
     written."""
     row, left, right, top = 26, 68, 118, 4
     height = top + row * len(rounds) + 8
@@ -84,7 +84,7 @@ def survivor_bars(rounds: Sequence[RoundData], *, method: str) -> Markup:
 
 
 def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = None) -> Markup:
-    """A map of the synthetic texts, by the round for which they were written; real texts are
+    """Draw a map of the synthetic texts, by the round for which they were written. Real texts are
     grey."""
     size, pad = svg.WIDTH, 12
     height = 340
@@ -108,7 +108,8 @@ def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = 
 
 
 def shade(place: int, count: int) -> int:
-    """The shade of the `place`-th of `count` items; the last item has the fullest shade."""
+    """Return the shade of item number `place` of `count` items. The last item has the fullest
+    shade."""
     return _SHADES if count < 2 else 1 + round((_SHADES - 1) * place / (count - 1))
 
 

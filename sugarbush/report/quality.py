@@ -1,4 +1,4 @@
-"""The section that only the internal page has: how close the texts are to real ones."""
+"""The section that only the internal page has: how close the synthetic texts are to real texts."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def metric_lines(
     title: str,
     most: float | None,
 ) -> Markup:
-    """A chart of one metric by round for each method, with intervals; the final texts come last.
+    """Draw one metric by round for each method, with intervals. The final texts come last.
 
     `ceiling` is the value of real texts. `most` is the end of the axis; if it is None, the data
     determine the end.
@@ -148,7 +148,7 @@ def metric_lines(
 
 
 def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """The tables for the final texts: one table for each title, one column for each method."""
+    """Make the tables for the final texts: one table for each title, one column for each method."""
     by_title: dict[str, dict[MetricLabel, dict[str, MetricValue]]] = {}
     for value in values:
         if value.round == FINAL:
@@ -168,7 +168,7 @@ def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list
 
 
 def _place(value: MetricValue) -> tuple[str, MetricLabel]:
-    """The title of a value's table, and its row there.
+    """Return the title of the table that shows a value, and the value's row in the table.
 
     A metric from a plug-in has its own name as title.
     """

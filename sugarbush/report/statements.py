@@ -26,7 +26,7 @@ COMPOSITION = (
 
 
 def release_epsilon(release: Release) -> float:
-    """The epsilon of the release's ledger entries, at its delta.
+    """Compute the epsilon of the release's ledger entries, at the release's delta.
 
     The rate and the steps of DP-SGD depend on the DP count of records, so its epsilon is the bound
     for adaptive choices.

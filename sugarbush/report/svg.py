@@ -93,7 +93,7 @@ def rectangle(x: float, y: float, width: float, height: float, class_: str) -> M
 
 
 def marker(shape: int, x: float, y: float, class_: str, *, size: float = 4.2) -> Markup:
-    """A mark with a shape that identifies its series without colour."""
+    """Draw a mark. Its shape identifies the series without colour."""
     match shape % 4:
         case 0:
             return element("circle", cx=x, cy=y, r=size, class_=class_)

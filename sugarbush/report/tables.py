@@ -36,7 +36,7 @@ def votes_table(data: PublicData) -> pd.DataFrame:
 
 
 def survivors_table(data: PublicData) -> pd.DataFrame:
-    """Survivors of every round, by the round for which they were written."""
+    """Count the survivors of every round, by the round for which they were written."""
     rows = [
         {
             "method": method.name,
@@ -56,10 +56,10 @@ def survivors_table(data: PublicData) -> pd.DataFrame:
 def with_ancestors(
     final: Sequence[SyntheticText], candidates: Iterable[SyntheticText]
 ) -> tuple[SyntheticText, ...]:
-    """The texts in `final`, then every candidate that is an ancestor of one of these texts.
+    """Return the texts in `final`, and then every candidate that is an ancestor of one of them.
 
-    Ids are unique within a method, and a survivor keeps its id in later rounds: the first candidate
-    with an id is used. A lineage ends at a parent that is not among the candidates.
+    Ids are unique within a method, and a survivor keeps its id in later rounds, so the first
+    candidate with an id is used. A lineage ends at a parent that is not among the candidates.
     """
     known: dict[int, SyntheticText] = {}
     for candidate in candidates:
@@ -80,9 +80,9 @@ def with_ancestors(
 def synthetic_projection(
     embeddings: NDArray[Any],
 ) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
-    """A function from embeddings (n, d) to positions (n, 2) on a map.
+    """Make a function from embeddings (n, d) to positions (n, 2) on a map.
 
-    Its axes are principal components of the *synthetic* texts. Those are released, so the public
+    The axes are principal components of the *synthetic* texts, which are released, so the public
     map is post-processing. Only the internal page shows real texts, on the same axes. Raises
     InvariantError for fewer than two texts.
     """

@@ -24,8 +24,8 @@ MARKDOWN = TEMPLATES.overlay(autoescape=False, keep_trailing_newline=True)
 
 
 def plain(value: object) -> str:
-    """Escaped text that Markdown and its HTML show unchanged: a title or a value may contain
-    anything."""
+    """Escape a value so that Markdown and its HTML show it unchanged. A title may contain any
+    character."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     for character in "\\`*_|[]<>":
         text = text.replace(character, f"\\{character}")
@@ -42,7 +42,8 @@ MARKDOWN.filters = TEMPLATES.filters | {"plain": plain}
 
 
 def inlined() -> dict[str, str]:
-    """Style sheet, script, and the digest of the only script that the page's policy allows."""
+    """Return the style sheet, the script, and the script's digest, which the page's policy
+    allows."""
     script, _, _ = LOADER.get_source(TEMPLATES, "page.js")
     css, _, _ = LOADER.get_source(TEMPLATES, "page.css")
     return {

@@ -48,8 +48,8 @@ _ROUNDS_PER_ATTRIBUTE: Final = 16
 _SINGLES: Final = 0.3
 # Share of a round's budget for the measurement (the paper's alpha); the selection gets the rest.
 _MEASUREMENT: Final = 0.9
-# The factor on the budget of a round after a round that did not improve the model (Algorithm 3:
-# epsilon doubles and sigma halves).
+# After a round that did not improve the model, the budget of a round is multiplied by this factor
+# (Algorithm 3: epsilon doubles and sigma halves).
 _ANNEALING: Final = 4
 # Number of standard deviations by which a dependence must exceed the noise to count.
 _SURE: Final = 3.0
@@ -64,7 +64,7 @@ def aim(
     max_cells: int,
     max_model_mb: float,
 ) -> Synthesis:
-    """A model of the measurer's table, from marginals of up to `degree` attributes.
+    """Fit a model of the measurer's table to marginals of up to `degree` attributes.
 
     Spends the whole budget of the measurer's filter. Marginals of several attributes with more than
     `max_cells` cells (after rare values are merged) are never selected. The model's size limit
@@ -131,8 +131,8 @@ def _fits(model: MarkovRandomField, attributes: Attributes, limit_mb: float) -> 
 
 
 def _rounds_to_try(edges: int, shown: Sequence[Attributes]) -> float:
-    """The number of rounds that the rest of the budget must allow; if it allows fewer, the search
-    for dependences ends.
+    """Return how many rounds the rest of the budget must allow. If it allows fewer rounds, the
+    search for dependences ends.
 
     It is two rounds for each edge of a tree, or half a round per edge once a dependence was found.
     The tree spans all attributes, including those with only one cell after merging.
@@ -148,7 +148,7 @@ def _measure_worst(
     mu_squared: float,
     round: int,
 ) -> Measurement:
-    """Select and measure the marginal in which the model's error exceeds the noise most (Eq. 1)."""
+    """Select and measure the marginal with the largest model error above the noise (Eq. 1)."""
     mu_measure = all_of(_MEASUREMENT * mu_squared)
     noise = _MEAN_ABSOLUTE_NOISE * measurer.noise_of(mu_measure)
     candidates = []
@@ -183,7 +183,7 @@ def _learned(measurement: Measurement, before: MarkovRandomField, after: MarkovR
 def _shows_dependence(
     measurement: Measurement, model: MarkovRandomField, singles_stddev: float
 ) -> bool:
-    """Whether a marginal has an interaction that the model lacks, beyond noise.
+    """Whether a marginal shows, beyond noise, an interaction that the model lacks.
 
     The test takes the counts minus the model's counts, without main effects. From noise alone, the
     sum of their squares has a mean of stddev^2 times the degrees of freedom. Errors of the one-way
@@ -204,7 +204,8 @@ def _shows_dependence(
 
 
 def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Every one-way marginal, and the larger ones up to `degree` with at most `max_cells` cells.
+    """Return every one-way marginal, and the larger ones up to `degree` with at most `max_cells`
+    cells.
 
     An attribute with one cell is in no larger marginal, because nothing depends on it.
     """
@@ -221,7 +222,8 @@ def _marginals(domain: Mapping[str, int], *, degree: int, max_cells: int) -> lis
 
 
 def _weights(marginals: Sequence[Attributes]) -> dict[Attributes, float]:
-    """Weight by overlap with the largest marginals (Section 4.1: w_r = sum_s c_s |r and s|).
+    """Weight marginals by their overlap with the largest ones (Section 4.1: w_r = sum_s c_s |r and
+    s|).
 
     Weights are scaled to at most 1. A marginal without overlap keeps a small weight.
     """

@@ -18,10 +18,10 @@ Attributes = tuple[str, ...]
 class Measurement:
     """A noisy marginal.
 
-    `counts` has one axis per attribute, in the order of `attributes`: the marginal plus
-    N_Z(0, stddev^2) per cell. `mu` is the cost of the measurement, `selection_mu` that of its
-    selection (0: the data did not select it). If `merged`, the axes of the attributes in
-    `DpTable.merged` are merged cells, not codes of the schema.
+    `counts` has one axis per attribute, in the order of `attributes`: the marginal plus N_Z(0,
+    stddev^2) per cell. `mu` is the cost of the measurement, and `selection_mu` is the cost of
+    selecting this marginal (0: the data did not select it). If `merged`, the axes of the attributes
+    in `DpTable.merged` are merged cells, not codes of the schema.
     """
 
     attributes: Attributes
@@ -61,9 +61,10 @@ class Measurement:
 class DpTable:
     """Synthetic metadata rows and everything that was released with them.
 
-    `rows` is `(n_dp, d)` int64, codes in schema order, at least one row; `record_count` the DP
-    estimate of the number of records, which may be fractional or below 0. `merged` maps each
-    attribute with merged rare values to the modelled cell of each of its codes.
+    `rows` is `(n_dp, d)` int64, codes in schema order, at least one row; `record_count` is the DP
+    estimate of the number of records, which may be fractional or below 0. If rare values of an
+    attribute are merged, `merged` has a tuple for the attribute: the cell of the model for each
+    code.
     """
 
     rows: Released[NDArray[np.int64]]

@@ -27,7 +27,7 @@ def synthesize(
     session: PrivacySession,
     rng: Rng,
 ) -> DpTable:
-    """A synthetic table like the private one, over the schema's public domain.
+    """Synthesize a table that resembles the private table, over the schema's public domain.
 
     Guarantee: `mu`-Gaussian DP under adding or removing one unit of at most
     `session.records_per_unit` records, charged as one event before the table is opened. The

@@ -24,7 +24,7 @@ Domain = Mapping[str, int]
 Floats = NDArray[np.float64]
 _Blocks = dict[Attributes, Floats]  # one array per clique
 
-_CONJUGATE_STEPS = 8  # maximum of conjugate-gradient steps in a Levenberg-Marquardt step
+_CONJUGATE_STEPS = 8  # conjugate-gradient steps in a Levenberg-Marquardt step, at most
 _TRUNCATION = 1e-2  # conjugate gradients stop at this fraction of the first squared residual
 _DIFFERENCE = 1e-5  # the largest change of a potential in a forward difference
 # First damping of an estimation that starts from a model, as a multiple of the damping of mirror
@@ -39,7 +39,7 @@ _LEAST_PROGRESS = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """A noisy marginal: counts and the variance of each, one axis per attribute."""
+    """A noisy marginal: the counts and their variances, with one axis per attribute."""
 
     attributes: Attributes
     counts: Floats
@@ -57,14 +57,14 @@ class JunctionTree:
     parents: tuple[int | None, ...]
 
     def separator(self, node: int) -> Attributes:
-        """The attributes that a node shares with its parent."""
+        """Return the attributes that a node shares with its parent."""
         parent = self.parents[node]
         shared = () if parent is None else self.nodes[parent]
         return tuple(name for name in self.nodes[node] if name in shared)
 
 
 def elimination_cliques(domain: Domain, cliques: Iterable[Attributes]) -> list[frozenset[str]]:
-    """The maximal cliques of a triangulation, by greedy elimination of the lightest attribute.
+    """Triangulate by greedy elimination of the lightest attribute, and return the maximal cliques.
 
     The weight of an attribute is the number of cells that its elimination joins (min-weight
     heuristic; Koller & Friedman 2009, section 9.4.3.2).
@@ -93,21 +93,22 @@ def elimination_cliques(domain: Domain, cliques: Iterable[Attributes]) -> list[f
 
 
 def model_megabytes(domain: Domain, cliques: Iterable[Attributes]) -> float:
-    """Size of a model's beliefs: the cells of the junction tree's nodes, 8 bytes each."""
+    """Compute the size of a model's beliefs: 8 bytes for each cell of the junction tree's nodes."""
     return sum(_cells(domain, c) for c in elimination_cliques(domain, cliques)) * 8 / 2**20
 
 
 def axis_order(domain: Domain) -> dict[str, int]:
-    """The axis of each attribute in every array: the attribute with the most values comes last.
+    """Return the axis that an attribute has in every array. The attribute with the most values is
+    last.
 
-    Sums then run along long rows of memory, up to 60 times faster than along short ones.
+    Sums then run along long rows of memory, which is up to 60 times faster than along short rows.
     """
     ascending = sorted(domain, key=domain.__getitem__)
     return {name: place for place, name in enumerate(ascending)}
 
 
 def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree:
-    """A junction tree: the maximum spanning forest of elimination cliques by shared attributes.
+    """Connect the elimination cliques by a maximum spanning forest, weighted by shared attributes.
 
     The attributes of a node are in axis order.
     """
@@ -132,9 +133,9 @@ def junction_tree(domain: Domain, cliques: Iterable[Attributes]) -> JunctionTree
 class MarkovRandomField:
     """A distribution proportional to exp(sum of potentials), times `total` records.
 
-    `potentials` have one axis per attribute, in the order of their key. The field stores one array
-    per maximal clique, in axis order. Without potentials the distribution is uniform. Call
-    `calibrate` after a change of potentials to recompute the marginals.
+    Each array of `potentials` has one axis per attribute, in the order of its key. The field stores
+    one array per maximal clique, in axis order. Without potentials the distribution is uniform.
+    Call `calibrate` after a change of potentials to recompute the marginals.
     """
 
     def __init__(
@@ -175,7 +176,8 @@ class MarkovRandomField:
         self._messages: dict[tuple[int, frozenset[str]], tuple[Attributes, Floats]] = {}
 
     def _collect(self, factors: list[Floats]) -> list[Floats]:
-        """P(node | separator) of every node, from the leaves to the roots, in logarithms.
+        """Compute P(node | separator) of every node, from the leaves to the roots. Messages are
+        logarithms.
 
         This overwrites `factors`.
         """
@@ -197,7 +199,7 @@ class MarkovRandomField:
         return conditionals
 
     def _distribute(self, conditionals: list[Floats]) -> list[Floats]:
-        """P(node), from the roots to the leaves."""
+        """Compute P(node) of every node, from the roots to the leaves."""
         beliefs: list[Floats] = []
         for node, conditional in enumerate(conditionals):
             parent, separator = self.tree.parents[node], self._separators[node]
@@ -213,14 +215,15 @@ class MarkovRandomField:
         return tuple(sorted(set(attributes), key=self._order.__getitem__))
 
     def clique_marginals(self) -> dict[Attributes, Floats]:
-        """Expected counts of the cliques with a potential."""
+        """Return the expected counts of each clique that has a potential."""
         return {
             clique: self.total * _sum_to(self._beliefs[home], self.tree.nodes[home], clique)
             for clique, home in self._home.items()
         }
 
     def marginal(self, attributes: Attributes) -> Floats:
-        """Expected counts of any set of attributes, one axis each in the order given."""
+        """Return the expected counts for any attributes, with one axis per attribute in the given
+        order."""
         wanted = self.ordered(attributes)
         places = tuple(wanted.index(name) for name in attributes)
         return np.transpose(self.total * self._probabilities(wanted), places)
@@ -237,7 +240,8 @@ class MarkovRandomField:
         return self._product(trees, wanted)
 
     def _message(self, node: int, wanted: frozenset[str]) -> tuple[Attributes, Floats]:
-        """P(wanted below | separator) by variable elimination; the axes are those of both sets.
+        """Compute P(wanted below | separator) by variable elimination, with an axis per attribute
+        of both.
 
         `wanted below` are the wanted attributes that the node's subtree adds to its separator.
         """
@@ -258,7 +262,7 @@ class MarkovRandomField:
         return self._messages[key]
 
     def _product(self, parts: Sequence[tuple[Attributes, Floats]], result: Attributes) -> Floats:
-        """The product of factors, summed down to `result`."""
+        """Multiply factors, and sum over every attribute that is not in `result`."""
         operands: list[Any] = []
         for names, factor in parts:
             operands += [factor, [self._order[name] for name in names]]
@@ -266,7 +270,7 @@ class MarkovRandomField:
         return np.asarray(np.einsum(*operands, out, optimize="greedy"))
 
     def sample(self, rows: int, rng: Rng) -> NDArray[np.int64]:
-        """`(rows, d)` codes in the domain's order, sampled along the junction tree.
+        """Sample `(rows, d)` codes along the junction tree, with columns in the domain's order.
 
         Among rows that agree on a separator, each code occurs as often as expected, up to rounding,
         in random order.
@@ -297,7 +301,7 @@ def estimate(
     calibrations: int,
     start: MarkovRandomField | None = None,
 ) -> MarkovRandomField:
-    """The model with marginals that fit the observations, by least squares.
+    """Fit the marginals of a model to the observations by least squares.
 
     Lowers the sum of (marginal - count)^2 / (2 variance) until it is `enough` per count (noise
     alone gives 0.5), or for about `calibrations` evaluations of the model. The potentials of
@@ -354,8 +358,8 @@ class _LeastSquares:
         self.left = 0  # number of calibrations that are left
 
     def solve(self, *, enough: float, calibrations: int, first_damping: float) -> None:
-        """Fit until the loss reaches its target or no calibrations are left. `first_damping` is a
-        multiple of the damping of mirror descent's first step."""
+        """Fit until the loss reaches its target or no calibrations are left. `first_damping`
+        multiplies the damping that the first step of mirror descent has."""
         self.left = calibrations
         goal = enough * sum(target.size for target in self.targets.values())
         here = self._at(self.model.potentials)
@@ -379,7 +383,7 @@ class _LeastSquares:
         self.model.calibrate(here.potentials)
 
     def _step(self, here: _Point, damping: float) -> tuple[_Blocks, float]:
-        """The step, and the decrease of the loss that the linear model predicts."""
+        """Compute the step, and the decrease of the loss that the linear model predicts for it."""
         step = moved = {clique: np.zeros_like(v) for clique, v in here.gradient.items()}
         residual = {clique: -slope for clique, slope in here.gradient.items()}
         direction = residual
@@ -400,7 +404,8 @@ class _LeastSquares:
         return step, promised
 
     def _response(self, here: _Point, direction: _Blocks) -> _Blocks:
-        """F times a direction: the change of the marginals, by a forward difference."""
+        """Compute F times a direction, which is the change of the marginals, by a forward
+        difference."""
         largest = _largest(direction)
         if largest == 0:
             return {clique: np.zeros_like(block) for clique, block in direction.items()}
@@ -426,7 +431,7 @@ class _LeastSquares:
         return _Point(potentials=potentials, marginals=marginals, loss=loss, gradient=gradient)
 
     def _curvature(self, moves: _Blocks) -> _Blocks:
-        """The change of the gradient for a change of the marginals."""
+        """Compute how a change of the marginals changes the gradient."""
         change = {clique: np.zeros_like(block) for clique, block in moves.items()}
         for clique, precision in self.precision.items():
             holder = self.holder[clique]
@@ -477,14 +482,14 @@ def _axes(attributes: Attributes, dropped: Iterable[str]) -> tuple[int, ...]:
 
 
 def _sum_to(factor: Floats, attributes: Attributes, kept: Attributes) -> Floats:
-    """Sum a factor down to `kept`; both in axis order."""
+    """Sum a factor over every attribute that is not in `kept`. Both are in axis order."""
     if attributes == kept:
         return factor
     return np.asarray(factor.sum(axis=_axes(attributes, set(attributes) - set(kept))))
 
 
 def _spread(factor: Floats, attributes: Attributes, onto: Attributes) -> Floats:
-    """A view that broadcasts over the attributes of `onto`; both in axis order."""
+    """Return a view that broadcasts over the attributes of `onto`. Both are in axis order."""
     sizes = dict(zip(attributes, factor.shape, strict=True))
     return factor.reshape([sizes.get(name, 1) for name in onto])
 
@@ -498,7 +503,8 @@ def _flat(
 
 
 def _systematic(table: Floats, group: NDArray[np.int64], rng: Rng) -> NDArray[np.int64]:
-    """One column of `table` per row, drawn from the distribution in row `group` of `table`.
+    """For each entry of `group`, draw a column of `table` from the distribution in that row of
+    `table`.
 
     The rows of a group take the quantiles (i + u_i) / size in random order, so the number of draws
     of each column is the expected number, up to one.

@@ -65,7 +65,8 @@ def score_sensitivity(records_per_unit: int) -> float:
 
 
 class MarginalMeasurer:
-    """Noisy answers about one private table: together they are mu-GDP under add/remove one unit.
+    """Gives noisy answers about one private table. All answers together are mu-GDP under adding or
+    removing one unit.
 
     `table` has one row of codes per record, `(n, d)`, with columns in the order of `domain`.
     """
@@ -123,13 +124,14 @@ class MarginalMeasurer:
         return tuple(self.domain[name] for name in attributes)
 
     def noise_of(self, mu: float) -> float:
-        """The standard deviation of the noise of a measurement at `mu`. Public."""
+        """Return the standard deviation of the noise in a measurement that costs `mu`. It is
+        public."""
         return discrete_gaussian_stddev(mu, sensitivity=marginal_sensitivity(self.records_per_unit))
 
     def measure(
         self, attributes: Attributes, *, mu: float, round: int, selection_mu: float = 0.0
     ) -> Measurement:
-        """The marginal of `attributes` with exact discrete Gaussian noise around each count.
+        """Measure the marginal of `attributes`, with exact discrete Gaussian noise on each count.
 
         Guarantee: at most `mu`-GDP, which is charged to the filter first.
         """
@@ -150,7 +152,8 @@ class MarginalMeasurer:
         )
 
     def select(self, candidates: Sequence[Candidate], *, mu: float) -> tuple[int, float]:
-        """The index of a candidate with a score near the largest, and the mu spent.
+        """Choose a candidate with a score near the largest. Return its index and the mu that was
+        spent.
 
         Guarantee: the exponential mechanism, at most `mu`-GDP, which is charged to the filter
         before the selection.
@@ -163,7 +166,7 @@ class MarginalMeasurer:
         return report_noisy_max(scores, epsilon=epsilon, sensitivity=sensitivity), cost
 
     def _score(self, candidate: Candidate) -> float:
-        """The score of a candidate, computed in integers, so that rounding cannot exceed the proven
+        """Compute the score of a candidate in integers, so that rounding cannot exceed the proven
         sensitivity."""
         weight = round(candidate.weight * _GRID)
         if not 0 < weight <= _GRID:
@@ -185,7 +188,7 @@ class MarginalMeasurer:
 
 
 def _columns(per_unit: Any, domain: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """One array per column. Its errors do not show values of the table."""
+    """Split the table into one array per column. Errors do not show values of the table."""
     table = np.asarray(per_unit)
     if table.size == 0:
         table = np.zeros((0, len(domain)), dtype=np.int64)
@@ -208,6 +211,7 @@ def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Multiples of 1/_GRID; huge estimates are clipped, so that a distance fits into an integer."""
+    """Round to multiples of 1/_GRID. Huge estimates are clipped, so that a distance fits into an
+    integer."""
     largest = _LARGEST_DISTANCE // max(estimate.size, 1)
     return np.rint(np.clip(estimate * _GRID, -largest, largest)).astype(np.int64)

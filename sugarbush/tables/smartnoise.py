@@ -30,8 +30,8 @@ from sugarbush.tables.marginal_measurer import Candidate, MarginalMeasurer
 from sugarbush.tables.synthesis import Synthesis, count_records
 
 _VERSION: Final = "1.0.8"
-# The measurement's share of each round's rho in smartnoise. Its first measurements have no
-# selection.
+# The share of a round's rho that smartnoise gives to the measurement. The measurements before the
+# first round have no selection.
 _MEASUREMENT_SHARE: Final = 0.9
 
 
@@ -43,15 +43,16 @@ def require_smartnoise() -> None:
         installed = None
     if installed != _VERSION:
         raise ParamsError(
-            f"synthesize_metadata.engine: smartnoise needs smartnoise-synth {_VERSION}, found "
-            f"{installed or 'none'}: install the extra 'smartnoise', or set engine: sugarbush"
+            f"`synthesize_metadata.engine: smartnoise` needs smartnoise-synth {_VERSION}, found "
+            f"{installed or 'none'}. Install the extra 'smartnoise', or set `engine: sugarbush`"
         )
 
 
 def smartnoise(
     measurer: MarginalMeasurer, *, degree: int, max_cells: int, max_model_mb: float
 ) -> Synthesis:
-    """smartnoise's AIM on the measurer's domain. Spends a little less than the filter allows."""
+    """Run smartnoise's AIM on the measurer's domain. It spends a little less than the filter
+    allows."""
     from mbi import Domain
     from snsynth.aim import aim as module
 
@@ -76,9 +77,9 @@ def smartnoise(
 
 
 def rho_within(mu_squared: float) -> float:
-    """The rho to give to smartnoise, so that its steps cost at most `mu_squared`.
+    """Compute the rho with which all steps of smartnoise together cost at most `mu_squared`.
 
-    A step gets a part r of rho. Its measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). The
+    Let r be the rho of one step. Its measurement gets 0.9 r and has stddev >= 1/sqrt(1.8 rho). The
     cost of the measurement in mu^2 is 1.8 r plus a term for discreteness, which is largest at the
     smallest stddev. The selection gets 0.1 r, has epsilon sqrt(0.8 r), and costs at most (2 pi /
     16) 0.8 r.
@@ -109,12 +110,12 @@ class _Conversation:
         return self
 
     def datavector(self) -> NDArray[np.float64]:
-        """Zeros in place of the exact marginal. The loop adds its noise, for which `measure`
-        returns the noisy marginal."""
+        """Return zeros instead of the exact marginal. The loop adds noise to the zeros, and
+        `measure` returns the noisy marginal as this noise."""
         return np.zeros(self.domain.size(self._asked))
 
     def measure(self, stddev: float, size: int) -> NDArray[np.float64]:
-        """The noisy marginal that was requested last, in place of noise around 0."""
+        """Return the noisy marginal that was requested last, instead of noise around 0."""
         measurement = self.measurer.measure(
             self._asked,
             mu=discrete_gaussian_mu(float(stddev)),
@@ -153,8 +154,8 @@ class _Conversation:
 
 
 def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list[Attributes]:
-    """Marginals of `degree` attributes, and one-way marginals of the attributes that are in none of
-    these."""
+    """List the marginals of `degree` attributes. An attribute in none of them gets a one-way
+    marginal."""
     sets = itertools.combinations(domain, min(degree, len(domain)))
     workload = [s for s in sets if math.prod(domain[name] for name in s) <= max_cells]
     covered = {name for attributes in workload for name in attributes}
@@ -162,7 +163,7 @@ def _workload(domain: Mapping[str, int], *, degree: int, max_cells: int) -> list
 
 
 def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
-    """A model of mbi, converted: the same potentials on our junction tree."""
+    """Convert a model of mbi: the result has the same potentials on our junction tree."""
     potentials = {
         tuple(fitted.potentials[clique].domain.attrs): np.asarray(
             fitted.potentials[clique].values, dtype=np.float64
@@ -175,7 +176,7 @@ def _adopt(fitted: Any, domain: Mapping[str, int]) -> MarkovRandomField:
 
 
 def _with_globals(function: Any, names: dict[str, Any]) -> Callable[..., None]:
-    """A copy of a function with `names` as globals; the module stays unchanged."""
+    """Copy a function, with `names` as its globals. The module stays unchanged."""
     return FunctionType(function.__code__, names, argdefs=function.__defaults__)
 
 

@@ -62,8 +62,8 @@ class RareValues:
     counts: Floats
 
     def shares(self, total: float) -> Floats:
-        """The share of each code in the merged cell, from the nearest counts >= 0 with sum
-        `total`."""
+        """Return the share of each code in the merged cell. It is computed from the nearest counts
+        >= 0 with the sum `total`."""
         merged = np.asarray(self.cells) == max(self.cells)
         shares = np.zeros(len(self.cells))
         shares[merged] = _onto_simplex(self.counts[merged], max(total, 1.0))
@@ -71,21 +71,20 @@ class RareValues:
 
 
 def all_of(mu_squared: float) -> float:
-    """The mu that spends `mu_squared`, with a relative error below 10^-12."""
+    """Return the mu that spends `mu_squared`, with a relative error below 10^-12."""
     return math.sqrt(mu_squared * _ALL)
 
 
 def measure_singles(
     measurer: MarginalMeasurer, *, mu_squared: float, round: int = 0
 ) -> list[Measurement]:
-    """Noisy counts of every one-way marginal, of any size, each with an equal part of
-    `mu_squared`."""
+    """Measure every one-way marginal, of any size. Each gets an equal share of `mu_squared`."""
     mu = all_of(mu_squared / len(measurer.domain))
     return [measurer.measure((name,), mu=mu, round=round) for name in measurer.domain]
 
 
 def count_records(measurements: Sequence[Measurement]) -> float:
-    """The estimated number of records: the mean of the marginals' sums, weighted by inverse
+    """Estimate the number of records: the mean of the marginals' sums, weighted by inverse
     variance."""
     weights = np.array([1 / (m.stddev**2 * m.counts.size) for m in measurements])
     sums = np.array([float(m.counts.sum()) for m in measurements])
@@ -93,7 +92,7 @@ def count_records(measurements: Sequence[Measurement]) -> float:
 
 
 def find_rare(singles: Sequence[Measurement], *, sigmas: float) -> dict[str, RareValues]:
-    """The values with a noisy count below `sigmas` standard deviations, by attribute.
+    """For each attribute, find the values with a noisy count below `sigmas` standard deviations.
 
     Post-processing: it depends on released counts alone. An attribute with fewer than two such
     values is left out.
@@ -116,7 +115,7 @@ def merge_rare(measurer: MarginalMeasurer, rare: Mapping[str, RareValues]) -> No
 
 
 def observe(measurement: Measurement, rare: Mapping[str, RareValues]) -> Observation:
-    """A measurement for the model, with its counts summed within merged cells."""
+    """Convert a measurement for the model: counts within merged cells are summed."""
     counts = measurement.counts.astype(np.float64)
     variance = np.full(counts.shape, measurement.stddev**2)
     if not measurement.merged:
@@ -135,7 +134,7 @@ def fit(
     start: MarkovRandomField | None = None,
     calibrations: int = ROUND,
 ) -> MarkovRandomField:
-    """The model that fits the measurements."""
+    """Fit a model to the measurements."""
     return estimate(
         domain,
         [observe(measurement, rare) for measurement in measurements],
@@ -154,9 +153,10 @@ def finish(
     start: MarkovRandomField | None = None,
     shown: Sequence[Attributes] | None = None,
 ) -> Synthesis:
-    """The engine's result, with the model fitted to convergence.
+    """Fit the model to convergence, and return the engine's result.
 
-    Of the marginals of several attributes, it uses those in `shown`; None: all.
+    The model uses all one-way marginals. If `shown` is not None, it uses no larger marginals except
+    those in `shown`.
     """
     believed = measurements if shown is None else only(measurements, shown)
     return Synthesis(
@@ -168,7 +168,7 @@ def finish(
 
 
 def only(measurements: Sequence[Measurement], shown: Sequence[Attributes]) -> list[Measurement]:
-    """The measurements of all one-way marginals, and of the larger marginals in `shown`."""
+    """Select the measurements of all one-way marginals, and of the larger marginals in `shown`."""
     return [m for m in measurements if len(m.attributes) == 1 or m.attributes in shown]
 
 
@@ -201,7 +201,7 @@ def finish_evenly(
 def with_all_counts(
     rare: Mapping[str, RareValues], measurements: Sequence[Measurement]
 ) -> dict[str, RareValues]:
-    """Rare values with the mean of all their measurements, weighted by precision."""
+    """Replace the counts of rare values by the mean of all measurements, weighted by precision."""
     better = {}
     for name, values in rare.items():
         own = [m for m in measurements if m.attributes == (name,) and not m.merged]
@@ -232,7 +232,8 @@ def finish_singles(
 
 
 def draw_rows(synthesis: Synthesis, rng: Rng) -> NDArray[np.int64]:
-    """As many rows as the DP count (at least 1, at most MAX_ROWS), in the schema's codes."""
+    """Draw rows in the schema's codes. Their number is the DP record count (at least 1, at most
+    MAX_ROWS)."""
     count = min(max(round(synthesis.record_count), 1), MAX_ROWS)
     rows = synthesis.model.sample(count, rng)
     for place, name in enumerate(synthesis.model.domain):
@@ -263,7 +264,8 @@ def _add_up(values: Floats, cells: NDArray[np.int64], axis: int) -> Floats:
 
 
 def _onto_simplex(values: Floats, total: float) -> Floats:
-    """The nearest point with entries >= 0 that add up to `total` (Duchi et al. 2008, Figure 1)."""
+    """Return the nearest point with entries >= 0 and the sum `total` (Duchi et al. 2008, Figure
+    1)."""
     descending = np.sort(values)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
     cut = excess[np.flatnonzero(descending > excess)[-1]]

@@ -8,13 +8,13 @@ from sugarbush.errors import ParamsError
 
 
 def open_device(name: str) -> torch.device:
-    """The device of a setting; `auto` is the first GPU if there is one."""
+    """Return the device that a setting names. `auto` is the first GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ParamsError(f"params.yaml: device: {name!r} is not a device of PyTorch's") from None
+        raise ParamsError(f"params.yaml: device: {name!r} is not a PyTorch device") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ParamsError(f"params.yaml: device: {name}, but PyTorch sees no GPU here")
     return device

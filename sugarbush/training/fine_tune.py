@@ -1,4 +1,4 @@
-"""Fine-tuning of one model on one set of private texts, with a budget plan of its own."""
+"""Fine-tunes one model on one private corpus, with its own budget plan."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def fine_tune(
 ) -> Released[float]:
     """Train, write the model into `output`, and return the epsilon that was spent.
 
-    Guarantee: that of `training.dpsgd.train.train`. The noise is the smallest for which all steps
-    together spend at most `epsilon` at the ledger's delta.
+    Guarantee: the same as for `training.dpsgd.train.train`. The noise is the smallest for which all
+    steps together spend at most `epsilon` at the ledger's delta.
     """
     schedule = make_schedule(
         batch_size=wanted.batch_size, epochs=wanted.epochs, unit_count=wanted.records

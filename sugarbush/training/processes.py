@@ -1,4 +1,4 @@
-"""One stage in several processes, one GPU each, started by torchrun.
+"""Runs one stage in several processes with one GPU each, which torchrun starts.
 
 The stage's own process is replaced by torchrun (by exec), which starts the stage several times. So
 DVC sees one process id, and killing that process ends all of them. On a CPU the processes
@@ -23,8 +23,8 @@ _RANK, _LOCAL_RANK = "RANK", "LOCAL_RANK"  # as torchrun sets them
 
 @contextmanager
 def processes(number: int, *, restart: Sequence[str]) -> Iterator[None]:
-    """Connect this process with the others of `number`. Does not return in the process that becomes
-    torchrun.
+    """Connect this process with the other ones of `number` processes. Does not return in the
+    process that becomes torchrun.
 
     `restart` are the arguments that start this stage again, such as `-m tasks.finetune`.
     """
@@ -48,7 +48,7 @@ def is_first() -> bool:
 
 
 def broadcast_from_first(value: T | None) -> T | None:
-    """The value that process 0 passes; every process gets it."""
+    """Return the value that process 0 passes, in every process."""
     said = [value]
     if distributed.is_initialized():
         distributed.broadcast_object_list(said, src=0)

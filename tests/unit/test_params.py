@@ -188,7 +188,7 @@ def test_what_does_not_affect_the_output_is_left_out_of_what_a_stage_depends_on(
         ("privacy.delta", 0, "greater than 0"),
         ("privacy.shares.metadata", 0.5, "add up to 1"),
         ("privacy.unit", "user", "needs prepare.user_column"),
-        ("privacy.records_per_user", 3, "for unit: user"),
+        ("privacy.records_per_user", 3, "needs `unit: user`"),
         ("prepare.user_column", "author", "protects each record and not the user"),
         ("evolve.maple.rounds", -1, "greater than or equal to 0"),
         ("evolve.augpe.selection", "kernel_herding", "goes with by_label: false"),

@@ -1,4 +1,4 @@
-"""The attributes of one record, drawn from the Bayesian network in attributes.yaml."""
+"""Draws the attributes of one record from the Bayesian network in attributes.yaml."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _WITHOUT_WAYBILL = {"setup trouble", "warranty claim", "cancellation"}
 
 
 def write_case(case: Case, rng: SeededRandom) -> tuple[str, tuple[LabelledSpan, ...]]:
-    """The text of a case, and the spans that identify the customer."""
+    """Write the text of a case, and return it with the spans that identify the customer."""
     slots = _slots(case, rng)
     is_log = case.channel in {"email", "web form"}
     written = _log(case, rng, slots) if is_log else _dialogue(case, rng, slots)
@@ -80,7 +80,8 @@ def _lookup_rule(case: Case, rng: SeededRandom) -> str:
 
 
 def _slots(case: Case, rng: SeededRandom) -> dict[str, Slot]:
-    """The words for the slots of one text, which has one member, one order and one product."""
+    """Choose the words for the slots of one text, which has one member, one order and one
+    product."""
     member = random_person(rng, towns=_TOWNS[case.region], phone="0555 01# ####")
     product = _PRODUCTS[case.product]
     others = [other["names"][0] for name, other in _PRODUCTS.items() if name != case.product]

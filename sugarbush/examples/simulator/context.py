@@ -47,13 +47,14 @@ class TextContext:
         return _GRAMMAR.write(rule, self.rng, self.slots)
 
     def say(self, phrases: Phrases, role: Role) -> str:
-        """A sentence that expresses a value in the words of `role`; empty if the value has none for
-        it."""
+        """Write a sentence that expresses a value in the words of `role`; "" if there is no such
+        sentence."""
         templates = phrases.templates.get(role)
         return _GRAMMAR.fill(self.rng.choice(templates), self.rng, self.slots) if templates else ""
 
     def say_target(self, target: Target, role: Role) -> str:
-        """A sentence that expresses a target value, in another role's words if `role` has none."""
+        """Write a sentence that expresses a target value, in another role's words if `role` has
+        none."""
         templates = target.phrases.templates
         said = next(templates[r] for r in (role, *_OTHER_ROLES) if r in templates)
         slots = dict(self.slots)
@@ -66,8 +67,8 @@ class TextContext:
         return target.brief.replace("{number}", self.say_number(target) if target.bounds else "")
 
     def say_number(self, target: Target) -> str:
-        """A whole number in the target's bin. If the bin contains none, it is the first one above
-        the bin's lower end."""
+        """Choose a whole number in the target's bin. If the bin contains none, take the first whole
+        number above the bin's lower end."""
         if target.bounds is None:
             raise InvariantError(f"attribute '{target.name}' has no numeric bin")
         low, high = math.ceil(target.bounds[0]), math.ceil(target.bounds[1]) - 1
@@ -79,7 +80,7 @@ def new_context(
 ) -> TextContext:
     """A context with the target values.
 
-    The other values are drawn uniformly from the known ones.
+    All other values are drawn uniformly from the known values.
     """
 
     def phrases(kind: AttributeKind) -> Phrases:
@@ -100,7 +101,8 @@ def new_context(
 def _slots(
     subject: str, targets: tuple[Target, ...], product: str, rng: SeededRandom
 ) -> dict[str, Slot]:
-    """The words for the slots of one text, which has one customer, one order and one product."""
+    """Choose the words for the slots of one text, which has one customer, one order and one
+    product."""
     customer = random_person(rng)
     thing = product_words(first_of_kind(targets, AttributeKind.PRODUCT), product)
     other = rng.choice([p.names[0] for p in PRODUCTS.values() if p.names[0] not in thing.names])

@@ -84,8 +84,8 @@ def plain_text(context: TextContext) -> list[Utterance]:
 def more_detail(
     context: TextContext, *, is_shop: bool
 ) -> Callable[[Sequence[Utterance]], tuple[int, str] | None]:
-    """A function that gives `utterances.fit` more sentences: details by the speaker of some turn,
-    each at most once."""
+    """Return a function that gives `utterances.fit` more sentences. They are details in the words
+    of a turn's speaker, and none occurs twice."""
 
     def add(utterances: Sequence[Utterance]) -> tuple[int, str] | None:
         said = {utterance.text for utterance in utterances}

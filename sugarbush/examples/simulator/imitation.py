@@ -1,5 +1,5 @@
-"""A text that imitates examples: the structure of one example, sentences of the others, new
-identities.
+"""Writes a text that imitates examples: it has the structure of one example, sentences of the
+others, and new identities.
 
 The turns, openings and jargon come only from the examples in the request.
 """
@@ -50,15 +50,15 @@ class PlacedUtterance:
 
 
 class SourceSentences:
-    """The sentences of some texts, which may replace those of another text."""
+    """The sentences of some texts. They may replace sentences of another text."""
 
     def __init__(self, texts: Sequence[str], context: TextContext) -> None:
         self._placed = [placed for text in texts for placed in place_utterances(text)]
         self._context = context
 
     def replace(self, placed: PlacedUtterance, used: Sequence[Utterance]) -> Utterance | None:
-        """`placed` with the text of a sentence from a similar position, or None if no sentence
-        fits.
+        """Replace the text of `placed` by a sentence from a similar position. Return None if no
+        sentence fits.
 
         A sentence that shows fewer of the targets than `placed` does not fit.
         """
@@ -86,8 +86,7 @@ class SourceSentences:
     def _without_conflict(
         self, utterance: Utterance, target: Target, said: Sequence[Utterance]
     ) -> list[Utterance]:
-        """What replaces an utterance that conflicts with `target`: an utterance that shows the
-        target.
+        """Replace an utterance that conflicts with `target` by an utterance that shows the target.
 
         Its text comes from a source text or, if none fits, from the simulator's own sentences. The
         list is empty if no source fits and an earlier utterance shows the target.
@@ -108,8 +107,8 @@ class SourceSentences:
         return [replace(utterance, text=text, importance=Importance.REQUIRED)]
 
     def _about_product(self, utterance: Utterance, said: Sequence[Utterance]) -> str | None:
-        """A sentence about the target product if `utterance` is about another product; otherwise
-        None."""
+        """Choose a sentence about the target product if `utterance` is about another product;
+        otherwise None."""
         target = self._context.target(AttributeKind.PRODUCT)
         if target is None or target.is_shown(utterance.text):
             return None
@@ -127,7 +126,7 @@ class SourceSentences:
     def _choose(
         self, fits: Callable[[PlacedUtterance], object], used: Sequence[Utterance]
     ) -> str | None:
-        """A sentence that fits, is not used yet and conflicts with no target."""
+        """Choose a sentence that fits, is not used yet and conflicts with no target."""
         used_texts = {utterance.text for utterance in used}
         texts = [source.utterance.text for source in self._placed if fits(source)]
         fitting = [
@@ -156,7 +155,7 @@ def imitate(examples: Sequence[str], context: TextContext) -> list[Utterance]:
 
 @lru_cache(maxsize=8192)
 def place_utterances(text: str) -> tuple[PlacedUtterance, ...]:
-    """The utterances of a text, each with its position."""
+    """Return the utterances of a text with their positions."""
     utterances = parse(text)
     last = len(utterances) - 1
     return tuple(PlacedUtterance(said, i, last - i) for i, said in enumerate(utterances))
@@ -176,7 +175,8 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """The first and the last utterance and those with a code are steps; the others are details."""
+    """Make the first utterance, the last one, and every utterance with a code a step. All others
+    become details."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)

@@ -1,4 +1,5 @@
-"""What the simulator knows of shops in general: attribute values, and sentences that say them.
+"""What the simulator knows about shops in general: attribute values, and sentences that express
+them.
 
 The knowledge is public and is in data/*.yaml. A value that is not there is quoted unchanged.
 """
@@ -85,7 +86,8 @@ SPOKEN_CHANNELS = frozenset({"phone", "chat", "social media", "store"})
 
 @cache
 def finder(kind: AttributeKind) -> tuple[re.Pattern[str], dict[str, str]]:
-    """A pattern that finds any known value of `kind`, and the value that each match shows."""
+    """Return a pattern that finds the known values of `kind`, and a map from each match to its
+    value."""
     if kind is AttributeKind.PRODUCT:
         shown = {name.lower(): value for value, p in PRODUCTS.items() for name in p.names}
         shown |= {name.removeprefix("pair of "): value for name, value in shown.items()}
@@ -99,7 +101,7 @@ def finder(kind: AttributeKind) -> tuple[re.Pattern[str], dict[str, str]]:
 
 @lru_cache(maxsize=65536)
 def shown_values(kind: AttributeKind, text: str) -> tuple[str, ...]:
-    """The known values of `kind` that a text shows, in order of appearance."""
+    """Find the known values of `kind` that a text shows, in order of appearance."""
     pattern, shown = finder(kind)
     return tuple(shown[found.group().lower()] for found in pattern.finditer(text))
 

@@ -1,4 +1,4 @@
-"""Synonyms, and new names and numbers for old ones."""
+"""Replaces words by synonyms, and names and numbers by new ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FEW_DIGITS = 4
 
 
 def reword(text: str, rng: SeededRandom, *, rate: float) -> str:
-    """`text`, in which a share `rate` of the words with synonyms is replaced by a synonym."""
+    """Replace each word of `text` that has synonyms by a synonym, with probability `rate`."""
 
     def other(found: re.Match[str]) -> str:
         if not rng.chance(rate):
@@ -51,7 +51,7 @@ def add_opening(text: str, rng: SeededRandom) -> str:
 
 
 class IdentityReplacer:
-    """Replaces names, numbers and streets of a text; equal names and numbers get equal
+    """Replaces names, numbers and streets in a text. Equal names and numbers get equal
     replacements."""
 
     def __init__(self, rng: SeededRandom) -> None:
@@ -60,7 +60,7 @@ class IdentityReplacer:
         self._codes: dict[str, str] = {}
 
     def apply(self, text: str) -> str:
-        """`text` with other identities of the same form."""
+        """Replace the identities in `text` by others of the same form."""
         text = _STREET.sub(self._street, text)
         text = _CODE.sub(self._code, text)
         return _NAME.sub(self._name, text)

@@ -125,7 +125,8 @@ def first_of_kind(targets: Iterable[Target], kind: AttributeKind) -> Target | No
 
 
 def product_words(target: Target | None, default: str) -> ProductWords:
-    """The words for the target product; without a target, for the known product `default`."""
+    """Return the words for the target product, or for the known product `default` without a
+    target."""
     if target is not None and target.known is None:
         return ProductWords(names=(_in_words(target.value),), **UNKNOWN_PRODUCT)
     return PRODUCTS[(target and target.known) or default]
@@ -173,8 +174,8 @@ def _key(name: str) -> str:
 
 
 def _bounds(value: str) -> tuple[float, float] | None:
-    """The ends of the numeric bin with the label `value`; None for other values. An open end is set
-    to half or double the other end."""
+    """Parse the ends of a numeric bin from its label `value`; None for other values. An open end is
+    set to half or double the other end."""
     found = _BIN.match(value)
     if not found:
         return None

@@ -106,12 +106,13 @@ def fit(
     *,
     more: Callable[[Sequence[Utterance]], tuple[int, str] | None],
 ) -> list[Utterance]:
-    """`utterances` shortened or extended to `length` words, give or take a tenth or four words.
+    """Shorten or extend `utterances` to about `length` words: the error is at most a tenth or four
+    words.
 
-    The least important utterance is removed first; among equally important ones, the one that
-    leaves the length nearest to `length`. REQUIRED utterances stay, and at least one utterance
-    stays. `more` returns a sentence and the utterance after which it goes, or None when it has no
-    more.
+    The least important utterance is removed first. Among equally unimportant utterances, the one is
+    removed that brings the text nearest to `length`. REQUIRED utterances stay, and at least one
+    utterance stays. `more` returns a sentence and the index of the utterance before it, or None if
+    there are no more sentences.
     """
     fitted = list(utterances)
     slack = max(4, length // 10)

@@ -32,7 +32,7 @@ _OTHER_PRODUCT_RATE = 0.2
 def vary(
     parent: str, context: TextContext, *, mask_share: float, sources: Sequence[str]
 ) -> list[Utterance]:
-    """`parent` (not empty) with about `mask_share` of its words rewritten.
+    """Rewrite about `mask_share` of the words of `parent`, which is not empty.
 
     Identities are always new. Sentences of the `sources` may replace others. Sometimes the product,
     the outcome or the mood changes.
@@ -78,10 +78,11 @@ def _rewrite(
 def _in_own_words(
     utterance: Utterance, utterances: Sequence[Utterance], context: TextContext
 ) -> str:
-    """A sentence in the simulator's words for the value that an utterance shows, or for another
-    value of the same kind.
+    """Write a sentence in the simulator's words. It expresses the value that an utterance shows, or
+    another value of the same kind.
 
-    Empty if the utterance shows no known value, or if there is no sentence for the speaker's role.
+    It is empty if the utterance shows no known value, or if there is no sentence for the speaker's
+    role.
     """
     rng = context.rng
     for kind in _REWRITABLE:

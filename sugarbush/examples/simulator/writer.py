@@ -49,8 +49,8 @@ class Simulator:
         return requests.map(lambda asked: tuple(Answer(text=self.write(r)) for r in asked))
 
     def write(self, request: Request) -> str:
-        """The text for one request. It is written again a few times if it fails the checks of
-        answers.
+        """Write the text for one request. A text that fails the checks of answers is written again,
+        a few times at most.
 
         It may share sentences with an example. It never equals an example or the parent, even if
         letter case and white space are ignored.
@@ -123,8 +123,8 @@ def _shown(request: Request) -> tuple[str, ...]:
 
 
 def _usable(texts: Sequence[str]) -> tuple[str, ...]:
-    """The texts that are not empty, without control characters, because marks are control
-    characters."""
+    """Return the texts that are not empty. Control characters become blanks, because marks are
+    control characters."""
     clean = (re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", " ", text) for text in texts)
     return tuple(text for text in clean if text.strip())
 

@@ -81,7 +81,7 @@ class BatchApi:
     say: Callable[[str], None]
 
     async def ask(self, calls: Sequence[Call]) -> None:
-        """Make all `calls`; failed ones get no answer.
+        """Make all `calls`. A failed call gets no answer.
 
         Calls of a batch in flight are not sent: their answers come from that batch. Raises
         CapReachedError when the caps allow no further call, and StopError when the endpoint refuses
@@ -144,7 +144,7 @@ class BatchApi:
             lock.release()
 
     def _next_batch(self, waiting: dict[str, Call]) -> dict[str, Call]:
-        """As many calls as the size of a batch and the caps allow, at least one."""
+        """Choose as many calls as the batch size and the caps allow, but at least one."""
         chosen: dict[str, Call] = {}
         size = 0
         for call in waiting.values():
@@ -295,7 +295,7 @@ class BatchApi:
         return None
 
     async def _retried(self, ask: Callable[[str], Awaitable[T]], argument: str) -> T:
-        """The result of a request that changes nothing; it is retried up to `max_retries` times."""
+        """Send a request that changes nothing, and retry it up to `max_retries` times."""
         attempts = retrying(stop=stop_after_attempt(self.params.max_retries + 1))
         try:
             return await attempts(ask, argument)

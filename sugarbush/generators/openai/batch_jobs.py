@@ -66,8 +66,8 @@ def load_job(path: Path) -> Job | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise StorageError(
-            f"{path}: is not a record of a submitted batch. Its answers can still be fetched from "
-            "the endpoint by hand; remove the file to continue without them."
+            f"{path}: is not a record of a submitted batch. The answers can still be fetched "
+            "from the endpoint by hand; remove the file to continue without them."
         ) from None
 
 

@@ -96,12 +96,13 @@ def journal_path(state: Path, account: str) -> Path:
 
 
 def read_journal(path: Path) -> tuple[Paid, ...]:
-    """Every paid call, oldest first. Skips a line that a kill left incomplete."""
+    """Every paid call, oldest first. Skips a line that is incomplete because the process was
+    killed."""
     return tuple(_Journal(path).new_lines())
 
 
 def spending_by_batch(paid: Sequence[Paid]) -> tuple[Spending, ...]:
-    """Totals by stage and batch of requests (a round), in order of the first payment."""
+    """Sum the payments by stage and batch of requests (a round), in order of the first payment."""
     totals: dict[tuple[str, str], Spending] = {}
     for call in paid:
         place = (call.stage, call.what)
@@ -128,7 +129,7 @@ class Meter:
         self._batched_calls, self._batched_cost = 0, 0.0
 
     def worst_cost(self, prompt: str) -> float:
-        """The most that a call with this prompt can cost; 0 without a price."""
+        """Return the most that a call with this prompt can cost; 0 without a price."""
         cost = cost_of(
             self._params.price,
             prompt_tokens=most_prompt_tokens(prompt),
@@ -190,7 +191,7 @@ class Meter:
         self.reserve([worst_cost])
 
     def reserve(self, worst_costs: Iterable[float]) -> None:
-        """Reserve calls without a check: an earlier run has sent them already."""
+        """Reserve calls without a check, because an earlier run has sent them already."""
         for worst_cost in worst_costs:
             self.in_flight += 1
             self._reserved_cost += worst_cost
@@ -210,10 +211,10 @@ class Meter:
     ) -> None:
         """Store the answer to a reserved call with `store`, and record its cost.
 
-        A kill at any line loses neither the answer nor the cost: the journal line is on disk before
-        the answer is stored, and the next holder of the lock appends the line if it is missing. If
-        the endpoint reports 0 prompt tokens, it does not count tokens, and the cost is the most
-        that the call can cost.
+        If the process is killed at any line, neither the answer nor the cost is lost: the journal
+        line is on disk before the answer is stored, and the next holder of the lock appends the
+        line if it is missing. If the endpoint reports 0 prompt tokens, it does not count tokens,
+        and the cost is the most that the call can cost.
         """
         tokens = completion.prompt_tokens, completion.completion_tokens
         cost = cost_of(self._params.price, prompt_tokens=tokens[0], completion_tokens=tokens[1])
@@ -268,7 +269,7 @@ class _Journal:
         self._unsettled = False
 
     def new_lines(self) -> list[Paid]:
-        """The complete lines since the last reading."""
+        """Read the lines that were completed since the last reading."""
         with _storage(self.path):
             if not self.path.exists() or self.path.stat().st_size <= self._read_to:
                 return []
@@ -342,7 +343,7 @@ def _ends_a_line(descriptor: int) -> bool:
 
 
 def _parse(line: bytes) -> Paid | None:
-    """The paid call of a line; None where a kill or an edit left something else."""
+    """Parse the paid call in a line; None if the line is damaged by a kill or an edit."""
     try:
         paid = Paid(**json.loads(line))
         words = [paid.stage, paid.what]

@@ -47,7 +47,8 @@ class _ClosingError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call. `key` is the cache key of its answer, `worst_cost` the most that it can cost.
+    """One call. `key` is the cache key of its answer, and `worst_cost` is the most that it can
+    cost.
 
     `response_format` is the format of the answer, None for plain text.
     """
@@ -69,7 +70,7 @@ def read_key(params: EndpointSettings) -> str:
     if not key:
         raise ParamsError(
             f"no key: {place} is not set. Export it in the shell that runs Sugarbush, or set "
-            "key_variable: null for an endpoint that needs none."
+            "`key_variable: null` for an endpoint that needs no key."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ParamsError(f"{place} contains characters that a key cannot have; set it again")
@@ -232,11 +233,13 @@ class Endpoint:
 
 
 def _count(value: object) -> int:
-    """A number of tokens; 0 for what is no such number, as for an endpoint that counts none."""
+    """Return a number of tokens; 0 if `value` is not such a number, because the endpoint counts no
+    tokens."""
     return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0
 
 
 def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """A leaky bucket for `per_minute` units a minute, with a capacity of at least `largest`."""
+    """Make a leaky bucket for `per_minute` units per minute, with a capacity of at least
+    `largest`."""
     capacity = max(per_minute * _BURST_S / 60, largest)
     return AsyncLimiter(capacity, capacity * 60 / per_minute)

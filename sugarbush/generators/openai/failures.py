@@ -1,4 +1,5 @@
-"""What follows a failed attempt (a retry, no answer, or the end of the run), and its message.
+"""Decides what follows a failed attempt (a retry, no answer, or the end of the run), and writes its
+message.
 
 These failures are retried: lost connections, timeouts, 408, 409, 429, 5xx, and a response that is
 not a completion. The wait is the endpoint's Retry-After if it sends one, and otherwise exponential
@@ -106,7 +107,8 @@ def retrying(*, stop: Any, **options: Any) -> AsyncRetrying:
 
 
 def wait_s(state: RetryCallState) -> float:
-    """Seconds until the next attempt: what the endpoint asks for, otherwise backoff with jitter."""
+    """Return the seconds until the next attempt. The endpoint may ask for a wait; if not, it is
+    backoff with jitter."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = asked_wait_s(error)
     return asked if asked is not None else _BACKOFF(state)
@@ -186,8 +188,8 @@ def _explain_status(error: openai.APIStatusError, params: EndpointSettings, wher
         case 400 | 422:
             problem = (
                 "does not accept the request. If it names a field, set temperature, top_p or "
-                "reasoning_effort to null, send_seed: false, or token_limit: "
-                "max_completion_tokens."
+                "reasoning_effort to null, `send_seed: false`, or `token_limit: "
+                "max_completion_tokens`."
             )
         case _:
             problem = "could not answer."
@@ -220,7 +222,7 @@ def asked_wait_s(error: BaseException | None) -> float | None:
 
 
 def _number(written: str | None) -> float | None:
-    """A number of at least 0 in a header, None for anything else."""
+    """Parse a number of at least 0 from a header; None for anything else."""
     try:
         value = float(written) if written is not None else math.nan
     except ValueError:

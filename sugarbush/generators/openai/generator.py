@@ -70,7 +70,7 @@ class OpenAiGenerator:
     def check(self, planned: Released[tuple[Request, ...]] = NO_REQUESTS) -> None:
         """Check that the endpoint answers and that each of `planned` fits into its context.
 
-        The check costs one call. If the length of the context is unknown, that call is as long as
+        The check costs one call. If the length of the context is unknown, this call is as long as
         the longest of `planned`.
         Raises ParamsError or GeneratorError, which says what to change.
         """
@@ -112,8 +112,8 @@ class OpenAiGenerator:
     def _had(
         self, calls: list[Call], cache: AnswerCache, what: str
     ) -> tuple[dict[str, Completion], set[str]]:
-        """Answers by key, from the cache or the endpoint, and the keys of those from the
-        endpoint."""
+        """Return answers by key, from the cache or the endpoint, and the keys of the answers from
+        the endpoint."""
         wanted = {c.key: c for c in calls}
         had = cache.find(wanted)
         fresh: dict[str, Completion] = {}
@@ -144,7 +144,8 @@ class OpenAiGenerator:
     def _asked_for(
         self, calls: list[Call], cache: AnswerCache, what: str, *, send: bool | None = None
     ) -> dict[str, Completion]:
-        """Answers by key; failed calls have none. Each answer is cached before it is returned.
+        """Return answers by key. A failed call has no answer. Each answer is cached before it is
+        returned.
 
         If `send` is None, the calls are made directly. If it is true, they are sent in batches. If
         it is false, only batches in flight are collected.
@@ -237,7 +238,7 @@ class _Workers:
         self._end: Exception | None = None
 
     async def ask(self, calls: Iterable[Call], *, concurrency: int) -> None:
-        """Make all `calls`; failed ones get no answer. Raises the error that ended the run
+        """Make all `calls`. A failed call gets no answer. Raises the error that ended the run
         early."""
         self._waiting.extend(calls)
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""Checks before budget or money is spent: the endpoint answers, and its context is large enough.
+"""Before budget or money is spent, checks that the endpoint answers and has a large enough context.
 
 The probe requests the list of models (free), then makes one call with the settings of the run. The
 call is short if the endpoint states the length of its context; otherwise it is as long as the run's
@@ -62,10 +62,11 @@ class Probed:
 def paid_probe(
     params: EndpointSettings, meter: Meter, *, tokens: int, say: Callable[[str], None]
 ) -> Probed:
-    """The result of `probe`, recorded in the journal of paid calls. Raises CapReachedError when a
+    """Run `probe` and record its cost in the journal of paid calls. Raises CapReachedError when a
     cap is reached.
 
-    If a cap is set, it waits for the lock of the account, because other runs' calls count too.
+    If a cap is set, the function waits for the lock of the account, because other runs' calls count
+    too.
     """
     with meter.alone(say) if meter.is_capped else nullcontext():
         return _paid_probe(params, meter, tokens=tokens)
@@ -89,12 +90,13 @@ def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probe
 
 
 def longest_question(tokens: int) -> str:
-    """A question of about `tokens` tokens, the longest one that `probe` sends."""
+    """Return a question of about `tokens` tokens, which is the longest one that `probe` sends."""
     return f"{_FILLER * -(-tokens // _FILLER_TOKENS)}\n\nThat was to take up room. {_QUESTION}"
 
 
 async def probe(client: openai.AsyncOpenAI, params: EndpointSettings, *, tokens: int = 0) -> Probed:
-    """The answer to a short question, or to one of about `tokens` tokens if the context is unknown.
+    """Ask a short question, or one of about `tokens` tokens if the length of the context is
+    unknown.
 
     Raises GeneratorError or ParamsError, which says what to change.
     """
@@ -144,7 +146,7 @@ async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSetting
         if error.status_code in _NO_SUCH_PATH:
             raise ParamsError(
                 f"params.yaml: {params.setting}.mode=batch, but {params.base_url} has no Batch API "
-                f"(status {error.status_code}); set mode: direct"
+                f"(status {error.status_code}); set `mode: direct`"
             ) from None
     except FAULTS:
         return

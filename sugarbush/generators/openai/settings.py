@@ -72,7 +72,7 @@ class EndpointSettings(Section):
     )
     """The field of max_tokens in a call; newer OpenAI models need max_completion_tokens."""
     send_seed: Annotated[bool, NOT_IN_OUTPUT] = True
-    """Whether calls contain a seed; false if the endpoint refuses it."""
+    """Whether calls contain a seed; set false if the endpoint refuses a seed."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     """Reasoning effort, for reasoning models; null: not sent."""
     concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
@@ -84,7 +84,7 @@ class EndpointSettings(Section):
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
     """Time limit of one attempt, in seconds."""
     deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
-    """Time limit of a call with its retries, without the waits for the rate limits, in seconds."""
+    """Time limit of a call in seconds, with its retries but without the waits for rate limits."""
     max_retries: Annotated[int, Field(ge=0), NOT_IN_OUTPUT] = 8
     """Maximum number of retries of a failed call."""
     batch_poll_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 30
@@ -92,7 +92,7 @@ class EndpointSettings(Section):
     context_tokens: Annotated[int, Field(ge=64)] = 8192
     """The model's context length, for prompt and answer together; prompts are shortened to fit."""
     max_calls: Annotated[Annotated[int, Field(ge=1)] | None, NOT_IN_OUTPUT] = None
-    """Maximum number of calls that all runs on one privacy.dataset pay for; null: no cap."""
+    """Maximum number of paid calls of all runs on one privacy.dataset together; null: no cap."""
     max_cost: Annotated[Annotated[float, Field(gt=0)] | None, NOT_IN_OUTPUT] = None
     """Maximum cost of all runs on one privacy.dataset together; null: no cap."""
     prices: Annotated[dict[str, Price], NOT_IN_OUTPUT] = Field(default_factory=dict)
@@ -137,8 +137,8 @@ class EndpointSettings(Section):
         if self.max_cost is not None and self.price is None:
             raise ValueError(
                 f"max_cost needs a price: prices has none for model '{self.model}'. Add "
-                "prices: {<model>: {input: .., output: .., date: ..}} per million tokens, or set "
-                "max_cost: null and max_calls instead"
+                "`prices: {<model>: {input: .., output: .., date: ..}}` per million tokens, or set "
+                "`max_cost: null` and a number for max_calls"
             )
         return self
 

@@ -1,4 +1,5 @@
-"""What the texts disclose, and lower bounds on epsilon, for the example or a benchmark (internal).
+"""Measures what the texts disclose, and lower bounds on epsilon, for the example or a benchmark
+(internal).
 
 Reads    data/private/, data/released/{evolve,generate}/<method>/, data/private/arms/
 Writes   reports/internal/audit.json; data/stamps/audit.json
@@ -36,7 +37,7 @@ NAME = "audit"
 
 
 def _identifiers(texts: Sequence[str]) -> list[set[str]]:
-    """Addresses, numbers and names in each text, as CRT's patterns find them."""
+    """Find addresses, numbers and names in each text, by CRT's patterns."""
     found = RegexDetector().find(texts)
     return [
         {text[one.start : one.end].casefold() for one in own}

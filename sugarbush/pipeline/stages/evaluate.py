@@ -1,4 +1,4 @@
-"""How good the synthetic texts of each round are, compared with held-out real ones.
+"""Measures how good the synthetic texts of each round are, compared with held-out real texts.
 
 Reads    data/private/prepared/, data/private/metadata/, data/public/donated/, the pool's files,
          data/released/{initial,evolve,generate}/<method>/, data/private/arms/<method>/
@@ -40,7 +40,8 @@ NAME = "evaluate"
 
 
 def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Population]]:
-    """The candidates that a method starts from, each round's survivors, and the final set."""
+    """Yield the candidates that a method starts from, each round's survivors, and the final
+    texts."""
     names, final = project.schema.names, final_folder(project.roots, method)
     if (first := first_folder(project.roots, method)) is not None:
         yield 0, load_population(first / "candidates.parquet", names)
@@ -52,7 +53,7 @@ def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Popu
 
 
 def run(project: Project) -> None:
-    """Measure every compared method, and a real sample as the upper limit."""
+    """Measure every compared method, and a sample of real texts as the upper limit."""
     methods = project.settings.measured if project.settings.evaluate.show else ()
     if not methods:
         write_figures(project, [], {})
@@ -117,11 +118,11 @@ def run(project: Project) -> None:
 
 
 def equal_count(project: Project) -> int:
-    """The number of texts of each method and round that are measured: the size of the smallest
-    final set.
+    """Return how many texts of each method and round are measured. It is at most the number of
+    final texts that every method has.
 
     Most metrics depend on this number. A method without texts has no metrics and does not limit the
-    number for the others.
+    number for other methods.
     """
     settings, names = project.settings, project.schema.names
     finals = (final_folder(project.roots, m) / "final.parquet" for m in settings.measured)
@@ -133,10 +134,10 @@ def equal_count(project: Project) -> int:
 def real_figures(
     evaluator: Evaluator, codes: NDArray[np.int64], *, count: int, params: EvaluateSettings
 ) -> tuple[MetricValue, ...]:
-    """The metrics of `count` random real training texts, measured as if they were synthetic.
+    """Measure `count` random real training texts as if they were synthetic.
 
-    `codes` (n, a) are the original codes of the train texts. The classifiers are trained on them,
-    with at most as many texts as a method has.
+    `codes` (n, a) are the original codes of the train texts. The classifiers are trained on these
+    codes, with at most as many texts as a method has.
     """
     texts, given = (
         sample.limited(count, rng=public_rng(params.seed, REAL))
@@ -149,10 +150,11 @@ def real_figures(
 
 
 def clusters_for(texts: int, heldout: int) -> int:
-    """The number of clusters of MAUVE for methods with `texts` texts: a tenth of the smaller set.
+    """Return the number of clusters for MAUVE: a tenth of the smaller number of texts, and at least
+    2.
 
-    With a tenth of the larger set, a cluster would by chance contain few or no texts of the smaller
-    set.
+    With a tenth of the larger number, a cluster would by chance contain few or no texts of the
+    smaller sample.
     """
     return max(2, min(texts, heldout) // 10)
 

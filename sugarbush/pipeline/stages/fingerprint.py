@@ -9,9 +9,10 @@ Writes   data/stamps/                corpus.json: a random name of the private f
                                      the plan gives to each mechanism, digests of code
 Spends   nothing
 
-DVC compares these instead of the files, so that it learns no hash and no size. If the private files
-of a later stage are gone, its stamp is removed, so that DVC runs that stage again. A forced run
-gives the corpus another name, so that all of its results are drawn again.
+DVC compares these stamps instead of the files, so that DVC learns neither hash nor size of a
+private file. If the private files of a later stage are gone, its stamp is removed, so that DVC runs
+that stage again. A forced run gives the corpus another name, so that all of its results are drawn
+again.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:
-    """The content of settings.json, of which DVC compares sections. All of it is public."""
+    """Return the content of settings.json. DVC compares its sections, and all of it is public."""
     return {
         "settings": project.settings.output_settings(),
         "plan": _plan(project),
@@ -88,7 +89,7 @@ def resolved_settings(project: Project) -> dict[str, Any]:
 
 
 def code_digest(modules: tuple[str, ...]) -> str:
-    """A digest of the source of modules and packages."""
+    """Compute a digest of the source code of modules and packages."""
     whole = hashlib.sha256()
     for path in sorted(path for module in modules for path in _sources(module)):
         whole.update(path.read_bytes())
@@ -117,8 +118,8 @@ def _digest(project: Project, names: list[str], setting: str) -> bytes:
 def _plan(project: Project) -> dict[str, Any]:
     """The noise of each mechanism: one list for the metadata stage, and one list per method.
 
-    A no-op run spends most of its time here, so the last plan is kept in `.cache`. It decides only
-    what is stale: a stage that draws noise computes its plan itself.
+    A run that changes nothing spends most of its time here, so the last plan is stored in `.cache`.
+    It only decides which stages are stale: a stage that draws noise computes its own plan.
     """
     key = digest_of(
         privacy=project.settings.privacy.model_dump(mode="json"),

@@ -1,4 +1,4 @@
-"""The tiny models that need no download, trained on public text alone.
+"""Trains the tiny models that need no download, on public text alone.
 
 Reads    the schema, data/public/donated/; the files of pretrain.sources
 Writes   data/public/pretrained/     a GPT-2 and its tokenizer, pretrain.json
@@ -7,9 +7,9 @@ Spends   nothing; no private record is read
 
 The simulator writes most of the text, from codes drawn uniformly from the schema's public values.
 So the model learns the control codes before it is fine-tuned. For each text, the simulator gets the
-donated examples that are nearest to its codes, as a generator does with method `maple`. The donated
-examples are few and not protected, and only they show the style of the private texts. The model is
-also trained on them. Only models that a chosen method starts from are trained.
+donated examples with codes nearest to the codes of the text, as a generator does with method
+`maple`. The donated examples are few and not protected, and only they show the style of the private
+texts. The model is also trained on them. Only models that a chosen method starts from are trained.
 """
 
 from __future__ import annotations
@@ -152,10 +152,12 @@ def simulated(
     examples: Sequence[str] = (),
     example_codes: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Texts by the simulator and their codes (n, d), drawn uniformly; nothing in them is private.
+    """Draw codes (n, d) uniformly, and write a text for each with the simulator. Nothing is
+    private.
 
-    Each text imitates `settings.examples` of the `examples` (m,): those with the codes (m, d)
-    nearest to its own codes. A code for `other` is left out of the request for the text.
+    Each text imitates the `settings.examples` examples with codes nearest to the codes of the text.
+    `examples` is (m,) and `example_codes` is (m, d). A code for `other` is left out of the request
+    for the text.
     """
     rng = public_rng(settings.seed, "codes")
     columns = [rng.integers(size, size=settings.texts) for size in schema.domain.values()]

@@ -57,14 +57,14 @@ Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def agreements_of(roots: Roots) -> tuple[Agreement, ...]:
-    """How well attributes are read from texts, on the donated examples."""
+    """Load how well attributes are read from texts, measured on the donated examples."""
     folder = require(roots.public / "donated", left_by="extract_metadata")
     rows = json.loads((folder / "agreement.json").read_text())
     return tuple(Agreement(**row) for row in rows)
 
 
 def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData:
-    """A method's rounds, its final texts with their lineage, and their cost."""
+    """Collect a method's rounds, its final texts with their lineage, and their cost."""
     schema, folder = project.schema, final_folder(project.roots, method)
     ids = read_ledger_ids(folder)
     final = load_population(folder / "final.parquet", schema.names)
@@ -84,7 +84,7 @@ def method_of(project: Project, method: Method, *, encode: Encode) -> MethodData
 
 
 def _map(final: Population, encode: Encode) -> EmbeddingMap:
-    """The final texts in two dimensions, on axes that are computed from these texts."""
+    """Project the final texts to two dimensions, on axes that are computed from these texts."""
     embeddings = encode(final.texts)
     return EmbeddingMap(points=synthetic_projection(embeddings)(embeddings), written=final.rounds)
 
@@ -200,7 +200,8 @@ def internal_of(project: Project) -> InternalData:
 
 
 def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Real texts on each method's map: (n, 2), on the axes of its synthetic texts."""
+    """Place real texts on each method's map: (n, 2). The axes come from the method's synthetic
+    texts."""
     private, encoder = project.encoder(private=True), project.encoder(private=False)
     found = {}
     for method in project.settings.released:

@@ -1,4 +1,4 @@
-"""Checkpoints, with which a run of DP-SGD continues after a crash. They are private.
+"""Checkpoints, which let a run of DP-SGD continue after a crash. They are private.
 
     <folder>/start.json              the ledger entry of the run, written before its first step
     <folder>/step-<n>.pt             trainable weights and optimizer after step n; the newest only
@@ -124,7 +124,8 @@ class Checkpoints:
         path = self._counts / f"draws-{begun.ledger_id}"
         before = self.folder / path.name
         if not path.exists() and before.exists():
-            # An earlier version of CRT counted beside the checkpoints. Its count is copied once.
+            # Earlier versions of CRT stored the count beside the checkpoints. This count is copied
+            # once.
             with atomic_file(path) as temporary:
                 temporary.write_bytes(before.read_bytes())
         return path

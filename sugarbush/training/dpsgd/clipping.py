@@ -20,10 +20,10 @@ even if terms cancel. A record with a gradient that is not finite adds zero. Eac
 on its own record alone: `exactness.check` tests that on two records before training.
 
 The guarantee does not cover two kinds of float32 rounding. The sum over records is rounded too. And
-a long record makes the padding of its micro-batch longer, which may change the last bits of the
-other records' gradients. The decision record has measurements. In lower precision both are larger,
-so lower precision is refused. The guarantee does not cover timing attacks, or attackers who read
-this process's memory.
+a long record makes the padding of its micro-batch longer. This may change the last bits of other
+records' gradients. The decision record has measurements. Both roundings are larger in lower
+precision, so lower precision is refused. The guarantee does not cover timing attacks, or attackers
+who read this process's memory.
 
 Source: Bu, Wang, Zha, Karypis 2023, "Differentially Private Optimization on Large Model at Small
 Cost", section 3 (book-keeping). docs/decisions/dp-sgd-clipping.md derives the tied cross term and
@@ -67,7 +67,7 @@ class Clipper(Protocol):
 
 
 class PerRecordClipper:
-    """Adds the clipped per-record gradients of a model's trainable parameters to their `grad`.
+    """Clips each record's gradient, and adds it to the `grad` of the trainable parameters.
 
         with clipper.recording(records=len(batch)):
             clipper.add_clipped(losses_of(model, batch))      # (records,), each of its own record
@@ -96,7 +96,8 @@ class PerRecordClipper:
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """The context of the forward and backward pass of a micro-batch of at least one record."""
+        """Open the context for the forward and backward pass of one micro-batch, which is not
+        empty."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records
@@ -139,7 +140,8 @@ class PerRecordClipper:
         return norms
 
     def _norms(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The computed norms, and upper bounds on the norms of what is added at scale 1."""
+        """Return the computed norms, and upper bounds on the norms of the gradients that are added
+        at scale 1."""
         squared = torch.zeros(self._records, dtype=torch.float64, device=device)
         squared_bounds = squared.clone()
         for gradients in self._gradients.values():
@@ -217,7 +219,8 @@ class _HandOver(torch.autograd.Function):
 
 
 def _uses(module: Any, values: Tensor, gradient: Tensor) -> Iterator[tuple[Any, Use]]:
-    """The contribution of one call of `module` to the gradient of each of its parameters."""
+    """Yield each parameter of `module`, and what one call of `module` contributes to its
+    gradient."""
     backward = gradient.reshape(len(gradient), -1, gradient.shape[-1])
     if isinstance(module, nn.Embedding):
         ids = values.reshape(len(gradient), -1)

@@ -41,7 +41,7 @@ def examples_of(
     tokenizer: Any,
     max_length: int,
 ) -> list[tuple[Example]]:
-    """One unit per record, with one example of at most `max_length` tokens; `codes` (n, d).
+    """Make one unit per record, with one example of at most `max_length` tokens. `codes` is (n, d).
 
     Element i depends on record i alone. Raises ParamsError when the codes that the schema allows
     leave no room for a text.
@@ -61,7 +61,7 @@ def examples_of(
 def plain_examples(
     texts: Sequence[str], *, tokenizer: Any, max_length: int
 ) -> list[tuple[Example]]:
-    """The same as `examples_of`, for texts without codes."""
+    """Make the same as `examples_of`, for texts without codes."""
     return [
         (_example([], ids, tokenizer.eos_token_id, max_length),)
         for ids in token_ids(tokenizer, texts, at_most=max_length)
@@ -71,8 +71,8 @@ def plain_examples(
 def token_ids(
     tokenizer: Any, texts: Sequence[str], *, at_most: int | None = None
 ) -> list[list[int]]:
-    """The tokens of each text, without special tokens: the tokenizer adds none, and their names in
-    a text are ordinary text.
+    """Return the tokens of each text. The tokenizer adds no special tokens, and the name of a
+    special token in a text is ordinary text.
 
     At most `at_most` tokens per text are returned. Without this limit, a tokenizer would print the
     length of a long text on stderr.
@@ -104,12 +104,12 @@ def refuse_long_codes(schema: Schema, tokenizer: Any, max_length: int) -> None:
 
 
 def truncated(units: Private[tuple[Example, ...]], *, end: int) -> int:
-    """The number of texts that were cut. Private: write it to the private root only."""
+    """Count the texts that were cut. The number is private: write it to the private root only."""
     return sum(int(example.tokens[-1] != end) for unit in units._per_unit for example in unit)
 
 
 def probe_examples(vocabulary: int, *, max_length: int) -> list[Example]:
-    """Two public examples of unequal length with repeated tokens, to test a clipper on."""
+    """Make two public examples of unequal length with repeated tokens, for a test of a clipper."""
     return [
         Example(
             tokens=(np.arange(length) * 7 % min(vocabulary, 11)).astype(np.int32), prompt_length=2

@@ -23,7 +23,7 @@ def check(
     alone: Sequence[Any],
     advice: str = "Set finetune.model to another model.",
 ) -> None:
-    """Raise PrivacyError unless norms and clipped sum equal those of a loop over the records.
+    """Raise PrivacyError unless norms and clipped sum equal the results of a loop over the records.
 
     `together` is one batch of all records, and `alone` has one batch per record. The records should
     be public and differ in length. The check detects a weight that is used outside its own module,
@@ -47,7 +47,7 @@ def check(
         if not (exact and bool(error <= tolerance * (1 + _norm(expected)))):
             raise PrivacyError(
                 "this model's gradients cannot be clipped exactly: the gradients of two records "
-                f"together differ from those of each record alone. {advice}"
+                f"in one batch differ from the gradients of each record alone. {advice}"
             )
 
 

@@ -1,4 +1,4 @@
-"""Texts from a trained model, an exact number for each control code.
+"""Writes texts with a trained model: an exact number of texts for each control code.
 
 Everything here is post-processing of released values: the model, and codes from the DP metadata.
 """
@@ -38,12 +38,12 @@ def generate(
     max_length: int,
     after_end: bool = False,
 ) -> Released[Generation]:
-    """A text after each of `prompts`, in their order; equal seeds give equal texts.
+    """Write one text after each of `prompts`, in their order. Equal seeds give equal texts.
 
-    `max_length` is in tokens, including those of the prompt. Prompts are plain text; `after_end`
-    puts the end token before each prompt, and a prompt may then be empty. A text that is empty, or
-    that only repeats its prompt, is written again. Raises GeneratorError when some texts are still
-    empty after `settings.attempts` draws.
+    `max_length` is in tokens, including the tokens of the prompt. Prompts are plain text;
+    `after_end` puts the end token before each prompt, and a prompt may then be empty. A text that
+    is empty, or that only repeats its prompt, is written again. Raises GeneratorError when some
+    texts are still empty after `settings.attempts` draws.
     """
     texts: list[str] = [""] * len(prompts.value)
     redrawn = tokens = 0
@@ -76,7 +76,7 @@ def generate(
 def _batches(
     places: Sequence[int], prompts: Sequence[str], tokenizer: Any, settings: GenerateSettings
 ) -> Iterator[list[int]]:
-    """Indices of prompts with the same number of tokens, so that none is padded."""
+    """Yield batches of indices. The prompts of a batch have the same length, so none is padded."""
     by_length: dict[int, list[int]] = defaultdict(list)
     distinct = sorted(set(prompts))
     lengths = dict(zip(distinct, map(len, token_ids(tokenizer, distinct)), strict=True))

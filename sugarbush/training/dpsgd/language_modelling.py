@@ -52,7 +52,7 @@ Losses = Callable[[nn.Module, Any], Tensor]
 
 
 def pad_together(examples: Sequence[Example]) -> TokenBatch:
-    """A batch of examples, (records, longest). End-of-text tokens keep their loss."""
+    """Pad examples to one batch, (records, longest). End-of-text tokens keep their loss."""
     longest = max(len(example.tokens) for example in examples)
     shape = (len(examples), longest)
     ids, labels = np.full(shape, _PADDING), np.full(shape, IGNORED)
@@ -70,7 +70,7 @@ def pad_together(examples: Sequence[Example]) -> TokenBatch:
 
 
 def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
-    """Each record's mean cross-entropy over its *own* tokens, (records,) in nats.
+    """Compute each record's cross-entropy, averaged over its *own* tokens: (records,), in nats.
 
     Guarantee: a record's loss depends on that record alone. A mean over the batch's tokens would
     break this: one more record would change the weight of all others (Hugging Face's own loss is
@@ -81,7 +81,7 @@ def record_losses(model: nn.Module, batch: TokenBatch) -> Tensor:
 
 
 def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-    """Each record's summed cross-entropy in nats and its number of predicted tokens."""
+    """Compute each record's summed cross-entropy in nats, and its number of predicted tokens."""
     positions = torch.arange(batch.ids.shape[1], device=batch.ids.device)
     logits = model(
         input_ids=batch.ids,
@@ -102,7 +102,7 @@ def token_losses(model: nn.Module, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def perplexity(model: nn.Module, examples: Sequence[Example], *, batch_size: int) -> float:
-    """The exponential of the mean loss per token. On private texts it is private.
+    """Compute the exponential of the mean loss per token. On private texts it is private.
 
     Raises ValueError when there is no token to predict.
     """

@@ -48,7 +48,7 @@ TINY = ModelShape(layers=4, width=256, heads=4, context=256)
 
 
 def load(name_or_path: str, *, device: torch.device, section: str = "finetune") -> tuple[Any, Any]:
-    """A causal language model in float32 without dropout, and its tokenizer.
+    """Load a causal language model in float32 without dropout, and its tokenizer.
 
     A name is searched in Hugging Face's cache, and otherwise downloaded. Code that comes with a
     model is never run. Dropout is off: DP-SGD's noise regularises enough. Raises ParamsError when
@@ -148,7 +148,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def train_tokenizer(texts: Iterable[str], *, vocabulary: int) -> Any:
-    """A byte-level BPE tokenizer of at most `vocabulary` tokens, trained on *public* texts.
+    """Train a byte-level BPE tokenizer of at most `vocabulary` tokens on *public* texts.
 
     Every text can be encoded, because every byte is a token.
     """
@@ -181,7 +181,7 @@ def new_model(tokenizer: Any, shape: ModelShape, *, seed: int) -> GPT2LMHeadMode
 
 
 def with_lora(model: Any, *, rank: int) -> Any:
-    """`model` with frozen weights, and with low-rank factors beside the weights of every block.
+    """Freeze the weights of `model`, and add low-rank factors beside the weights of every block.
 
     Alpha is twice the rank, so that one learning rate suits several ranks. Move the model to its
     device before this call. Source: Hu et al. 2022.
@@ -212,5 +212,5 @@ def with_lora(model: Any, *, rank: int) -> Any:
 
 
 def merged(model: Any) -> Any:
-    """The model with its LoRA factors added into its weights."""
+    """Add the LoRA factors of the model to its weights."""
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model

@@ -17,8 +17,8 @@ from sugarbush.training.dpsgd.clipping import STABILISER
 class HooksClipper:
     """Like `PerRecordClipper`, but it stores one whole gradient per record and weight.
 
-    Guarantee: that of `PerRecordClipper`, which is tested against this class. The class is slow and
-    needs much memory, so it is not for training large models.
+    Guarantee: the same as for `PerRecordClipper`, which is tested against this class. The class is
+    slow and needs much memory, so it is not for training large models.
     """
 
     def __init__(self, model: nn.Module, *, clip_norm: float) -> None:
@@ -33,7 +33,8 @@ class HooksClipper:
 
     @contextmanager
     def recording(self, *, records: int) -> Iterator[None]:
-        """The context of the forward and backward pass of a micro-batch of at least one record."""
+        """Open the context for the forward and backward pass of one micro-batch, which is not
+        empty."""
         if records < 1:
             raise InvariantError("an empty micro-batch has no gradient: skip it")
         self._records = records

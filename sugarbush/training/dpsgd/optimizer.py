@@ -14,12 +14,12 @@ from sugarbush.privacy.noise import add_gaussian
 
 
 class NoisyOptimizer(DPOptimizerFastGradientClipping):  # type: ignore[misc]
-    """The gradient of a step is (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) /
-    batch size.
+    """Makes a step with (sum of clipped gradients + N(0, (noise_multiplier clip_norm)^2)) / batch
+    size.
 
-    `p.grad` must contain the sum over the whole logical batch; for an empty batch, zeros. Noise is
-    added once per step; a second step on the same sum is refused. A noise multiplier of 0 is for
-    results that are charged as not private.
+    `p.grad` must contain the sum over the whole logical batch, which is zero for an empty batch.
+    Noise is added once per step; a second step on the same sum is refused. A noise multiplier of 0
+    is for results that are charged as not private.
     """
 
     def accumulate(self) -> None:
@@ -44,7 +44,7 @@ class DistributedNoisyOptimizer(
     DistributedDPOptimizerFastGradientClipping,  # type: ignore[misc]
     NoisyOptimizer,
 ):
-    """For several processes: their sums are added up, and only rank 0 draws the noise."""
+    """Adds up the sums of several processes. Only rank 0 draws the noise."""
 
 
 def noisy_optimizer(
@@ -54,7 +54,7 @@ def noisy_optimizer(
     clip_norm: float,
     expected_batch_size: float,
 ) -> NoisyOptimizer:
-    """The optimizer of this process; `expected_batch_size` is for all processes together."""
+    """Make the optimizer of this process. `expected_batch_size` is for all processes together."""
     distributed = torch.distributed.is_initialized()
     # Opacus' distributed optimizer divides by the number of processes again.
     processes = torch.distributed.get_world_size() if distributed else 1

@@ -69,8 +69,8 @@ def train_without_privacy(
     seed: int,
     session: PrivacySession,
 ) -> Released[nn.Module]:
-    """`train_on_public` on private records, charged as `NonPrivate`. The model is an upper limit of
-    quality and is never released.
+    """Run `train_on_public` on private records, and charge it as `NonPrivate`. The model is an
+    upper limit of quality and is never released.
 
     The training reports nothing, because a loss on private records is private.
     """
@@ -89,8 +89,8 @@ def train_without_privacy(
 
 
 def _shuffled(examples: Sequence[Example], batch_size: int, seed: int) -> Iterator[list[Example]]:
-    """Endless batches; the last batch of an epoch also takes the first examples of the next
-    epoch."""
+    """Yield batches without end. The last batch of an epoch also takes the first examples of the
+    next epoch."""
     queue: list[int] = []
     rng = public_rng(seed, "order")
     while True:

@@ -1,4 +1,4 @@
-"""The gradients of one parameter, one per record, in the form that needs the least memory.
+"""Stores the gradients of one parameter, one per record, in the form that needs the least memory.
 
 A gradient is a sum of three forms: whole gradients, products of two factors, and products with
 one-hot token ids. Norms come from inner products between the forms, including cross terms, and no
@@ -14,8 +14,8 @@ forms, S is the sum of their sizes).
    n = min(k, b) + ceil(k / b), in any order within a block (Higham 2002, Eq. 3.5).
 2. So |G|^2 is computed up to kappa u S^2, kappa = n(rows) + n(columns) + 8. The 8 covers the
    product of the two inner products, the rounding of S, and terms of second order.
-3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2.
-4. To scale and add up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
+3. The sum over the entries of p x p positions is in float64. Its error is at most p^2 2^-53 S^2. 4.
+Scaling and adding up p rows has an error of at most 1.01 (p + 4) u S, for p < 2^17.
 
     bound = sqrt(computed + (kappa u + p^2 2^-53) S^2) + 1.01 (p + 4) u S
 
@@ -34,7 +34,7 @@ from torch import Tensor
 from sugarbush.errors import InvariantError
 
 _BLOCK = 256  # terms of a product that are added up at once: b above
-_OTHER_ROUNDINGS = 8  # in kappa
+_OTHER_ROUNDINGS = 8  # the 8 in kappa
 # Added to the square of a row's length, because products may underflow: 4 b 2^-126 / 2^-24.
 _UNDERFLOW = 4 * _BLOCK * 2.0**-102
 
@@ -100,7 +100,7 @@ class RecordGradients:
                 self._whole = [use]
 
     def norms(self) -> tuple[Tensor, Tensor]:
-        """|G_i| as computed, and an upper bound of the norm that `add_scaled` adds at scale 1.
+        """Compute |G_i|, and an upper bound of the norm that `add_scaled` adds at scale 1.
 
         Each (records,) float64. Both are not finite if a gradient is not.
         """
@@ -188,8 +188,8 @@ def _measure(form: Use) -> _Measured:
 
 
 def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) -> _Measured:
-    """The sizes from the inner products of the rows, `lefts` and `rights` (records, T, T): their
-    diagonals are squared lengths."""
+    """Compute the sizes from the inner products of the rows, `lefts` and `rights` (records, T, T).
+    Their diagonals are the squared lengths of the rows."""
     left, right = (kernel.diagonal(dim1=1, dim2=2).double() for kernel in (lefts, rights))
     sizes = ((left + _UNDERFLOW) * (right + _UNDERFLOW)).sqrt().sum(1)
     positions = ((left > 0) & (right > 0)).sum(1, dtype=torch.float64)
@@ -197,7 +197,7 @@ def _measured(squares: Tensor, lefts: Tensor, rights: Tensor, roundings: int) ->
 
 
 def _roundings(terms: int) -> int:
-    """n in the error bound of `_product` with `terms` terms."""
+    """Return n in the error bound of `_product` for `terms` terms."""
     return min(terms, _BLOCK) + -(-terms // _BLOCK)
 
 
@@ -238,7 +238,7 @@ def _product(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _scaled(values: Tensor, scales: Tensor) -> Tensor:
-    """The rows of each record times the record's scale, (records * positions, columns)."""
+    """Multiply the rows of each record by the record's scale: (records * positions, columns)."""
     return (values * scales.view(-1, 1, 1)).flatten(0, 1)
 
 

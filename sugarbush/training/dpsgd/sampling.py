@@ -1,4 +1,4 @@
-"""Poisson samples of units, and a public schedule.
+"""Draws Poisson samples of units, and plans a public schedule.
 
 This module is on the audit list. The number of units is private. So the sampling rate and the
 number of steps depend on the *DP* record count or on a setting, and sums are divided by the
@@ -28,7 +28,7 @@ class Schedule:
 
 
 def make_schedule(*, batch_size: float, epochs: float, unit_count: float) -> Schedule:
-    """The schedule of `epochs` passes over about `unit_count` units, with `batch_size` per step.
+    """Plan `epochs` passes over about `unit_count` units, with `batch_size` units per step.
 
     `unit_count` is public: a DP estimate, which may be any number, or a setting. With fewer units
     than a batch, every unit is in every step. Raises ParamsError when there is nothing to train on.
@@ -51,8 +51,8 @@ class PoissonSampler(Generic[T]):
 
     A unit has one or more examples. Each unit is in the batch independently with probability
     `rate`. It contributes one of its examples, which is also chosen in secret. So a unit adds at
-    most one clipped gradient to a step. Each of `world_size` processes samples from its own part of
-    the units; their samples together are one Poisson sample.
+    most one clipped gradient to a step. The units are divided among `world_size` processes. The
+    samples of all processes together are one Poisson sample.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class PoissonSampler(Generic[T]):
 def micro_batches(
     batch: Sequence[T], *, size_of: Callable[[T], int], capacity: int
 ) -> Iterator[Sequence[T]]:
-    """Parts of a batch that fit into the device's memory: the number of examples times the largest
-    size is at most `capacity`.
+    """Split a batch so that each part fits into the device's memory: the number of examples times
+    the largest size is at most `capacity`.
 
     Examples of similar size are in the same part, so that there is little padding. One example
     larger than `capacity` is a part of its own. An empty batch has no parts.

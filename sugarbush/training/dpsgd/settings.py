@@ -40,7 +40,7 @@ class PretrainSettings(Section):
     batch_size: AtLeastOne = 16
     """Number of texts in a step."""
     micro_batch_tokens: _Tokens = 2048
-    """Number of tokens that are computed at once: more need more memory and less time."""
+    """Number of tokens computed at once. A larger number needs more memory and less time."""
     learning_rate: Positive = 2e-3
     """Highest learning rate."""
     device: Annotated[str, NOT_IN_OUTPUT] = "auto"
@@ -133,7 +133,7 @@ class FinetuneSettings(Section):
     activation_checkpointing: Annotated[bool, NOT_IN_OUTPUT] = False
     """Whether activations are recomputed to save memory."""
     micro_batch_tokens: Annotated[int, Field(ge=16), NOT_IN_OUTPUT] = 4096
-    """Number of tokens that are computed at once: more need more memory and less time."""
+    """Number of tokens computed at once. A larger number needs more memory and less time."""
     checkpoint_every: Annotated[AtLeastOne, NOT_IN_OUTPUT] = 1
     """Number of steps between checkpoints."""
 

@@ -1,4 +1,4 @@
-"""DP-SGD: charged as a whole before its first step, with noise once per logical step.
+"""DP-SGD. A whole run is charged before its first step. Noise is added once per logical step.
 
 A step takes a secret Poisson sample, adds up clipped per-record gradients over physical
 micro-batches, adds noise once, and divides by the *expected* batch size. A step with an empty
@@ -6,8 +6,8 @@ sample is noise alone. Only the noisy sum leaves a step: no loss, no norm, no ba
 reports depend on the settings and on the numbers of steps only.
 
 Guarantee: the weights after every step have the cost that `Mechanism.event` states, under
-add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). The released step is
-fixed beforehand: the last one.
+add/remove one unit (Abadi et al. 2016, Algorithm 1, with Poisson sampling). It is fixed beforehand
+that the weights after the last step are released.
 """
 
 from __future__ import annotations
@@ -155,14 +155,15 @@ def train(
 ) -> Released[nn.Module]:
     """Train `model` in place by DP-SGD, or continue the run in `checkpoints`.
 
-    Guarantee: `mechanism.event`, charged before the first step. After a crash the steps since the
-    last checkpoint run again with new noise; the charge for `repeatable_steps` covers them.
+    Guarantee: the run costs `mechanism.event`, which is charged before the first step. After a
+    crash the steps since the last checkpoint run again with new noise; the charge for
+    `repeatable_steps` covers them.
 
     A unit has one or more examples. `probe` are two public examples of unequal length, on which the
     clipper must agree with autograd. `before_step` is called before each step with the number of
     finished steps. If a run continues after a crash, it is called again for the steps that are
     repeated. Its changes to the weights are not covered by this guarantee. Under torchrun each
-    process trains on its part of the units.
+    process trains on some of the units.
     Raises PrivacyError if the model's gradients cannot be clipped exactly, BudgetExceededError
     before any step, and FailureError when the weights are no longer finite.
     """
@@ -209,7 +210,8 @@ def train(
 
 @contextmanager
 def open_clipper(model: nn.Module, clip_norm: float, clipping: Clipping) -> Iterator[Clipper]:
-    """The clipper of a setting. Raises PrivacyError on a model that has no clipping rule."""
+    """Open the clipper that a setting names. Raises PrivacyError on a model without a clipping
+    rule."""
     kind = HooksClipper if clipping is Clipping.OPACUS else PerRecordClipper
     clipper: Clipper = kind(model, clip_norm=clip_norm)
     try:
@@ -288,7 +290,8 @@ class _ProgressClock:
 
 
 def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySession) -> str:
-    """The id of the ledger entry of the run: the one from its first start, or a new one."""
+    """Return the id of the run's ledger entry. A new run is charged; a continued run was charged
+    before."""
     begun = checkpoints.start()
     if begun is None:
         charge = session.charge(mechanism.event)
@@ -297,15 +300,15 @@ def _charged(mechanism: Mechanism, checkpoints: Checkpoints, session: PrivacySes
     (entry,) = session.ledger.of([begun.ledger_id])
     if not entry.event == begun.event == mechanism.event:
         raise PrivacyError(
-            f"{checkpoints.folder}: has a run with other settings of its mechanism. Restore them "
-            "to continue, or remove the folder to train again and be charged again."
+            f"{checkpoints.folder}: has a run with other settings of DP-SGD. Restore these "
+            "settings to continue, or remove the folder to train again and be charged again."
         )
     return begun.ledger_id
 
 
 def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
-    """The step to continue from, and the last step, which is earlier if too many steps were
-    lost."""
+    """Return the step to continue from, and the last step. The last step is earlier if too many
+    steps were lost."""
     first, drawn = checkpoints.step(), checkpoints.draws
     if drawn < first:
         raise PrivacyError(
@@ -323,8 +326,8 @@ def _span(mechanism: Mechanism, checkpoints: Checkpoints) -> tuple[int, int]:
 
 
 def _make_equal(model: nn.Module) -> None:
-    """Copy the weights of process 0 to every process, because new LoRA factors are random in
-    each."""
+    """Copy the weights of process 0 to every process, because new LoRA factors are random in each
+    process."""
     if torch.distributed.is_initialized():
         for parameter in model.parameters():
             torch.distributed.broadcast(parameter.detach(), src=0)
@@ -343,7 +346,7 @@ def _check(
     device = next(model.parameters()).device
     advice = "Set finetune.model to another model."
     if clipping is not Clipping.BOOK_KEEPING:
-        advice = f"Set finetune.clipping: {Clipping.BOOK_KEEPING.value}."
+        advice = f"Set `finetune.clipping: {Clipping.BOOK_KEEPING.value}`."
     try:
         with open_clipper(model, clip_norm, clipping) as clipper:
             exactness.check(
@@ -356,15 +359,16 @@ def _check(
             )
     except (SugarbushError, InvariantError):
         raise
-    except Exception as error:  # of torch and Opacus: each kind of failure has another type
+    except Exception as error:  # torch and Opacus raise another type for each kind of failure
         raise PrivacyError(
-            f"finetune.clipping: {clipping.value} cannot clip this model: a trial on two public "
+            f"`finetune.clipping: {clipping.value}` cannot clip this model: a trial on two public "
             f"records failed ({type(error).__name__}). {advice}"
         ) from error
 
 
 def _require_finite(model: nn.Module) -> None:
-    """Raise FailureError if weights are not finite. They are noisy, so the check spends nothing."""
+    """Raise FailureError if weights are not finite. The weights are noisy already, so the check
+    spends no budget."""
     if not all(bool(p.isfinite().all()) for p in model.parameters() if p.requires_grad):
         raise FailureError(
             "fine-tuning diverged: the weights are not finite. Lower finetune.learning_rate."

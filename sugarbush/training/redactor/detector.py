@@ -1,8 +1,8 @@
 """The learned detector: scores of words by the trained token classifier, for high recall.
 
-Neighbouring words with at least the weak threshold are one finding, if one of them has at least
-the strong threshold. Both were chosen on generated texts when the classifier was trained. The score
-of a finding is scaled so that the default threshold of a policy (0.3) is the strong one.
+Neighbouring words with at least the weak threshold are one finding, if one of them has at least the
+strong threshold. Both thresholds were chosen on generated texts when the classifier was trained.
+The score of a finding is scaled so that the default threshold of a policy (0.3) is the strong one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CHUNK = 512  # texts whose pieces are sorted by length together
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a text, the probability of each kind in it (the largest of its tokens)."""
+    """A word of a text, with the probability of each kind: the largest one of the word's tokens."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ class LearnedDetector(TokenClassifier):
 
     @cached_property
     def trained_on(self) -> frozenset[str]:
-        """Digests of the labelled texts that were given to the training."""
+        """Return digests of the labelled texts that the redactor was trained on."""
         return frozenset(self.description.get("trained_on", ()))
 
     @cached_property
@@ -124,7 +124,8 @@ class LearnedDetector(TokenClassifier):
             yield batch, probabilities.tolist(), offsets
 
     def probabilities(self, pieces: list[str]) -> tuple[Tensor, list[Any]]:
-        """Of each kind for each token, (pieces, tokens, kinds), and the offsets of the tokens."""
+        """Compute the probability of each kind for each token, (pieces, tokens, kinds), and the
+        offsets of the tokens."""
         encoded = encode(self._tokenizer, pieces)
         offsets = encoded.pop("offset_mapping").tolist()
         with torch.inference_mode():
@@ -173,7 +174,7 @@ def findings_of(
 ) -> list[Finding]:
     """The findings in a text: runs of neighbouring words above the weak threshold.
 
-    The score of a finding is that of its best word, to the given power.
+    The score of a finding is the score of its best word, to the given power.
     """
     runs: list[list[Word]] = []
     skipped: list[Word] = []  # words since the last run
@@ -217,8 +218,8 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _continues(text: str, one: Word, skipped: Sequence[Word], other: Word) -> bool:
-    """Whether two words are of one finding: only signs are between them, or within an address one
-    short word, such as a state; and at most one line break."""
+    """Whether two words belong to one finding. Between them there are only signs and at most one
+    line break. Within an address, there may also be one short word, such as a state."""
     plain = [word for word in skipped if any(c.isalnum() for c in text[word.start : word.end])]
     short = len(plain) == 1 and plain[0].end - plain[0].start <= 3
     if plain and not (short and kind_of(one) == kind_of(other) == ADDRESS):

@@ -25,7 +25,7 @@ from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHO
 
 TRAIN_SHARE = 0.5
 _TRAIN, _MEASURE = "train", "measure"
-_WORDS_OF_KINDS = {  # parts of the labels of other schemas, the first that fits
+_WORDS_OF_KINDS = {  # substrings of labels in other schemas; the first one that fits is used
     EMAIL: ("mail",),
     PHONE: ("phone", "tel", "fax", "mobile"),
     ADDRESS: ("addr", "street", "zip", "post", "building"),
@@ -53,7 +53,8 @@ def kind_of_label(label: str) -> str:
 def for_training(
     sample: Iterable[LabelledText], *, share: float = TRAIN_SHARE
 ) -> list[LabelledText]:
-    """The texts that a hash gives to training, with the kinds that the redactor learns."""
+    """Return the texts that a hash selects for training, with the kinds that the redactor
+    learns."""
     return [
         LabelledText(
             text=one.text, spans=tuple((a, b, kind_of_label(label)) for a, b, label in one.spans)
@@ -73,7 +74,8 @@ class LabelFile:
     spans: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def shown(self, number: int) -> dict[str, Any]:
-        """Text `number` for the page: its labels, or suggestions where it has none."""
+        """Return text `number` for the page, with its labels or, if it has none, with
+        suggestions."""
         text = self.texts[number]
         spans = self.spans.get(text)
         return {
@@ -119,7 +121,7 @@ class LabelFile:
 def open_labels(
     source: Path, output: Path, *, text: str, count: int, policy: Policy | None
 ) -> LabelFile:
-    """`count` texts of `source` to label, the ones with the smallest hashes, and the labels that
+    """Choose the `count` texts of `source` with the smallest hashes, and read the labels that
     `output` already has.
 
     Raises ParamsError if others can read the folder of `output`, and InputError for a bad file.

@@ -1,4 +1,4 @@
-"""Redaction alone: texts, or a file row by row, with masks or surrogates."""
+"""Redacts texts, or a file row by row, with masks or surrogates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Rewriter:
         self._key = None if state is None else state_key(state)
 
     def rewritten(self, texts: Sequence[str]) -> list[tuple[str, list[TextSpan]]]:
-        """Each text without its secrets, and where these were."""
+        """Return each text without its secrets, and the spans of the secrets."""
         return [
             (self._replaced(text, own), own)
             for text, own in zip(texts, self._policy.spans(texts), strict=True)
@@ -59,7 +59,7 @@ def redact_file(
     by kind.
 
     At most some thousand rows are in memory. Raises InputError for a bad row, which it names, and
-    ParamsError for an output of an unknown format. After an error `output` is as it was.
+    ParamsError for an output of an unknown format. An error leaves `output` unchanged.
     """
     wanted = {name: "--text" if name == text else "--keep" for name in (text, *keep)}
     if _SPANS in wanted:

@@ -1,6 +1,6 @@
 """The shape of the word around each token, as its token type.
 
-The bundled model reads no capitals, and they tell names.
+The bundled model does not see capitals, and capitals help to recognise names.
 """
 
 from __future__ import annotations

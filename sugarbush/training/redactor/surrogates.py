@@ -1,4 +1,4 @@
-"""Surrogates: an invented value of the same kind in place of each secret.
+"""Replaces each secret by a surrogate, which is an invented value of the same kind.
 
 The choice is keyed by HMAC-SHA256, so nobody without the key can repeat it. Within a record, equal
 words of names get equal surrogates: "Anna Berg" and a later "Anna" stay one person. Different
@@ -25,7 +25,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def with_surrogates(text: str, spans: Sequence[TextSpan], *, key: bytes, record: str) -> str:
-    """`text` with a surrogate for each of `spans`, which are disjoint and in order.
+    """Replace each of `spans` in `text` by a surrogate. The spans are disjoint and in order.
 
     Equal (key, record, secret) give equal surrogates. No surrogate equals its secret.
     """
@@ -64,7 +64,7 @@ def _name_like(found: re.Match[str], *, key: bytes, record: str, attempt: int) -
 
 
 def _same_format(secret: str, rng: SeededRandom) -> str:
-    """Other digits and letters in the same places, in the same case."""
+    """Replace digits and letters by others, in the same places and in the same case."""
 
     def other(char: str) -> str:
         if char.isdigit():

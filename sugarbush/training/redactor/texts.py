@@ -2,7 +2,7 @@
 
     carriers.txt + values -> sentences -> dialogues, mails, forms, notes -> case, typos, spacing
 
-One part in seven consists of texts of the embedded example's simulator, with other values in their
+One text in seven comes from the simulator of the embedded example, with other values in its
 labelled spans. Text i depends on the seed and on i alone.
 """
 
@@ -74,7 +74,7 @@ _FORM_VALUES = {
 
 
 def generated_texts(seed: int, count: int, *, checked: bool = False) -> Iterator[LabelledText]:
-    """`count` texts with their spans: the secret kinds, PLACE and ORGANIZATION.
+    """Write `count` texts with their spans: the kinds of secrets, PLACE and ORGANIZATION.
 
     With `checked`, carriers and locales are used that no other text has.
     """
@@ -162,7 +162,8 @@ def _salad(fill: Callable[[str], str], rng: SeededRandom) -> str:
 
 
 def _simulated(values: Values, rng: SeededRandom) -> str:
-    """A text of the simulator, with other values: its own names are those of the example."""
+    """Write a text by the simulator with other values, because the simulator's own names occur in
+    the example."""
     text, spans = rng.choice(_simulator_texts())
     written, place = [], 0
     slots = values.slots()
@@ -174,7 +175,7 @@ def _simulated(values: Values, rng: SeededRandom) -> str:
 
 
 def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
-    """The text in another case, with typos, without punctuation or with other spaces."""
+    """Change a text: another case, typos, no punctuation, or other spaces."""
     text, spans = unmark(marked)
     pieces: list[tuple[str, str]] = []
     place = 0
@@ -207,7 +208,7 @@ def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
 
 
 def joined_pieces(pieces: Sequence[tuple[str, str]]) -> LabelledText:
-    """The text of (piece, label) pairs; pieces without a label are no spans."""
+    """Join (piece, label) pairs to a text. A piece without a label is not a span."""
     spans, place = [], 0
     for piece, label in pieces:
         if label and piece:
@@ -262,7 +263,8 @@ def _with_staff(record: Record) -> tuple[tuple[int, int, str], ...]:
 
 @lru_cache(maxsize=1)
 def _plain_sentences() -> tuple[str, ...]:
-    """Ordinary sentences without a secret: of Python's own manual, and of the simulator."""
+    """Return ordinary sentences without a secret, from Python's own manual and from the
+    simulator."""
     manual = (
         " ".join(sentence.split())
         for topic in _topics.topics.values()

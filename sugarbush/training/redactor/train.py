@@ -2,8 +2,9 @@
 
     generated texts (and files of labelled texts) -> token classifier -> thresholds -> a folder
 
-The word vectors of the encoder stay as they are, so that an unseen name keeps its place among the
-names. The thresholds are chosen on generated texts with carriers and locales of their own.
+The word vectors of the encoder are not trained, so that the vector of an unseen name stays near
+other names. The thresholds are chosen on generated texts with carriers and locales that no training
+text has.
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ class Recipe:
 
     @staticmethod
     def copies_of(labelled: Sequence[LabelledText]) -> int:
-        """How often labelled texts are read, so that about a minute is spent on them."""
+        """Return how often labelled texts are read, so that training spends about a minute on
+        them."""
         return max(1, min(12, _LABELLED_CHARACTERS // max(1, sum(len(o.text) for o in labelled))))
 
     @property
     def digest(self) -> str:
-        """Changes whenever the recipe, its code's version or a package that it uses changes."""
+        """A digest that changes whenever the recipe, the version of its code or a package that it
+        uses changes."""
         own = {
             **asdict(self),
             "version": _VERSION,
@@ -194,7 +197,7 @@ def _examples(texts: Sequence[LabelledText], tokenizer: Any) -> list[_Example]:
 
 
 def _kind(start: int, end: int, spans: Sequence[tuple[int, int, str]]) -> int:
-    """The class of a token: that of the span it overlaps, or 0."""
+    """Return the class of a token: the class of the span that it overlaps, or 0."""
     return next(
         (KINDS.index(kind) + 1 for a, b, kind in spans if a < end and b > start and kind in KINDS),
         0,
@@ -241,7 +244,7 @@ def _loss(model: Any, batch: Sequence[_Example], device: torch.device) -> Tensor
 
 
 def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Example]]:
-    """Batches of examples of similar length, in random order, for `epochs`."""
+    """Yield batches of examples of similar length, in random order, for `epochs`."""
     rng = public_rng(recipe.seed, "batches")
     for epoch in range(int(np.ceil(recipe.epochs))):
         share = min(1.0, recipe.epochs - epoch)
@@ -257,7 +260,8 @@ def _batches(examples: Sequence[_Example], recipe: Recipe) -> Iterator[list[_Exa
 
 
 def _thresholds(detector: LearnedDetector, recipe: Recipe) -> tuple[float, float]:
-    """The smallest thresholds that mask at most the recipe's share of words that are no secret."""
+    """Choose the smallest thresholds that mask at most the recipe's share of the words that are not
+    secret."""
     checked = list(generated_texts(recipe.seed, recipe.checked, checked=True))
     plain: list[float] = []
     for one, words in zip(checked, detector.words([c.text for c in checked]), strict=True):

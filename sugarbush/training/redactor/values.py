@@ -441,7 +441,7 @@ class Values:
         return "".join(drawn[c]() if c in drawn else c for c in self._rng.choice(forms))
 
     def _said(self, code: str) -> str:
-        """`code`, or its digits as words, where the text is spoken."""
+        """Return `code`. If the text is spoken, its digits may be words."""
         if not self._spoken or self._rng.chance(0.25):
             return code
         return spelled_out(code, self._rng)
@@ -454,7 +454,8 @@ class Values:
 
 
 def spelled_out(code: str, rng: SeededRandom) -> str:
-    """The code as somebody says it: digits one by one or in pairs, letters, "dash", "plus"."""
+    """Write the code as somebody says it: digits one by one or in pairs, letters, "dash",
+    "plus"."""
     said: list[str] = []
     place = 0
     oh = rng.choice(("zero", "oh", "o"))
