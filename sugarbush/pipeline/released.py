@@ -282,9 +282,12 @@ def _contents(folder: Path) -> Iterator[bytes]:
 
 def final_folder(roots: Roots, method: Method) -> Path:
     """Return the folder with a method's final texts. Raises MissingInputError, which names the
-    stage to run."""
+    stage to run. A release from before stage enlarge existed is in the folder of stage evolve."""
     stage = method.stages[-1]
     folder = method_folder(roots, method, stage)
+    if stage == "enlarge" and not folder.exists():
+        older = method_folder(roots, method, "evolve")
+        folder = older if (older / "synthetic.jsonl").exists() else folder
     return require(folder / "synthetic.jsonl", left_by=f"{stage}@{method.name}").parent
 
 

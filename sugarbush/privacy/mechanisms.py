@@ -140,7 +140,7 @@ def _summed_here(
         block = np.asarray(vectors[places])
         rows = scores(block)
         if rows.dtype != np.int64 or rows.shape != (len(block), size):
-            raise InvariantError("scores must be an int64 row of their own for every record")
+            raise InvariantError("scores must have one int64 row per record")
         for own in blocks(len(rows), max(1, _CACHED_NUMBERS // size)):
             sums = _sum_of_bounded(rows[own], norm)
             with lock:
@@ -157,7 +157,7 @@ def _sum_of_bounded(rows: NDArray[np.int64], norm: int) -> NDArray[np.int64]:
     if not -norm <= lowest <= highest <= norm or (
         np.einsum("ij,ij->i", rows, rows).max() > norm**2
     ):
-        raise InvariantError("a record's scores are longer than their bound")
+        raise InvariantError("the L2 norm of a record's scores is above the bound")
     sums: NDArray[np.int64] = rows.sum(axis=0)
     return sums
 

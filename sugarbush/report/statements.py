@@ -217,10 +217,13 @@ def not_covered(release: Release) -> list[str]:
 
 def _choice(runs: int) -> str:
     if not runs:
-        return "The choice of this run: no figures on held-out texts were shown for any run so far."
+        return (
+            "The choice of this run: no figures computed on real texts were shown for any run "
+            "so far."
+        )
     return (
-        "The choice of this run by figures on held-out texts, which are exact. They were shown "
-        f"for {runs} {'run' if runs == 1 else 'runs'} on this dataset so far."
+        "The choice of this run by figures computed on real texts, which are exact. They were "
+        f"shown for {runs} {'run' if runs == 1 else 'runs'} on this dataset so far."
     )
 
 

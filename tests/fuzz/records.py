@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from sugarbush.attributes.extract import extract_codes
 from sugarbush.attributes.settings import ExtractMetadataSettings
-from sugarbush.data.private_store import keyed_digest, records_of
+from sugarbush.data.private_store import TRAIN, keyed_digest, records_of
 from sugarbush.data.reading import Row, column_names, read_rows, rows_of_frame
 from sugarbush.data.records import donated_records, usable, wanted_columns
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
-from sugarbush.data.split import ContributionBounder, private_frame, split, unmatched_attributes
+from sugarbush.data.split import ContributionBounder, Splitter, private_frame, unmatched_attributes
+from sugarbush.privacy.fingerprint import FingerprintBuilder
 from tests.fuzz.damage import CANARY, bytes_like, fields_like, scalars
 
 KEY = bytes(32)
@@ -74,11 +75,15 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
     """Everything that stages do with the rows of a private file, and of a file of donated ones."""
     records, _ = usable(rows, params, SCHEMA, source="rows", setting="prepare.file")
     bound = None if params.user_column is None else ContributionBounder(records=1, key=KEY)
-    parts = split(records, params, public=["a public text"], source="rows", bound=bound)
-    unmatched_attributes(parts, SCHEMA)
-    public = json.dumps([parts.fingerprint(key=KEY), parts.tally])
+    fingerprint = FingerprintBuilder(key=KEY)
+    splitter = Splitter(params, public=["a public text"], bound=bound, fingerprint=fingerprint)
+    if bound is not None:
+        bound.add(splitter.kept(records))
+    parts = splitter.parts(records, source="rows")
+    unmatched_attributes(parts[TRAIN], SCHEMA)
+    public = json.dumps([fingerprint.values(), splitter.tally(source="rows")])
     assert CANARY not in public
-    for part in (parts.train, parts.heldout):
+    for part in parts.values():
         frame = private_frame(part, SCHEMA, key=KEY)
         stored = io.BytesIO()
         frame.to_parquet(stored, index=False)

@@ -36,7 +36,7 @@ ENGINES = ["one part", "parts here", "processes", "dask"]
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[str]:
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
     ) as cluster:
         yield cluster.scheduler_address
 

@@ -28,10 +28,12 @@ KEYS = {
     "AWS_DEFAULT_REGION": "us-east-1",
     "NO_PROXY": "127.0.0.1",
 }
-# An order's number and an id of each private record.
-FRAGMENTS = [f"of order {1000 + i} " for i in range(6, 146)] + [
-    f"letter-{i}" for i in range(6, 146)
-]
+# A sentence with the order's number, and the id, of each private record. The simulator invents
+# numbers too, so a number alone could occur in a release by chance.
+FRAGMENTS = [
+    next(s for s in row["text"].split(". ") if f"of order {1000 + i} " in s)
+    for i, row in enumerate(letters(146)[6:], start=6)
+] + [f"letter-{i}" for i in range(6, 146)]
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ RECORDS = 120
 DONATED = 6
 STAGES = {
     "fingerprint", "prepare", "extract_metadata", "synthesize_metadata", "initialise@maple",
-    "evolve@maple", "evaluate", "report",
+    "evolve@maple", "enlarge@maple", "evaluate", "report",
 }  # fmt: skip
 
 
@@ -234,7 +234,9 @@ def test_stages_that_no_method_needs_run_with_the_next_needed_one(
     assert stages.first == ("fingerprint",)
     assert stages.with_markers("fingerprint") == ("make_example", "fingerprint")
     assert stages.with_markers("evolve@maple") == ("evolve@maple",)
-    markers = {"initialise@dpft", "evolve@dpft", "finetune@maple", "generate@maple"}
+    markers = {
+        "initialise@dpft", "evolve@dpft", "enlarge@dpft", "finetune@maple", "generate@maple"
+    }  # fmt: skip
     assert not markers & set(stages.needed)
     *before, last = stages.with_markers("evaluate")
     assert set(before) == markers

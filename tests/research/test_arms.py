@@ -19,7 +19,7 @@ SCALE = Scale(candidates=120, variations=3, texts=40)
 def test_arms_that_vote_have_equal_rounds_candidates_and_variations() -> None:
     arms = arms_of(SCALE)
     settings = {name: arm.evolution for name, arm in arms.items()}
-    voting = {n: own for n, own in settings.items() if own["rounds"] and n != "augpe-10"}
+    voting = {n: own for n, own in settings.items() if own.get("rounds") and n != "augpe-10"}
     assert set(voting) == {
         "nonprivate", "maple", "augpe", "maple-M", "maple-E", "maple-weak", "sugarbush"
     }  # fmt: skip

@@ -9,9 +9,7 @@ import pytest
 import yaml
 
 from research.sweep_points import Kind, Sweep, kind_of, load_fields, load_sweep, points
-from sugarbush.deep_merge import deep_merge
 from sugarbush.errors import ParamsError
-from sugarbush.pipeline.settings import parse_params
 from tests.settings import ROOT, settings
 
 PUBLIC: dict[str, Any] = {
@@ -151,13 +149,6 @@ def test_an_arm_without_noise_has_one_point_a_seed_and_epsilon_infinity() -> Non
     ]  # fmt: skip
     assert found[0].params.evolve.nonprivate.candidates == 40
     assert found[0].params.released == ()
-
-
-def test_the_preset_changes_how_maple_chooses_and_nothing_that_is_charged() -> None:
-    fields = settings()
-    changed = deep_merge(fields, load_fields(ROOT / "settings" / "sugarbush.yaml"))
-    assert changed == ["evolve.maple.selection"]
-    assert parse_params(fields).privacy == parse_params(settings()).privacy
 
 
 def test_every_committed_grid_names_its_kind() -> None:

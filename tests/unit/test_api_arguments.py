@@ -59,7 +59,7 @@ def train(state: Path, **changed: Any) -> None:
     ("call", "changed", "message"),
     [
         (synthesize, {"corpus": ["a"]}, "the corpus: .* got list"),
-        (synthesize, {"method": "maple"}, r"method: .* sb\.Maple\(\), got str"),
+        (synthesize, {"method": "maple"}, r"method: .* sb\.Mosaic\(\), got str"),
         (synthesize, {"method": sb.Maple}, "method: .* got the class Maple"),
         (synthesize, {"generator": "simulator"}, "generator: .* got str"),
         (synthesize, {"privacy": {"epsilon": 1}}, "privacy: .* got dict"),

@@ -83,7 +83,7 @@ def test_descriptions_may_be_a_tuple() -> None:
 
 def test_a_password_in_an_address_is_not_repeated() -> None:
     openai_section = {"model": "m", "base_url": "http://me:hunter2@host/v1"}
-    with pytest.raises(ParamsError, match="contains a user") as error:
+    with pytest.raises(ParamsError, match="must have no user") as error:
         parse_params({"generator": {"openai": openai_section}})
     assert "hunter2" not in str(error.value)
 

@@ -99,11 +99,14 @@ def load_model(params: HuggingFace) -> LocalModel:
 def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     try:
         folder, gguf = _split_gguf(name)
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **gguf)
-        # A kernel for packed weights would have to be fetched; whole weights run everywhere.
-        whole = {"quantization_config": GgufConfig(dequantize=True)} if gguf else {}
+        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=gguf, trust_remote_code=False)
         model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, trust_remote_code=False, **gguf, **whole
+            folder,
+            dtype=dtype,
+            gguf_file=gguf,
+            # A kernel for packed weights would have to be fetched; whole weights run everywhere.
+            quantization_config=GgufConfig(dequantize=True) if gguf else None,
+            trust_remote_code=False,
         )
     except _CANNOT_LOAD as error:
         raise ParamsError(
@@ -138,20 +141,20 @@ def _load(name: str, device: torch.device, dtype: torch.dtype) -> LocalModel:
     return local
 
 
-def _split_gguf(name: str) -> tuple[str, dict[str, str]]:
+def _split_gguf(name: str) -> tuple[str, str | None]:
     """The folder of a GGUF file and the argument of transformers that names the file.
 
     Any other name is returned as it is. Raises ParamsError if the package gguf is missing.
     """
     path = Path(name)
     if path.suffix.lower() != ".gguf":
-        return name, {}
+        return name, None
     if find_spec("gguf") is None:
         raise ParamsError(
             f"generator.huggingface.model='{name}' needs the package gguf: "
             "pip install 'sugarbush[gguf]'"
         )
-    return str(path.parent), {"gguf_file": path.name}
+    return str(path.parent), path.name
 
 
 def _try_template(local: LocalModel, name: str) -> None:

@@ -143,6 +143,7 @@ def _start(source: Path, *, seed: int, new: bool) -> tuple[Any, Any]:
         torch.manual_seed(seed_of(seed, "redactor") % 2**63)
         model: Any = BertForTokenClassification.from_pretrained(
             source,
+            trust_remote_code=False,
             id2label=dict(enumerate(labels)),
             label2id={label: i for i, label in enumerate(labels)},
             # Twice as fast on a CPU: the fused attention has no fast backward pass there.
@@ -150,7 +151,7 @@ def _start(source: Path, *, seed: int, new: bool) -> tuple[Any, Any]:
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
         )
-    tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
+    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, use_fast=True)
     if new:
         types = model.bert.embeddings.token_type_embeddings
         wider = nn.Embedding(COUNT, types.embedding_dim)

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,16 +84,17 @@ def test_the_release_card_lists_what_was_charged(project: Checkout) -> None:
     assert any("fine-tuning starts from (tiny)" in item for item in card["assumed_public"])
 
 
-def test_there_is_a_text_for_every_row_of_the_dp_table(project: Checkout) -> None:
+def test_every_text_is_written_for_a_row_of_the_dp_table(project: Checkout) -> None:
     released = project.path / "data/released"
     rows = pd.read_parquet(released / "metadata/rows.parquet")
     texts = pd.read_json(released / "generate/dpft/synthetic.jsonl", lines=True)
-    assert len(texts) == len(rows)
+    wanted = yaml.safe_load((project.path / "params.yaml").read_text())["release"]["texts"]
+    assert len(texts) == wanted < len(rows)
     assert texts["text"].str.strip().all()
     schema = yaml.safe_load((project.path / "letters.schema.yaml").read_text())
     products = [*schema["attributes"][0]["values"], "other"]
-    asked = texts["product"].value_counts().to_dict()
-    assert asked == {products[code]: n for code, n in rows["product"].value_counts().items()}
+    asked = Counter(texts["product"])
+    assert asked <= Counter(products[code] for code in rows["product"])
 
 
 def test_nothing_private_stays_outside_the_private_root(project: Checkout) -> None:

@@ -557,7 +557,7 @@ class TestCheck:
     def test_tells_of_a_page_that_is_no_api(self, bench: Start) -> None:
         page = Reply(content=b"<html>hello</html>")
         run = bench(models=page, behave=lambda n, body: page)
-        with pytest.raises(GeneratorError, match=r"no chat completion.*/v1"):
+        with pytest.raises(GeneratorError, match=r"is not a chat completion.*/v1"):
             run.generator().check()
 
     def test_tells_of_a_context_that_is_smaller_than_the_setting(self, bench: Start) -> None:
@@ -605,7 +605,9 @@ class TestCheck:
     def test_tells_where_an_endpoint_sends_its_callers(self, bench: Start) -> None:
         elsewhere = Reply(status=308, headers={"location": "https://new.example/v1/chat"})
         run = bench(behave=lambda n, body: elsewhere)
-        with pytest.raises(GeneratorError, match=r"on to https://new.example/v1/chat.*base_url"):
+        with pytest.raises(
+            GeneratorError, match=r"redirects to https://new.example/v1/chat.*base_url"
+        ):
             run.generator().check()
 
     def test_tells_of_a_field_that_is_refused(self, bench: Start) -> None:
