@@ -84,7 +84,7 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
     public = json.dumps([fingerprint.values(), splitter.tally(source="rows")])
     assert CANARY not in public
     for part in parts.values():
-        frame = private_frame(part, SCHEMA, key=KEY)
+        frame = private_frame(part, SCHEMA, key=KEY, by_user=bound is not None)
         stored = io.BytesIO()
         frame.to_parquet(stored, index=False)
         read = records_of(pd.read_parquet(stored))
