@@ -41,7 +41,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.registry import METHODS, plugin_names
 
-# The lower bound needs at most 1 / (2 delta) canaries in all runs together.
+# The lower bound is valid only if all runs together have at most 1 / (2 delta) canaries.
 _MOST_RUNS = int(1 / (2 * DELTA)) // CANARIES
 
 

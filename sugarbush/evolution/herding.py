@@ -28,10 +28,10 @@ def herd(
 
     The sum of their own scores approximates a multiple of `scores`. The algorithm is greedy: it
     chooses the candidate where the gap left by the earlier choices is largest. So texts similar to
-    a chosen one are chosen late. If the noisy scores have no positive sum, the choice spreads over
-    the candidates. Guarantee: post-processing. Shapes: `scores` (m,) noisy sums in any unit,
-    `embeddings` (m, d) of the candidates, unit vectors. Raises InvariantError when there are fewer
-    than `count` candidates. Source: Chen, Welling & Smola 2010, "Super-samples from kernel
+    a chosen one are chosen late. If the sum of the noisy scores is not positive, the scores count
+    as 0, and the choices are as unlike each other as possible. Guarantee: post-processing. Shapes:
+    `scores` (m,) noisy sums in any unit, `embeddings` (m, d) of the candidates, unit vectors.
+    Raises InvariantError when there are fewer than `count` candidates. Source: Chen, Welling & Smola 2010, "Super-samples from kernel
     herding", Eq. 8.
 
     >>> candidates = np.eye(3, dtype=np.float32)

@@ -67,7 +67,7 @@ class EvolvingMethod(EvolutionSettings, GeneratingMethod):
         return self.evolved(inputs, first, self, forced=forced)
 
     def private_embeddings(self, inputs: MethodInputs) -> Private[PrivateEmbeddings]:
-        """The private records embedded, and labelled if votes are by label."""
+        """Return the embeddings of the private records, with labels if votes are by label."""
         if not self.by_label:
             return super().private_embeddings(inputs)
         vectors = inputs.corpus.embeddings(inputs.encode_private)

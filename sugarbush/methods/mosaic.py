@@ -1,14 +1,14 @@
-"""Mosaic: many texts, scored once by all records, and a release with the density of the records.
+"""Mosaic: the records score many texts once, and the release follows the scores.
 
 The generator writes texts from rows of the DP table and donated examples. Every record gives each
 text a kernel score, and one noisy sum of all scores is released. It is a DP kernel mean embedding
 of the corpus at these texts. Kernel herding chooses the release; scores of texts that are written
 later are predicted by regression (stage `enlarge`). There are no rounds and no variations.
 
-Guarantee: the noisy sum is one discrete Gaussian mechanism with L2 sensitivity RESOLUTION to one
-record (`sugarbush.evolution.kernel_scores`), times `records_per_user` to one user. It gets the
-whole share `synthesis`. Everything after it is post-processing: the size of the release costs
-nothing.
+Guarantee: the noisy sum is one discrete Gaussian mechanism. Its L2 sensitivity is RESOLUTION for
+one record (`sugarbush.evolution.kernel_scores`), and `records_per_user` * RESOLUTION for one user.
+It gets the whole share `synthesis`. Everything after it is post-processing: the size of the
+release costs nothing.
 
 Sources: the start is MAPLE's (Chien et al. 2026). Kernel mean embeddings under DP: Balog,
 Tolstikhin, Schölkopf 2018. Herding: Chen, Welling, Smola 2010. `docs/decisions/mosaic.md` has the

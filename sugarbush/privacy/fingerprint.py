@@ -83,7 +83,7 @@ class FingerprintBuilder:
 def make_dataset_fingerprint(
     texts: Iterable[str], *, key: bytes, users: Iterable[str] = (), ids: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Compute the fingerprint of a corpus: 256 values for each of texts, phrases, users and ids.
+    """Compute the fingerprint of a corpus: 256 values each of its texts, phrases, users, ids.
 
     Each kind is a sample of its distinct values, chosen and hidden by `key` (the bottom-k sketch of
     Cohen and Kaplan 2007; its values are hashed again). Without the key nobody can test whether a

@@ -115,8 +115,9 @@ class Ledger:
     """The charges on one dataset, under one cap.
 
     `cap` and `delta` limit the total: epsilon at `delta`, per `unit`. `user_column` names the
-    column of the user, where the unit is a user. `paid_for` returns the charges that the project's
-    released folders name; while the ledger lacks one of them, nothing can be charged.
+    column of the user, where the unit is a user. `paid_for` returns the charges that are
+    listed in the project's released folders. If one of these charges is missing from the ledger,
+    the ledger accepts no new charge.
     `different_from` are datasets that, according to the settings, share nobody with this one.
     Raises ParamsError on a bad dataset name.
 

@@ -171,7 +171,7 @@ def _harm() -> _Harm:
 
 
 def call_endpoint(case: Any, folder: Path) -> None:
-    """A private text is asked about. The endpoint repeats it, and the key, wherever it can."""
+    """Send a private text to an endpoint that repeats the text and the key wherever it can."""
     harm = _harm()
     harm.case = case
     call = Call(key="k", prompt=f"What is the mood of: {CANARY}?", seed=1, worst_cost=0.5)

@@ -99,7 +99,7 @@ def test_each_unit_is_sampled_at_the_given_rate(rate: float) -> None:
 
 
 def test_units_are_sampled_independently() -> None:
-    """The sizes of 4,000 samples of 50 units at rate 0.1 have a binomial variance: |z| < 5.2.
+    """Sample 50 units at rate 0.1, 4,000 times: the sample sizes vary binomially (|z| < 5.2).
 
     If samples had a fixed size, or were batches of a shuffled epoch, their sizes would not vary.
     """

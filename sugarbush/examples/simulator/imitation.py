@@ -175,8 +175,8 @@ def _weight(text: str, targets: Sequence[Target]) -> float:
 
 
 def _with_importance(utterances: Sequence[Utterance]) -> list[Utterance]:
-    """Make the first utterance, the last one, and every utterance with a code a step. All others
-    become details."""
+    """Mark the first utterance, the last one, and every utterance with a code as steps. All other
+    utterances become details."""
     ends = {0, len(utterances) - 1}
     return [
         replace(said, importance=Importance.DETAIL)

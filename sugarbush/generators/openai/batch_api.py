@@ -1,8 +1,8 @@
 """The Batch API: files of calls that the endpoint answers within a day, at a lower price.
 
 Each batch has a file in the state folder (`sugarbush.generators.openai.batch_jobs`). The file is
-written before the batch is created, and removed when the batch's last answer is in the cache. A run
-that needs a call of a batch in flight waits for that batch, and does not send the call again.
+written before the batch is created, and removed when the batch's last answer is in the cache. If a
+run needs a call that is in a submitted batch, it waits for the batch and does not send it again.
 
 If the process is killed, the next run finds the file and resumes. If the file has the id of a
 batch, the next run polls that batch. If the file has no id, the next run searches the endpoint for

@@ -62,7 +62,7 @@ class TokenClassifier:
             own, kind = findings[text], label.split("-")[-1]
             if label == _OUTSIDE:
                 continue
-            # A token directly after the last one, or after one space, continues it.
+            # A token continues the last finding if at most one space is between them.
             if own and own[-1].label == kind and start - own[-1].end <= 1 and label[:2] != "B-":
                 own[-1] = Finding(own[-1].start, end, kind, min(own[-1].score, score))
             else:

@@ -148,7 +148,7 @@ class RecordGradients:
             out.addmm_(factors.left.flatten(0, 1).t().to(out.dtype), scaled)
 
     def _forms(self) -> list[Use]:
-        """At most one of each form: several uses of one form are one use with more positions."""
+        """Join the uses of each form into one use with the positions of all of them."""
         forms: list[Use] = [*self._whole]
         if self._factors:
             lefts, rights = zip(*((u.left, u.right) for u in self._factors), strict=True)

@@ -1,7 +1,7 @@
 """Replaces each secret by a surrogate, which is an invented value of the same kind.
 
-The choice is keyed by HMAC-SHA256, so nobody without the key can repeat it. Within a record, equal
-words of names get equal surrogates: "Anna Berg" and a later "Anna" stay one person. Different
+The choice is keyed by HMAC-SHA256, so nobody without the key can repeat it. Within a record, a word
+that occurs in several names gets one surrogate: "Anna Berg" and a later "Anna" stay one person. Different
 records share nothing, so surrogates link no records.
 """
 

@@ -250,7 +250,7 @@ def test_an_old_copy_of_the_private_root_does_not_pay_for_steps_twice(
 ):
     """An old copy of data/private is restored.
 
-    It was made before the first checkpoint, and five steps were drawn after it was made.
+    The copy was made before the first checkpoint. After that, five steps were drawn.
     """
     taken = []
     draw = train_module.PoissonSampler.draw
