@@ -35,8 +35,8 @@ from sugarbush.pipeline.flow import (
 def pipeline(force: bool = False, epsilon: Annotated[float, Field(gt=0)] | None = None) -> None:
     """Bring the release up to date. One run on a dataset at a time.
 
-    Prefect's user interface shows these arguments as a form. Whoever opens it must not be able to
-    weaken the guarantee, so no argument changes the cap or trusts an endpoint.
+    Prefect's user interface shows these arguments as a form. No argument changes the cap or trusts
+    an endpoint, so whoever opens the form can spend at most what the cap leaves.
 
     Args:
         force: Make a new release whatever changed; every stage runs and its budget is charged.

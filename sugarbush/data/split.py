@@ -32,14 +32,15 @@ class ContributionBounder:
 
     Which of a user's records these are depends only on that user's records. Without the key the
     choice cannot be computed. Equal records give an equal choice. All records pass twice, in the
-    same order: first through `add`, then through `used`.
+    same order: first through `add`, then through `used`. If the second pass differs, the choice
+    would be of other records, so it is refused with an InputError.
     """
 
     def __init__(self, *, records: int, key: bytes) -> None:
         self._most, self._key = records, key
         self._smallest: dict[str | None, list[tuple[bytes, int]]] = {}
         self._added = self._passed = 0
-        self._kept: frozenset[int] = frozenset()
+        self._kept: dict[int, bytes] = {}
 
     def add(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -48,21 +49,35 @@ class ContributionBounder:
             del own[self._most :]
             self._added += 1
 
-    def used(self, records: Iterable[Record]) -> list[Record]:
-        """Those of the next `records` that are used."""
+    def used(self, records: Iterable[Record], *, source: str) -> list[Record]:
+        """Return those of the next `records` that are used."""
         if self._smallest:
-            self._kept = frozenset(place for own in self._smallest.values() for _, place in own)
+            self._kept = {place: said for own in self._smallest.values() for said, place in own}
             self._smallest = {}
         found = []
         for record in records:
             if self._passed in self._kept:
+                if self._kept[self._passed] != self._digest(record):
+                    raise _changed(source)
                 found.append(record)
             self._passed += 1
         return found
 
+    def require_complete(self, *, source: str) -> None:
+        """Raise InputError if the second pass had other records than the first one."""
+        if self._passed != self._added:
+            raise _changed(source)
+
     def _digest(self, record: Record) -> bytes:
         said = json.dumps(["bound", record.user, record.id]).encode()
         return hmac.digest(self._key, said, "sha256")
+
+
+def _changed(source: str) -> InputError:
+    return InputError(
+        f"{source}: changed while it was read. Write it completely, then run again (setting "
+        "prepare.file)"
+    )
 
 
 def normalised(text: str) -> str:
@@ -117,7 +132,7 @@ class Splitter:
         if self._fingerprint is not None:
             users = [r.user for r in kept if r.user is not None]
             self._fingerprint.add([r.text for r in kept], users=users, ids=[r.id for r in kept])
-        used = kept if self._bound is None else self._bound.used(kept)
+        used = kept if self._bound is None else self._bound.used(kept, source=source)
         parts: Parts = {TRAIN: [], HELDOUT: []}
         for record in used:
             owner = record.id if record.user is None else record.user
@@ -135,6 +150,8 @@ class Splitter:
         Raises InputError on too few records, and when all texts are identical.
         """
         counts = self._counts
+        if self._bound is not None:
+            self._bound.require_complete(source=source)
         if counts["kept"] > 1 and not self._texts_differ:
             raise InputError(f"{source}: all texts are identical (setting prepare.text_column)")
         if counts[TRAIN] < self._params.min_records:

@@ -31,8 +31,8 @@ def herd(
     a chosen one are chosen late. If the sum of the noisy scores is not positive, the scores count
     as 0, and the choices are as unlike each other as possible. Guarantee: post-processing. Shapes:
     `scores` (m,) noisy sums in any unit, `embeddings` (m, d) of the candidates, unit vectors.
-    Raises InvariantError when there are fewer than `count` candidates. Source: Chen, Welling & Smola 2010, "Super-samples from kernel
-    herding", Eq. 8.
+    Raises InvariantError when there are fewer than `count` candidates. Source: Chen, Welling &
+    Smola 2010, "Super-samples from kernel herding", Eq. 8.
 
     >>> candidates = np.eye(3, dtype=np.float32)
     >>> herd(np.array([60, 10, 30]), candidates, width=0.2, count=2).tolist()

@@ -71,7 +71,7 @@ class KernelScores:
             raise InvariantError("records (n, d) need candidates (m, d) of the same d to score")
         products = _on_grid(records, self._grid) @ self._candidates
         scores = np.empty(products.shape, dtype=np.int64)
-        size = min(len(scores), max(1, _CACHED_NUMBERS // count))
+        size = max(1, min(len(scores), _CACHED_NUMBERS // count))
         steps = np.empty((size, count), dtype=np.int64)
         weights = np.empty((size, count))
         for rows in blocks(len(scores), size):

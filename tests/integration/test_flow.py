@@ -242,7 +242,7 @@ def test_stages_that_no_method_needs_run_with_the_next_needed_one(
     assert set(before) == markers
     assert last == "evaluate"
     assert before.index("initialise@dpft") < before.index("evolve@dpft")
-    assert {"evolve@maple", "generate@dpft"} <= set(stages.inputs("evaluate"))
+    assert {"enlarge@maple", "generate@dpft"} <= set(stages.inputs("evaluate"))
     assert "pretrain" in stages.needed
 
 

@@ -1,11 +1,12 @@
 """Tests that adding or removing a user changes only the rows of this user."""
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sugarbush.data.records import Record
-from sugarbush.data.split import ContributionBounder, Parts
+from sugarbush.data.split import ContributionBounder, Parts, Splitter
 from sugarbush.errors import InputError
 from sugarbush.privacy.data_types import Private
 from tests.settings import params
@@ -87,3 +88,14 @@ def test_joined_by_their_owners_a_person_is_one_element(owners: list[int], who: 
     mine = tuple(place for place in everybody if owners[place] == who)
     without = joined([place for place in everybody if owners[place] != who])
     assert sorted(joined(list(everybody))) == sorted(without + [mine] * bool(mine))
+
+
+@pytest.mark.parametrize("second", [["b", "a"], ["a"], ["a", "b", "c"]])
+def test_a_file_that_changes_between_the_two_passes_is_refused(second: list[str]) -> None:
+    """Otherwise records of one person beyond the bound could take the kept places."""
+    bound = ContributionBounder(records=1, key=KEY)
+    splitter = Splitter(SETTINGS, public=(), bound=bound)
+    bound.add(records_of(["a", "b"]))
+    with pytest.raises(InputError, match="changed while it was read"):
+        splitter.parts(records_of(second), source="letters.jsonl")
+        splitter.tally(source="letters.jsonl")

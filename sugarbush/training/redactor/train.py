@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sugarbush.paths import atomic_directory
+from sugarbush.paths import atomic_directory, make_owner_only
 from sugarbush.randomness import public_rng, seed_of
 from sugarbush.training.crt.recall import LabelledText, text_digest
 from sugarbush.training.redactor.detector import (
@@ -121,7 +121,9 @@ def train_redactor(
         "seconds": round(time.monotonic() - began, 1),
         "thresholds": {"strong": 0.5, "weak": 0.5},
     }
-    with atomic_directory(output) as folder:
+    if labelled:  # weights and digests of private texts
+        make_owner_only(output.parent)
+    with atomic_directory(output, private=bool(labelled)) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
