@@ -151,6 +151,8 @@ def test_own_labels_are_split_between_training_and_measuring(redactor, tmp_path)
     tuned = train_redactor(
         Recipe(texts=5, checked=5), tmp_path / "tuned", start=redactor.folder, labelled=own
     )
+    # Its weights and its digests come from private texts.
+    assert tuned.folder.stat().st_mode & 0o077 == 0
     policy = make_policy(["regex", str(tuned.folder)], threshold=0.3)
     measured = measure(sample, policy, name="own")
     assert measured.left_out == len(own)
