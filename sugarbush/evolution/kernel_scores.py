@@ -21,6 +21,7 @@ A record's scores depend on that record and the candidates alone, bit for bit:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -65,19 +66,29 @@ class KernelScores:
         self._grid, self._table = grid, _table(width)
         self._candidates = _on_grid(candidates, grid).T
 
-    def __call__(self, records: NDArray[np.float32]) -> NDArray[np.int64]:
+    def __call__(self, records: NDArray[np.float32]) -> NDArray[np.int32]:
+        scores = np.empty((len(records), self._candidates.shape[1]), dtype=np.int32)
+        start = 0
+        for rows in self.by_rows(records):
+            scores[start : start + len(rows)] = rows
+            start += len(rows)
+        return scores
+
+    def by_rows(self, records: NDArray[np.float32]) -> Iterator[NDArray[np.int32]]:
+        """The scores of the first records, of the next ones, and so on, in one array that is
+        overwritten each time. It stays in the processor's cache.
+        """
         dim, count = self._candidates.shape
         if not 0 < count <= _MOST_CANDIDATES or records.shape[1] != dim:
             raise InvariantError("records (n, d) need candidates (m, d) of the same d to score")
         products = _on_grid(records, self._grid) @ self._candidates
-        scores = np.empty(products.shape, dtype=np.int64)
-        size = max(1, min(len(scores), _CACHED_NUMBERS // count))
+        size = max(1, min(len(products), _CACHED_NUMBERS // count))
         steps = np.empty((size, count), dtype=np.int64)
-        weights = np.empty((size, count))
-        for rows in blocks(len(scores), size):
+        weights, scores = np.empty((size, count)), np.empty((size, count), dtype=np.int32)
+        for rows in blocks(len(products), size):
             own = slice(rows.stop - rows.start)
-            self._score(products[rows], steps[own], weights[own], out=scores[rows])
-        return scores
+            self._score(products[rows], steps[own], weights[own], out=scores[own])
+            yield scores[own]
 
     def _score(
         self,
@@ -85,7 +96,7 @@ class KernelScores:
         steps: NDArray[np.int64],
         weights: NDArray[np.float64],
         *,
-        out: NDArray[np.int64],
+        out: NDArray[np.int32],
     ) -> None:
         """The scores of rows of `products`. All arrays have one shape, and are overwritten."""
         below = np.subtract(products.max(axis=1, keepdims=True), products, out=products)
@@ -95,7 +106,7 @@ class KernelScores:
         squares = np.zeros(len(weights), dtype=np.int64)
         for columns in blocks(weights.shape[1], _EXACT_SQUARES):
             own = weights[:, columns]
-            squares += np.einsum("ij,ij->i", own, own).astype(np.int64)
+            squares += np.vecdot(own, own).astype(np.int64)
         norms = np.ceil(np.sqrt(squares.astype(np.float64)))
         weights *= (RESOLUTION / norms * _NOT_BELOW)[:, None]
         out[:] = weights  # rounds down
@@ -103,8 +114,8 @@ class KernelScores:
 
 def scores_of(
     records: NDArray[np.float32], candidates: NDArray[np.float32], *, width: float
-) -> NDArray[np.int64]:
-    """The scores of every record for all candidates, `(n, m)` int64 in units of 1/RESOLUTION.
+) -> NDArray[np.int32]:
+    """The scores of every record for all candidates, `(n, m)` int32 in units of 1/RESOLUTION.
 
     Guarantee: row i depends on `records[i]` and `candidates` alone, bit for bit, and its L2 norm is
     at most RESOLUTION. The vectors have length 1: `records` (n, d), `candidates` (m, d); `width` in
@@ -125,10 +136,11 @@ def summed_scores(
     scores, lock = KernelScores(candidates, width=width), Lock()
     total = np.zeros(len(candidates), dtype=np.int64)
 
-    def add(rows: slice) -> None:
-        own = scores(records[rows]).sum(axis=0)
-        with lock:
-            np.add(total, own, out=total)
+    def add(places: slice) -> None:
+        for rows in scores.by_rows(records[places]):
+            own = rows.sum(axis=0)
+            with lock:
+                np.add(total, own, out=total)
 
     run_in_threads(add, blocks(len(records), _BLOCK_ROWS), threads=thread_count())
     return total

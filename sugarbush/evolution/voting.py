@@ -94,7 +94,7 @@ def sum_scores(
     most RESOLUTION. So the guarantee is that of `noisy_sum`.
     """
     vectors: Private[Any] = voting.embeddings.map_batch(lambda records: records.embeddings)
-    scores, size = KernelScores(embeddings, width=width), len(embeddings)
+    scores, size = KernelScores(embeddings, width=width).by_rows, len(embeddings)
     if voting.stddev is None:
         return exact_sum(
             vectors,

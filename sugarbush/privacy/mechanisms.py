@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -19,7 +19,7 @@ from sugarbush.privacy.session import PrivacySession
 from sugarbush.threads import blocks, run_in_threads, thread_count
 
 _BLOCK_ROWS = 512  # number of records that are scored at one time
-_CACHED_NUMBERS = 2**16  # checked at one time, so that they stay in the processor's cache
+_LARGEST_NORM = 2**26
 
 
 def noisy_histogram(
@@ -76,7 +76,7 @@ def exact_histogram(
 def noisy_sum(
     vectors: Private[Any],
     *,
-    scores: Callable[[NDArray[Any]], NDArray[np.int64]],
+    scores: Callable[[NDArray[Any]], Iterable[NDArray[Any]]],
     size: int,
     record_l2_sensitivity: int,
     stddev: float,
@@ -91,10 +91,10 @@ def noisy_sum(
     (docs/decisions/kernel-scores.md). The charge is on disk before the noise is drawn. The charge
     comes after the sum, which may take minutes: a crash while summing spends no budget.
 
-    `scores` maps a block of `vectors` (n, d) to `(n, size)` int64; row i must depend on row i
-    alone. It is called in several threads. `stddev` is in the unit of the scores.
-    Raises BudgetExceededError before anything is summed, and InvariantError when a row is not int64
-    or is longer than `record_l2_sensitivity`.
+    `scores` maps a block of `vectors` (n, d) to integers (n, size), in consecutive arrays of some
+    rows each; row i must depend on row i alone. It is called in several threads. `stddev` is in the
+    unit of the scores. Raises BudgetExceededError before anything is summed, and InvariantError
+    when rows are missing, are no integers, or are longer than `record_l2_sensitivity`.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
@@ -108,7 +108,7 @@ def noisy_sum(
 def exact_sum(
     vectors: Private[Any],
     *,
-    scores: Callable[[NDArray[Any]], NDArray[np.int64]],
+    scores: Callable[[NDArray[Any]], Iterable[NDArray[Any]]],
     size: int,
     record_l2_sensitivity: int,
     session: PrivacySession,
@@ -124,7 +124,10 @@ def exact_sum(
 
 
 def _summed(
-    vectors: Private[Any], scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
+    vectors: Private[Any],
+    scores: Callable[[NDArray[Any]], Iterable[NDArray[Any]]],
+    size: int,
+    norm: int,
 ) -> NDArray[np.int64]:
     own = partial(_summed_here, scores=scores, size=size, norm=norm)
     per_unit = vectors._per_unit
@@ -132,34 +135,42 @@ def _summed(
 
 
 def _summed_here(
-    vectors: Any, *, scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
+    vectors: Any, *, scores: Callable[[NDArray[Any]], Iterable[NDArray[Any]]], size: int, norm: int
 ) -> NDArray[np.int64]:
     total, lock = np.zeros(size, dtype=np.int64), Lock()
 
     def add(places: slice) -> None:
-        block = np.asarray(vectors[places])
-        rows = scores(block)
-        if rows.dtype != np.int64 or rows.shape != (len(block), size):
-            raise InvariantError("scores must have one int64 row per record")
-        for own in blocks(len(rows), max(1, _CACHED_NUMBERS // size)):
-            sums = _sum_of_bounded(rows[own], norm)
-            with lock:
-                np.add(total, sums, out=total)
+        block, done = np.asarray(vectors[places]), 0
+        sums = np.zeros(size, dtype=np.int64)
+        for rows in scores(block):
+            if rows.dtype.kind != "i" or rows.shape[1:] != (size,):
+                raise InvariantError("scores must be integers, `size` of them per record")
+            sums += _sum_of_bounded(rows, norm)
+            done += len(rows)
+        if done != len(block):
+            raise InvariantError("scores must have one row per record")
+        with lock:
+            np.add(total, sums, out=total)
 
     every = blocks(len(vectors), _BLOCK_ROWS)
     run_in_threads(add, every, threads=thread_count())
     return total
 
 
-def _sum_of_bounded(rows: NDArray[np.int64], norm: int) -> NDArray[np.int64]:
-    # Single numbers are checked first, because squares of larger ones could overflow.
-    lowest, highest = rows.min(initial=0), rows.max(initial=0)
-    if not -norm <= lowest <= highest <= norm or (
-        np.einsum("ij,ij->i", rows, rows).max() > norm**2
-    ):
+def _sum_of_bounded(rows: NDArray[Any], norm: int) -> NDArray[np.int64]:
+    """The sum of integer rows, whose L2 norms are checked.
+
+    With norm <= 2^26, a squared norm of at most 2^52 is computed exactly in float64, and a larger
+    one is at least 2^52 after rounding. So no row above the bound passes. Sums of at most 2^26
+    rows that passed are integers of at most 2^52, and exact in any order.
+    """
+    if norm > _LARGEST_NORM or len(rows) > _LARGEST_NORM:
+        raise InvariantError("norms and numbers of rows above 2^26 are not summed exactly")
+    numbers = rows.astype(np.float64)
+    if not np.vecdot(numbers, numbers).max(initial=0) <= norm**2:
         raise InvariantError("the L2 norm of a record's scores is above the bound")
-    sums: NDArray[np.int64] = rows.sum(axis=0)
-    return sums
+    sums = np.ones(len(rows)) @ numbers
+    return sums.astype(np.int64)
 
 
 def _counts(bins: Private[int], size: int) -> NDArray[Any]:

@@ -37,7 +37,7 @@ def sums_behind(
     with mock.patch.object(mechanisms, "discrete_gaussian", lambda sums, **_: sums):
         return noisy_sum(
             Private(records),
-            scores=lambda rows: scores_of(rows, candidates, width=width),
+            scores=KernelScores(candidates, width=width).by_rows,
             size=len(candidates),
             record_l2_sensitivity=RESOLUTION,
             stddev=1.0,
@@ -155,7 +155,7 @@ def test_a_vector_that_is_not_of_unit_length_is_refused_and_costs_nothing(
     with pytest.raises(InvariantError, match="not a unit vector"):
         noisy_sum(
             Private(records),
-            scores=lambda rows: scores_of(rows, candidates, width=0.2),
+            scores=lambda rows: [scores_of(rows, candidates, width=0.2)],
             size=5,
             record_l2_sensitivity=RESOLUTION,
             stddev=9.0 * RESOLUTION,
@@ -179,14 +179,19 @@ def test_scores_need_candidates_of_the_same_length() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (lambda n: np.full((n, 2), 3), "above the bound"),
+        (lambda n: [np.full((n, 2), 3)], "above the bound"),
+        (lambda n: [np.full((n - 1, 2), 2), np.full((1, 2), 3)], "above the bound"),
         # the square overflows to 0 in 64 bits
-        (lambda n: np.full((n, 2), 2**32), "above the bound"),
-        (lambda n: np.full((n, 2), -(2**63)), "above the bound"),
-        (lambda n: np.full((n, 2), 2**16, dtype=np.int32), "int64 row"),
-        (lambda n: np.full((n, 2), np.nan), "int64 row"),
-        (lambda n: np.full((1, 2), 2), "int64 row"),  # broadcasting would accept it silently
-        (lambda n: np.full((n, 3), 1), "int64 row"),
+        (lambda n: [np.full((n, 2), 2**32)], "above the bound"),
+        (lambda n: [np.full((n, 2), -(2**63))], "above the bound"),
+        (lambda n: [np.full((n, 2), 2**31 - 1, dtype=np.int32)], "above the bound"),
+        (lambda n: [np.full((n, 2), np.nan)], "integers"),
+        (lambda n: [np.full((n, 2), 2, dtype=np.uint64)], "integers"),
+        (lambda n: [np.full((n, 3), 1)], "integers"),
+        (lambda n: [np.full(2, 2)], "integers"),  # broadcasting would accept it silently
+        (lambda n: [np.full((1, 2), 2)], "one row per record"),
+        (lambda n: [np.full((n, 2), 2)] * 2, "one row per record"),
+        (lambda n: [], "one row per record"),
     ],
 )
 def test_scores_that_are_no_bounded_row_of_each_record_are_refused(
@@ -253,7 +258,7 @@ def test_scores_are_charged_before_the_noise_and_for_every_record_of_a_user(
             size=2,
             record_l2_sensitivity=4,
             stddev=50.0,
-            scores=lambda rows: np.full((len(rows), 2), 2),
+            scores=lambda rows: [np.full((len(rows), 2), 2)],
             session=session_of(ledger, records_per_unit=3),
         )
 
@@ -265,7 +270,7 @@ def test_exact_sums_have_no_guarantee_and_say_so(tmp_path: Path) -> None:
         size=2,
         record_l2_sensitivity=4,
         session=session_of(ledger),
-        scores=lambda rows: np.full((len(rows), 2), 2),
+        scores=lambda rows: [np.full((len(rows), 2), 2)],
     )
     assert found.value.tolist() == [6, 6]
     assert [entry.event for entry in ledger.entries()] == [NonPrivate()]
