@@ -102,7 +102,8 @@ class RoundData:
 class SyntheticText:
     """A candidate with its requested codes (-1: none), noisy votes and parent.
 
-    `final` is False for an ancestor that is not in the released corpus.
+    `examples` are the places of the donated examples in its prompt, as far as the release lists
+    them. `final` is False for an ancestor that is not in the released corpus.
     """
 
     id: int
@@ -111,6 +112,7 @@ class SyntheticText:
     round: int
     parent: int | None = None
     votes: int | None = None
+    examples: tuple[int, ...] = ()
     final: bool = True
 
 
@@ -156,7 +158,8 @@ class MethodData:
 class PublicData:
     """Everything that the public page may show.
 
-    Raises InvariantError if the card does not list the ledger entries of a released value.
+    `donated` are the donated examples, which are public. Raises InvariantError if the card does not
+    list the ledger entries of a released value.
     """
 
     release: Release
@@ -164,6 +167,7 @@ class PublicData:
     metadata: DpCounts | None = None
     table: DpTable | None = None
     agreements: tuple[Agreement, ...] = ()
+    donated: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         listed = {entry.id for entry in self.release.entries}
