@@ -7,7 +7,7 @@ The function that renders the public page takes no `InternalData`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -198,11 +198,13 @@ class InternalData:
 
     `heldout` and `train` count the attribute values of the real texts. `dependence` measures how
     far each pair of attributes is from independence in the training texts. `read` counts the values
-    that the same reader finds in each method's final texts. `heldout_map` has the positions (n, 2)
-    of real texts on each method's map.
+    that the same reader finds in each method's final texts. `by_texts` has values of final texts by
+    the number of texts that were measured. `heldout_map` has the positions (n, 2) of real texts on
+    each method's map.
     """
 
     values: tuple[MetricValue, ...] = ()
+    by_texts: Mapping[int, Sequence[MetricValue]] = field(default_factory=dict)
     heldout: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     train: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     dependence: Mapping[Pair, float] = field(default_factory=dict)

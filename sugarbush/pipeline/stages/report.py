@@ -195,8 +195,11 @@ def internal_of(project: Project) -> InternalData:
     real = project.private.real_texts(
         schema.names, part=HELDOUT, limit=settings.max_texts, seed=settings.seed
     )
+    sizes = roots.internal / "by_texts.json"
+    by_texts = json.loads(sizes.read_text()) if sizes.exists() else {}
     return InternalData(
         values=read_values({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
+        by_texts={int(count): read_values(values) for count, values in by_texts.items()},
         heldout=counts_of(codes[HELDOUT], schema),
         train=counts_of(codes[TRAIN], schema),
         dependence=dependence(codes[TRAIN], schema.names),

@@ -133,6 +133,24 @@ def test_a_private_method_and_distances_are_on_the_internal_page_only() -> None:
     assert "nonprivate" not in render_public_page(public_data())
 
 
+def test_methods_are_compared_by_number_of_texts_where_several_were_measured() -> None:
+    by_texts = {
+        count: [
+            MetricValue(
+                method=method, space="encoder", metric="mauve", value=0.5, low=0.4, high=0.6
+            )
+            for method in ("maple", REAL)
+        ]
+        for count in (250, 1000)
+    }
+    page = render_internal_page(public_data(), InternalData(by_texts=by_texts))
+    assert "MAUVE, in the encoder&#39;s space by number of texts" in page
+    for step in ("250 texts", "1,000 texts"):
+        assert f"maple, {step}: 0.500 (0.400 to 0.600)" in page
+        assert f"real, {step}" in page
+    assert "by number of texts" not in render_internal_page(public_data(), internal_data())
+
+
 def test_a_trained_metric_has_a_row_for_each_attribute_and_for_the_majority() -> None:
     figures = tuple(
         MetricValue(method="maple", round=FINAL, space=attribute, metric=metric, value=0.5)
