@@ -195,7 +195,9 @@ def _browser(data: PublicData) -> dict[str, Any]:
         for number, method in enumerate(data.methods)
         for item in method.texts.value
     ]
-    places = {(number, item.id): place for place, (number, _, item) in enumerate(shown)}
+    places: dict[tuple[int, int | None], int] = {
+        (number, item.id): place for place, (number, _, item) in enumerate(shown)
+    }
     origins = Counter[str]()
     rows = []
     for number, method, item in shown:
