@@ -101,7 +101,7 @@
     const facts = attributesOf(row).map(([, value]) => value);
     if (content.methods.length > 1) facts.unshift(content.methods[row.method]);
     facts.push(plural(row.words, "word"));
-    if (row.votes !== null) facts.push(plural(row.votes, "vote"));
+    if (row.votes !== null) facts.push(content.scored[row.method] ? "score " + row.votes : plural(row.votes, "vote"));
     made("small", node, facts.join(" · "));
   }
   function go(place) {
