@@ -20,11 +20,10 @@ from xml.etree import ElementTree
 import pytest
 
 import sugarbush as sb
-from sugarbush.embedding import encoder
 from sugarbush.privacy import mechanisms
-from tests.plugins.tiny_encoder import TinyEncoder
 from tests.settings import ROOT
 
+pytestmark = pytest.mark.usefixtures("quick_encoder")
 DOCS = ROOT / "docs"
 PACKAGES = ("add-a-method", "add-a-generator", "add-a-metric", "add-an-encoder")
 _BLOCK = re.compile(
@@ -60,11 +59,7 @@ def run(code: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the examples in a temporary folder with its own ledger, and without an endpoint.
-
-    A quick encoder replaces the bundled model, which test_real_complaints has.
-    """
-    monkeypatch.setattr(encoder, "_load", lambda folder: encoder._WholeTexts(TinyEncoder()))
+    """Run the examples in a temporary folder with its own ledger, and without an endpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
     monkeypatch.setitem(vars(sb), "OpenAI", lambda **_: sb.Simulator())
