@@ -198,7 +198,8 @@ def _browser(data: PublicData) -> dict[str, Any]:
     places: dict[tuple[int, int | None], int] = {
         (number, item.id): place for place, (number, _, item) in enumerate(shown)
     }
-    origins = Counter[str]()
+    by_round = sorted(shown, key=lambda row: row[2].round)
+    origins = {origin(item.round, rounds=len(m.rounds)): 0 for _, m, item in by_round}
     rows = []
     for number, method, item in shown:
         written = origin(item.round, rounds=len(method.rounds))
@@ -235,7 +236,7 @@ def _browser(data: PublicData) -> dict[str, Any]:
         ],
         "origins": [(place, *item) for place, item in enumerate(origins.items()) if item[1]],
         "methods": [(number, m.name) for number, m in enumerate(data.methods) if m.texts.value],
-        "final": origins.total(),
+        "final": sum(origins.values()),
         "voted": any(item.votes is not None for _, _, item in shown),
         "from_pool": _all_from_pool(data.release),
         "ancestors": any(not item.final for _, _, item in shown),
