@@ -82,11 +82,7 @@ class Finished:
 def finished_flow(
     tmp_path_factory: pytest.TempPathFactory, prefect_database: Path
 ) -> Iterator[Finished]:
-    """Run the flow once on a small corpus of marked records. Tests only read the results.
-
-    DVC runs each stage in its own process, which spares nine times the imports of a stage. A test
-    below and test_installed have stages in processes of their own.
-    """
+    """Run the flow once on a small corpus of marked records. Tests only read the results."""
     folder = tmp_path_factory.mktemp("flow")
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(running(FaultServer(behave=random_words)))
@@ -95,7 +91,7 @@ def finished_flow(
         address = get_current_settings().api.url
         assert address is not None
         run = project.run(  # as a user starts it
-            sys.executable, "-m", "flows.pipeline", variables=project.one_process,
+            sys.executable, "-m", "flows.pipeline",
             OPENAI_API_KEY=KEY, PREFECT_API_URL=address,
         )  # fmt: skip
         tasks, artifacts = last_run()
