@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,3 +32,18 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedPipelines:
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     return FinishedPipelines(shared / "finished")
+
+
+@pytest.fixture(scope="module")
+def quick_encoder() -> Iterator[None]:
+    """Replace the bundled model in this process by an encoder that loads without delay.
+
+    For tests of code that embeds texts. test_real_complaints runs every stage with the bundled
+    model.
+    """
+    from sugarbush.embedding import encoder
+    from tests.plugins.tiny_encoder import TinyEncoder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder, "_load", lambda folder: encoder._WholeTexts(TinyEncoder()))
+        yield

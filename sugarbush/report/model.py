@@ -7,7 +7,7 @@ The function that renders the public page takes no `InternalData`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,8 @@ class RoundData:
 class SyntheticText:
     """A candidate with its requested codes (-1: none), noisy votes and parent.
 
-    `final` is False for an ancestor that is not in the released corpus.
+    `examples` are the places of the donated examples in its prompt, as far as the release lists
+    them. `final` is False for an ancestor that is not in the released corpus.
     """
 
     id: int
@@ -111,6 +112,7 @@ class SyntheticText:
     round: int
     parent: int | None = None
     votes: int | None = None
+    examples: tuple[int, ...] = ()
     final: bool = True
 
 
@@ -156,7 +158,8 @@ class MethodData:
 class PublicData:
     """Everything that the public page may show.
 
-    Raises InvariantError if the card does not list the ledger entries of a released value.
+    `donated` are the donated examples, which are public. Raises InvariantError if the card does not
+    list the ledger entries of a released value.
     """
 
     release: Release
@@ -164,6 +167,7 @@ class PublicData:
     metadata: DpCounts | None = None
     table: DpTable | None = None
     agreements: tuple[Agreement, ...] = ()
+    donated: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         listed = {entry.id for entry in self.release.entries}
@@ -194,11 +198,13 @@ class InternalData:
 
     `heldout` and `train` count the attribute values of the real texts. `dependence` measures how
     far each pair of attributes is from independence in the training texts. `read` counts the values
-    that the same reader finds in each method's final texts. `heldout_map` has the positions (n, 2)
-    of real texts on each method's map.
+    that the same reader finds in each method's final texts. `by_texts` has values of final texts by
+    the number of texts that were measured. `heldout_map` has the positions (n, 2) of real texts on
+    each method's map.
     """
 
     values: tuple[MetricValue, ...] = ()
+    by_texts: Mapping[int, Sequence[MetricValue]] = field(default_factory=dict)
     heldout: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     train: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     dependence: Mapping[Pair, float] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from sugarbush.privacy.accounting import rounded_up
 from sugarbush.report.attribute_charts import attribute_charts
@@ -55,6 +56,7 @@ def _render(data: PublicData, internal: InternalData | None) -> str:
         agreements=data.agreements,
         costs=_costs(data),
         browser=_browser(data),
+        scored={m.name for m in data.methods if m.scored},
         styles=styles,
         settings=json.dumps(dict(release.settings), indent=1, ensure_ascii=False),
         infinite=math.isinf(release_epsilon(release)),
@@ -186,40 +188,72 @@ def _costs(data: PublicData) -> dict[str, Any]:
 
 
 def _browser(data: PublicData) -> dict[str, Any]:
-    """Return the entries of the text browser. An id is unique within a method, and a key is unique
-    on the whole page."""
+    """Return the controls of the text browser, and its rows as JSON for the script."""
     attributes = data.release.schema.attributes
-    rows: list[dict[str, Any]] = [
-        {
-            "key": f"{method.name}-{item.id}",
-            "method": method.name,
-            "text": item.text,
-            "words": len(item.text.split()),
-            "round": item.round,
-            "origin": origin(item.round, rounds=len(method.rounds)),
-            "parent": None if item.parent is None else f"{method.name}-{item.parent}",
-            "votes": item.votes,
-            "final": item.final,
-            "attributes": [
-                (place, attributes[place].name, attributes[place].domain[code])
-                for place, code in enumerate(item.codes)
-                if code >= 0
-            ],
-        }
-        for method in data.methods
+    shown = [
+        (number, method, item)
+        for number, method in enumerate(data.methods)
         for item in method.texts.value
     ]
-    used = {place for row in rows for place, _, _ in row["attributes"]}
+    places: dict[tuple[int, int | None], int] = {
+        (number, item.id): place for place, (number, _, item) in enumerate(shown)
+    }
+    by_round = sorted(shown, key=lambda row: row[2].round)
+    origins = {origin(item.round, rounds=len(m.rounds)): 0 for _, m, item in by_round}
+    rows = []
+    for number, method, item in shown:
+        written = origin(item.round, rounds=len(method.rounds))
+        origins[written] += item.final
+        rows.append(
+            {
+                "text": item.text,
+                "method": number,
+                "words": len(item.text.split()),
+                "origin": list(origins).index(written),
+                "codes": item.codes,
+                "votes": item.votes,
+                "parent": places.get((number, item.parent)),
+                "examples": item.examples,
+                "final": int(item.final),
+            }
+        )
+    content = {
+        "rows": [list(row.values()) for row in rows],
+        "columns": list(rows[0]) if rows else [],
+        "methods": [m.name for m in data.methods],
+        "scored": [m.scored for m in data.methods],
+        "of_table": [_rows_of_table(data, m) for m in data.methods],
+        "origins": list(origins),
+        "attributes": [(a.name, a.domain) for a in attributes],
+        "donated": {i: data.donated[i] for i in sorted({i for *_, t in shown for i in t.examples})},
+    }
     return {
-        "rows": rows,
-        "filters": [(place, a) for place, a in enumerate(attributes) if place in used],
-        "methods": [m.name for m in data.methods if m.texts.value],
-        "final": sum(row["final"] for row in rows),
-        "voted": any(row["votes"] is not None for row in rows),
+        "content": _inline_json(content),
+        "filters": [
+            (place, a)
+            for place, a in enumerate(attributes)
+            if any(item.codes[place] >= 0 for _, _, item in shown)
+        ],
+        "origins": [(place, *item) for place, item in enumerate(origins.items()) if item[1]],
+        "methods": [(number, m.name) for number, m in enumerate(data.methods) if m.texts.value],
+        "final": sum(origins.values()),
+        "voted": any(item.votes is not None for _, _, item in shown),
         "from_pool": _all_from_pool(data.release),
-        "ancestors": any(not row["final"] for row in rows),
+        "ancestors": any(not item.final for _, _, item in shown),
         "size": sum(m.final_texts for m in data.methods),
     }
+
+
+def _rows_of_table(data: PublicData, method: MethodData) -> bool:
+    """Whether every text of the method was requested with a complete row of the DP table."""
+    texts = method.texts.value
+    return data.table is not None and all(code >= 0 for text in texts for code in text.codes)
+
+
+def _inline_json(content: object) -> Markup:
+    """JSON for a script element: without "<", no text can end the element."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
 
 
 def _all_from_pool(release: Release) -> bool:

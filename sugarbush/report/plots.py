@@ -94,17 +94,20 @@ def map_points(found: EmbeddingMap, *, method: str, real: NDArray[Any] | None = 
     y = svg.Axis(low=float(low[1]), high=float(high[1]), start=height - pad, end=pad)
     parts = []
     if real is not None:
-        dots = [svg.element("circle", cx=x(a), cy=y(b), r=1.8) for a, b in real]
-        parts.append(svg.group(dots, class_="real-dots"))
+        parts.append(_dots(x, y, real, "real-dots"))
     newest = int(found.written.max(initial=0))
     for written in range(newest + 1):
-        dots = [
-            svg.element("circle", cx=x(a), cy=y(b), r=2.6)
-            for a, b in found.points[found.written == written]
-        ]
-        parts.append(svg.group(dots, class_=f"dots shade-{shade(written, newest + 1)}"))
+        own = found.points[found.written == written]
+        parts.append(_dots(x, y, own, f"dots shade-{shade(written, newest + 1)}"))
     label = f"{method}: texts in two dimensions, by the round for which they were written"
     return svg.chart(parts, width=size, height=height, label=label)
+
+
+def _dots(x: svg.Axis, y: svg.Axis, points: NDArray[Any], class_: str) -> Markup:
+    """Draw all points as one element, because a browser is slow with thousands of elements."""
+    return svg.element(
+        "path", d="".join(f"M{x(a):.1f} {y(b):.1f}h0" for a, b in points), class_=class_
+    )
 
 
 def shade(place: int, count: int) -> int:

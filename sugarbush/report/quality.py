@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -66,60 +66,74 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
     """
     styles = svg.series_styles([*styles, *(v.method for v in internal.values if v.method != REAL)])
     return {
-        "charts": list(_metric_charts(internal.values, styles)),
+        "charts": list(_metric_charts(internal, styles)),
         "tables": _final_tables(internal.values, list(styles)),
         "styles": styles,
+        "by_texts": bool(internal.by_texts),
     }
 
 
 def _metric_charts(
-    values: Sequence[MetricValue], styles: Mapping[str, svg.SeriesStyle]
-) -> list[dict[str, Any]]:
-    charts = []
+    internal: InternalData, styles: Mapping[str, svg.SeriesStyle]
+) -> Iterator[dict[str, Any]]:
+    """The charts by round, and by number of texts, if a method has several of them."""
     for metric in _BY_ROUND:
-        label, better, explanation = _LABELS[metric]
-        for space in dict.fromkeys(v.space for v in values if v.metric == metric):
-            own = [v for v in values if v.metric == metric and v.space == space]
-            ceiling = next((v for v in own if v.method == REAL), None)
+        for space in dict.fromkeys(v.space for v in internal.values if v.metric == metric):
+            own = [v for v in internal.values if v.metric == metric and v.space == space]
             shown = [v for v in own if v.method in styles]
-            if len({v.round for v in shown}) < 2:
-                continue
-            title = label
-            if space != "attribute":
-                title += f", {_SPACES[space][0].lower()}{_SPACES[space][1:]}"
-            picture = metric_lines(
-                shown,
-                styles=styles,
-                ceiling=ceiling,
-                title=title,
-                most=1.0 if metric == "mauve" else None,
-            )
-            charts.append(
-                {"title": title, "better": better, "chart": picture, "explanation": explanation}
-            )
-    return charts
+            ceiling = next((v for v in own if v.method == REAL), None)
+            rounds = sorted({v.round for v in shown}, key=lambda r: (r == FINAL, r))
+            names = {0: "start", FINAL: "final"}
+            steps = {names.get(r, f"round {r}"): [v for v in shown if v.round == r] for r in rounds}
+            if len(steps) > 1:
+                yield _chart(metric, space, steps, by="round", styles=styles, ceiling=ceiling)
+    real = {REAL: ("series-real", 3)}
+    for space in dict.fromkeys(v.space for values in internal.by_texts.values() for v in values):
+        steps = {
+            f"{count:,} texts": [v for v in values if v.space == space]
+            for count, values in sorted(internal.by_texts.items())
+        }
+        yield _chart("mauve", space, steps, by="number of texts", styles={**styles, **real})
+
+
+def _chart(
+    metric: str,
+    space: str,
+    steps: Mapping[str, Sequence[MetricValue]],
+    *,
+    by: str,
+    styles: Mapping[str, svg.SeriesStyle],
+    ceiling: MetricValue | None = None,
+) -> dict[str, Any]:
+    label, better, explanation = _LABELS[metric]
+    title = label
+    if space != "attribute":
+        title += f", {_SPACES[space][0].lower()}{_SPACES[space][1:]}"
+    most = 1.0 if metric == "mauve" else None
+    named = f"{title} by {by}"
+    picture = metric_lines(steps, styles=styles, ceiling=ceiling, title=named, most=most)
+    title = title if by == "round" else named
+    return {"title": title, "better": better, "chart": picture, "explanation": explanation}
 
 
 def metric_lines(
-    values: Sequence[MetricValue],
+    steps: Mapping[str, Sequence[MetricValue]],
     *,
     styles: Mapping[str, svg.SeriesStyle],
     ceiling: MetricValue | None,
     title: str,
     most: float | None,
 ) -> Markup:
-    """Draw one metric by round for each method, with intervals. The final texts come last.
+    """Draw one metric of each method at several steps, such as rounds, with intervals.
 
     `ceiling` is the value of real texts. `most` is the end of the axis; if it is None, the data
     determine the end.
     """
     height, left, right, top, bottom = 250, 52, 16, 14, 34
-    rounds = sorted({v.round for v in values if v.round != FINAL})
-    places = {r: i for i, r in enumerate(rounds)} | {FINAL: len(rounds)}
-    shown = [*values, ceiling] if ceiling is not None else values
-    reached = [v.value for v in shown]
-    reached += [b for v in values for b in (v.low, v.high) if b is not None]
-    x = svg.Axis(low=-0.3, high=len(rounds) + 0.3, start=left, end=svg.WIDTH - right)
+    values = [(place, step, v) for place, step in enumerate(steps) for v in steps[step]]
+    shown = [v for _, _, v in values] + ([ceiling] if ceiling is not None else [])
+    reached = [b for v in shown for b in (v.value, v.low, v.high) if b is not None]
+    x = svg.Axis(low=-0.3, high=len(steps) - 0.7, start=left, end=svg.WIDTH - right)
     y = svg.Axis(low=0.0, high=most or max(reached) * 1.1 or 1.0, start=height - bottom, end=top)
     parts = svg.axis_left(y, left, svg.WIDTH - right, ticks=y.ticks())
     if ceiling is not None:
@@ -128,23 +142,21 @@ def metric_lines(
         parts.append(
             svg.text("real texts", svg.WIDTH - right, level - 5, anchor="end", class_="name")
         )
-    methods = [m for m in styles if any(v.method == m for v in values)]
+    methods = [m for m in styles if any(v.method == m for _, _, v in values)]
     for offset, method in enumerate(methods):
         style, shape = styles[method]
         nudge = (offset - (len(methods) - 1) / 2) * 0.06
-        own = sorted((v for v in values if v.method == method), key=lambda v: places[v.round])
-        at = [(x(places[v.round] + nudge), y(v.value)) for v in own]
-        drawn = [svg.line(at, "curve")]
-        for (px, py), value in zip(at, own, strict=True):
-            step = "final" if value.round == FINAL else f"round {value.round}"
+        own = [(x(place + nudge), step, v) for place, step, v in values if v.method == method]
+        drawn = [svg.line([(px, y(v.value)) for px, _, v in own], "curve")]
+        for px, step, value in own:
             mark = [svg.element("title", f"{method}, {step}: {interval(value)}")]
             if value.low is not None and value.high is not None:
                 mark.append(svg.line([(px, y(value.low)), (px, y(value.high))], "whisker"))
-            drawn.append(svg.group([*mark, svg.marker(shape, px, py, "mark")]))
+            drawn.append(svg.group([*mark, svg.marker(shape, px, y(value.value), "mark")]))
         parts.append(svg.group(drawn, class_=style))
-    labels = [(places[r], "start" if r == 0 else str(r)) for r in rounds]
-    parts += svg.axis_bottom(x, height - bottom, labels=[*labels, (len(rounds), "final")])
-    return svg.chart(parts, width=svg.WIDTH, height=height, label=f"{title} by round")
+    labels = [step.removeprefix("round ").removesuffix(" texts") for step in steps]
+    parts += svg.axis_bottom(x, height - bottom, labels=list(enumerate(labels)))
+    return svg.chart(parts, width=svg.WIDTH, height=height, label=title)
 
 
 def _final_tables(values: Sequence[MetricValue], methods: Sequence[str]) -> list[dict[str, Any]]:

@@ -10,5 +10,6 @@ class ReportSettings(Section):
 
     title: str | None = None
     """Title of the report; null: the schema's subject."""
-    texts: Count = 300
-    """Number of synthetic texts that the pages show."""
+    texts: Count = 5000
+    """Number of texts of each method that the pages show, the first ones. 5,000 texts of 100 words
+    are about 4 MB."""

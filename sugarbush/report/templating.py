@@ -19,7 +19,7 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters |= {"interval": interval, "number": number}
+TEMPLATES.filters |= {"interval": interval, "number": number, "enumerated": enumerate}
 MARKDOWN = TEMPLATES.overlay(autoescape=False, keep_trailing_newline=True)
 
 

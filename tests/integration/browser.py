@@ -69,7 +69,8 @@ class Page:
         return answer["result"].get("value")
 
     def press(self, key: str, *, text: str = "") -> None:
-        codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowRight": 39, "ArrowLeft": 37}
+        codes = {"Tab": 9, "Enter": 13, "Escape": 27, "PageUp": 33, "PageDown": 34, "End": 35}
+        codes |= {"Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
         fields = {"key": key, "code": key, "windowsVirtualKeyCode": codes.get(key, 0)}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **fields)
         self.call("Input.dispatchKeyEvent", type="keyUp", **fields)

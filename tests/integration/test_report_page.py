@@ -1,20 +1,26 @@
 """Tests of the report pages in a real browser."""
 
+import re
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sugarbush.privacy.data_types import Released
+from sugarbush.report.model import PublicData, SyntheticText
 from sugarbush.report.page import render_internal_page, render_public_page
 from tests.integration.browser import Page, chromium, open_page
-from tests.unit.report.sample import internal_data, public_data
+from tests.unit.report.sample import SCHEMA, internal_data, public_data
 from tests.unit.report.test_page import attacked
 
 pytestmark = pytest.mark.skipif(
     chromium() is None, reason="no chromium on this machine (Debian: apt-get install chromium)"
 )
 
-VISIBLE = "Array.from(document.querySelectorAll('#browser tbody tr')).filter(r => r.offsetParent)"
+ROWS = "Array.from(document.querySelectorAll('#browser [role=option]'))"
+ACTIVE = "Number(document.querySelector('#browser [aria-selected=true]').ariaPosInSet)"
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +40,55 @@ def page(browser: Page, tmp_path: Path) -> Page:
     return browser
 
 
-def shown(page: Page) -> int:
-    return int(page.evaluate(f"{VISIBLE}.length"))
-
-
 def count(page: Page) -> int:
     return int(page.evaluate("document.getElementById('count').textContent").replace(",", ""))
 
 
-def column(page: Page, place: int) -> list[str]:
-    return list(page.evaluate(f"{VISIBLE}.map(r => r.children[{place}].textContent.trim())"))
+def row_texts(page: Page) -> list[str]:
+    return list(page.evaluate(f"{ROWS}.map(r => r.textContent)"))
+
+
+def position(page: Page) -> int:
+    """The position of the active row, which is completely within the visible part of the list."""
+    inside = (
+        "(() => { const [a, b] = ['#browser', '#browser [aria-selected=true]'].map("
+        "s => document.querySelector(s).getBoundingClientRect());"
+        " return a.top - 1 <= b.top && b.bottom <= a.bottom + 1; })()"
+    )
+    assert page.evaluate(inside)
+    active = page.evaluate(
+        "document.getElementById('browser').getAttribute('aria-activedescendant')"
+    )
+    assert active == page.evaluate("document.querySelector('[aria-selected=true]').id")
+    return int(page.evaluate(ACTIVE))
+
+
+def busy_s(page: Page) -> float:
+    """The CPU time of the page's main thread so far, which does not depend on other processes."""
+    page.call("Performance.enable", timeDomain="threadTicks")
+    metrics = page.call("Performance.getMetrics")["metrics"]
+    return float({m["name"]: m["value"] for m in metrics}["TaskDuration"])
+
+
+def wait_for(page: Page, condition: str) -> None:
+    deadline = time.monotonic() + 60
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.02)
+
+
+def large_release(count: int, *, words: int = 100) -> PublicData:
+    """A release of one method, in which text number i contains the word `number<i>`."""
+    data = public_data()
+    method = data.methods[0]
+    filler = " ".join(["word"] * (words - 1))
+    codes = [tuple(i % len(a.domain) for a in SCHEMA.attributes) for i in range(count)]
+    texts = tuple(
+        SyntheticText(id=i, text=f"{filler} number{i}", codes=codes[i], round=i % 4, votes=i)
+        for i in range(count)
+    )
+    own = replace(method, final_texts=count, texts=Released(texts, method.texts.ledger_ids))
+    return replace(data, methods=(own,))
 
 
 def type_into(page: Page, selector: str, value: str, event: str) -> None:
@@ -77,71 +122,149 @@ def test_searching_and_filtering_leave_the_texts_that_match(page: Page) -> None:
     everything = count(page)
     type_into(page, "#search", "COURIER lamp", "input")
     assert 0 < count(page) < everything
-    texts = [t.casefold() for t in column(page, 0)]
-    assert texts and all("courier" in t and "lamp" in t for t in texts)
+    assert all("courier" in t and "lamp" in t for t in row_texts(page))
+    marks = page.evaluate(
+        "Array.from(document.querySelectorAll('#browser mark'), m => m.textContent)"
+    )
+    assert {m.casefold() for m in marks} == {"courier", "lamp"}
     type_into(page, "#search", "", "input")
-    type_into(page, "[data-filter=method]", "public", "change")
-    assert set(column(page, 1)) == {"public"} and count(page) == 30
-    type_into(page, "[data-filter=method]", "", "change")
-    type_into(page, "[data-filter=a-0]", "armchair", "change")
-    assert all("armchair" in t for t in column(page, 0))
-    type_into(page, "#search", "no such words", "input")
-    assert count(page) == 0 == shown(page)
+    type_into(page, "[data-filter=method]", "1", "input")
+    assert count(page) == 30 and all("public" in t for t in row_texts(page))
+    type_into(page, "[data-filter=method]", "", "input")
+    type_into(page, "[data-filter='0']", "1", "input")
+    assert 0 < count(page) < everything and all("armchair" in t for t in row_texts(page))
+    type_into(page, "#search", "no such words (.*", "input")
+    assert count(page) == 0 and row_texts(page) == []
+    page.evaluate("document.getElementById('browser').focus()")
+    for key in ("ArrowDown", "End", "Enter"):
+        page.press(key)
+    assert not page.evaluate("document.getElementById('reader').open")
     assert page.problems == []
 
 
-def test_more_texts_are_shown_on_demand_and_ancestors_when_asked(page: Page) -> None:
-    assert shown(page) == 25 and count(page) == 90
-    page.evaluate("document.getElementById('more').click()")
-    assert shown(page) == 90
+def test_ancestors_are_listed_when_asked(page: Page) -> None:
+    assert count(page) == 90
     page.evaluate("document.getElementById('ancestors').click()")
     assert count(page) == 90 + 45
 
 
-def test_a_column_sorts_both_ways_with_missing_values_last(page: Page) -> None:
-    votes = "document.querySelectorAll('#browser th button')[3]"
-    page.evaluate("document.getElementById('more').click()")
-    for sign in (1, -1):
-        page.evaluate(f"{votes}.click()")
-        found = column(page, 3)
-        numbers = [sign * int(v) for v in found if v != "–"]
-        assert numbers == sorted(numbers) and len(set(numbers)) > 3
-        assert found[len(numbers) :] == ["–"] * (len(found) - len(numbers))
-    order = page.evaluate(f"{votes}.parentNode.getAttribute('aria-sort')")
-    assert order == "descending"
+@pytest.mark.parametrize("sign", [1, -1])
+def test_votes_order_the_texts_with_missing_values_last(page: Page, sign: int) -> None:
+    type_into(page, "#order", "votes" if sign == 1 else "-votes", "input")
+    found = [re.search(r"(-?\d+) votes?$", text) for text in row_texts(page)]
+    numbers = [sign * int(match[1]) for match in found if match]
+    assert len(numbers) == len(found) and numbers == sorted(numbers) and len(set(numbers)) > 3
+    page.evaluate("document.getElementById('browser').focus()")
+    page.press("End")
+    assert "vote" not in row_texts(page)[-1].partition("words")[2]
     assert page.problems == []
 
 
-def test_a_text_is_read_by_keyboard_alone_with_its_lineage(page: Page) -> None:
-    page.evaluate(
-        "document.querySelector('#browser tbody tr[data-parent]:not(.away) .open').focus()"
-    )
+def test_keys_move_through_the_list_and_a_slash_goes_to_the_search(page: Page) -> None:
+    page.press("/", text="/")
+    assert page.evaluate("document.activeElement.id") == "search"
+    assert page.evaluate("document.activeElement.value") == ""
+    page.press("ArrowDown")
+    assert page.evaluate("document.activeElement.id") == "browser"
+    assert position(page) == 1
+    page.press("ArrowDown")
+    page.press("ArrowDown")
+    page.press("ArrowUp")
+    assert position(page) == 2
+    page.press("PageDown")
+    further = position(page)
+    assert further > 4
+    page.press("PageUp")
+    assert position(page) == 2
+    page.press("End")
+    assert position(page) == 90
+    page.press("PageDown")
+    assert position(page) == 90
+    page.press("Home")
+    assert position(page) == 1
+    assert page.problems == []
+
+
+def test_a_text_is_read_by_keyboard_alone_with_its_row_and_lineage(page: Page) -> None:
+    page.evaluate("document.getElementById('browser').focus()")
     page.press("Enter", text="\r")
     assert page.evaluate("document.getElementById('reader').open")
-    assert page.evaluate("document.querySelectorAll('#reader-lineage li').length") >= 1
-    first = page.evaluate("document.getElementById('reader-place').textContent")
+    made = page.evaluate("document.getElementById('reader-made').innerText")
+    for words in ("Its row of the DP table", "product", "stars", "How it was made", "1 ancestor"):
+        assert words in made
+    place = "document.getElementById('reader-place').textContent"
+    assert page.evaluate(place) == "1 of 90 texts"
     page.press("ArrowRight")
-    assert page.evaluate("document.getElementById('reader-place').textContent") != first
+    assert page.evaluate(place) == "2 of 90 texts"
     page.press("Escape")
     assert not page.evaluate("document.getElementById('reader').open")
-    assert page.evaluate("document.activeElement.className") == "open"
+    assert page.evaluate("document.activeElement.id") == "browser"
+    assert position(page) == 2
 
 
-def test_every_control_can_be_reached_by_tab(page: Page) -> None:
+@pytest.mark.parametrize("width", [1280, 420])
+def test_a_release_of_5000_texts_opens_fast_and_has_few_rows_in_the_document(
+    page: Page, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "large.html"
+    path.write_text(render_public_page(large_release(5000)))
+    assert path.stat().st_size < 5e6
+    page.view(width=width, mobile=width < 500)
+    before = busy_s(page)
+    page.load(path)
+    assert busy_s(page) - before < 1.0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("document.getElementById('browser').focus()")
+    for key, reached in (("Home", 1), ("End", 5000)):
+        page.press(key)
+        assert position(page) == reached
+        assert len(row_texts(page)) < 40
+    assert page.evaluate("document.querySelectorAll('*').length") < 2000
+    type_into(page, "#search", "number4321", "input")
+    assert count(page) == 1 == len(row_texts(page))
+    assert page.evaluate("document.querySelector('#browser mark').textContent") == "number4321"
+    assert page.problems == []
+    assert all(url.startswith(("file:", "data:")) for url in page.requests)
+
+
+def test_scrolling_draws_the_rows_at_the_new_place(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "large.html"
+    path.write_text(render_public_page(large_release(3000, words=10)))
+    page.load(path)
+    page.evaluate("document.getElementById('browser').scrollTop = 90 * 1500")
+    wait_for(page, f"{ROWS}.some(r => r.textContent.includes('number1500'))")
+    places = page.evaluate(f"{ROWS}.map(r => [Number(r.ariaPosInSet), r.textContent])")
+    assert all(f"number{place - 1}" in text for place, text in places)
+
+
+def test_every_control_has_a_name_and_can_be_reached_by_tab(page: Page) -> None:
+    tree = page.call("Accessibility.getFullAXTree")["nodes"]
+    roles = {"searchbox", "combobox", "checkbox", "listbox", "option", "button", "search", "link"}
+    named = [
+        (node["role"]["value"], node.get("name", {}).get("value"))
+        for node in tree
+        if not node["ignored"] and node.get("role", {}).get("value") in roles
+    ]
+    assert roles - {"link"} <= {role for role, _ in named}
+    assert all(name for _, name in named)
     page.evaluate("document.querySelector('#search').focus()")
     reached = set()
     for _ in range(12):
         page.press("Tab")
-        reached.add(page.evaluate("document.activeElement.tagName"))
-    assert {"SELECT", "INPUT", "BUTTON"} <= reached
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    assert {"SELECT", "order", "ancestors", "browser"} <= reached
 
 
 def test_a_text_that_holds_a_script_is_shown_and_not_run(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "attacked.html"
     path.write_text(render_public_page(attacked(public_data())))
     page.load(path)
-    page.evaluate("document.querySelector('#browser .open').click()")
-    assert "onerror" in page.evaluate("document.getElementById('reader-text').textContent")
+    type_into(page, "#search", "onerror", "input")
+    assert any("<img src=x onerror" in text for text in row_texts(page))
+    type_into(page, "#search", "document.title", "input")
+    page.evaluate(f"{ROWS}[0].click()")
+    for id_ in ("reader-text", "reader-made"):
+        assert "onerror" in page.evaluate(f"document.getElementById('{id_}').textContent")
     assert page.evaluate("document.querySelectorAll('img').length") == 0
     assert "owned" not in page.evaluate("document.title")[:5]
     assert page.problems == []

@@ -17,7 +17,7 @@ SIZE = {"candidates": 24, "rounds": 2, "variations": 3}
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkDataset:
+def dataset(tmp_path_factory: pytest.TempPathFactory, quick_encoder: None) -> BenchmarkDataset:
     records = pd.DataFrame(islice(example_records(1), 170))
     state = tmp_path_factory.mktemp("state")
     privacy = sb.Privacy(dataset="letters", purpose="benchmark", cap=1000)

@@ -57,6 +57,7 @@ def test_a_prepared_corpus_keeps_its_unit(tmp_path: Path, other: dict[str, Any])
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_encoder")
 def test_a_release_can_be_pickled_and_holds_no_private_text(tmp_path: Path) -> None:
     release = sb.synthesize(prepared(tmp_path), method=METHOD)
     stored = pickle.dumps(release)

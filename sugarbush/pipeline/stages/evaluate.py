@@ -2,7 +2,8 @@
 
 Reads    data/private/prepared/, data/private/metadata/, data/public/donated/, the pool's files,
          data/released/{initial,evolve,generate}/<method>/, data/private/arms/<method>/
-Writes   reports/internal/   metrics.json (final sets), figures.csv (all values), read.json
+Writes   reports/internal/   metrics.json (final sets), figures.csv (all values), read.json,
+                             by_texts.json (final sets by number of texts)
          data/stamps/evaluate.json
 Spends   nothing, and releases nothing: every value is computed on real texts and is internal
 """
@@ -12,8 +13,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,8 +27,9 @@ from sugarbush.attributes.donated import load_readers
 from sugarbush.data.private_store import HELDOUT, TRAIN
 from sugarbush.data.schema import Schema
 from sugarbush.errors import InputError
+from sugarbush.evaluation import mauve
 from sugarbush.evaluation.evaluate import installed_metrics
-from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricValue
+from sugarbush.evaluation.interface import FINAL, REAL, MetricSettings, MetricValue, Sample, label
 from sugarbush.evaluation.settings import EvaluateSettings
 from sugarbush.evolution.population import Population, load_population
 from sugarbush.methods.interface import Method
@@ -37,6 +41,7 @@ from sugarbush.pipeline.shown_runs import note_shown
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
+SIZES = (250, 500, 1000, 2000, 5000)  # numbers of texts at which releases are compared
 
 
 def populations_of(project: Project, method: Method) -> Iterator[tuple[int, Population]]:
@@ -100,6 +105,7 @@ def run(project: Project) -> None:
         progress=lambda step: print(f"{NAME}: {step}", flush=True),
     )
     figures = list(real_figures(evaluator, train.codes, count=count, params=wanted))
+    by_texts = defaultdict[int, list[MetricValue]](list)
     counted: dict[str, dict[str, list[int]]] = {}
     for method in methods:
         rounds = len(list(final_folder(project.roots, method).glob("round_*")))
@@ -114,7 +120,16 @@ def run(project: Project) -> None:
                 asked = replace(sample, codes=population.codes)
                 figures += evaluator.downstream(asked, method=method.name)
                 counted[method.name] = _counts(sample.codes, schema)
-    write_figures(project, figures, counted)
+                whole = read(everything.texts, public)
+                add_sizes(by_texts, evaluator, whole, method=method.name)
+    if by_texts:
+        add_sizes(
+            by_texts,
+            evaluator,
+            evaluator.train.limited(max(by_texts), rng=public_rng(wanted.seed, REAL)),
+            method=REAL,
+        )
+    write_figures(project, figures, counted, by_texts)
 
 
 def equal_count(project: Project) -> int:
@@ -149,6 +164,21 @@ def real_figures(
     )
 
 
+def add_sizes(
+    by_texts: Mapping[int, list[MetricValue]], evaluator: Evaluator, sample: Sample, *, method: str
+) -> None:
+    """Add MAUVE of random parts of `sample` to `by_texts`, for each of SIZES that it has.
+
+    `by_texts` is a defaultdict. A sample that has fewer than two of SIZES adds nothing.
+    """
+    sizes = [size for size in SIZES if size <= len(sample)]
+    for size in sizes if len(sizes) > 1 else ():
+        settings = replace(evaluator.settings, clusters=clusters_for(size, len(evaluator.heldout)))
+        part = sample.limited(size, rng=public_rng(settings.seed, "size", method, size))
+        values = mauve.METRIC.measure(evaluator.heldout, part, settings)
+        by_texts[size] += label(values, method=method)
+
+
 def clusters_for(texts: int, heldout: int) -> int:
     """Return the number of clusters for MAUVE: a tenth of the smaller number of texts, and at least
     2.
@@ -178,6 +208,7 @@ def write_figures(
     project: Project,
     figures: Sequence[MetricValue],
     read: Mapping[str, Mapping[str, list[int]]],
+    by_texts: Mapping[int, Sequence[MetricValue]] = MappingProxyType({}),
 ) -> None:
     """Write the internal metrics for the report, and a stamp with a keyed digest of all of them.
 
@@ -195,6 +226,7 @@ def write_figures(
         "metrics.json": json.dumps({"final": nested}, indent=1),
         "figures.csv": frame.to_csv(index=False),
         "read.json": json.dumps(read),
+        "by_texts.json": json.dumps({n: [vars(v) for v in own] for n, own in by_texts.items()}),
     }
     for name, content in contents.items():
         with atomic_file(internal / name) as path:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +111,14 @@ def _texts(
 ) -> tuple[SyntheticText, ...]:
     """The first `limit` final texts, and every candidate that they descend from."""
     votes = _last_votes(folder, schema, unit)
-    shown = list(_described(final.take(np.arange(min(limit, len(final)))), votes))
+    with (folder / "synthetic.jsonl").open(encoding="utf-8") as lines:
+        asked = [json.loads(line).get("examples") or () for line in islice(lines, limit)]
+    shown = [
+        replace(text, examples=tuple(examples))
+        for text, examples in zip(
+            _described(final.take(np.arange(len(asked))), votes), asked, strict=True
+        )
+    ]
     rounds = sorted(folder.glob("round_*"), reverse=True)
     candidates = [
         text
@@ -186,8 +195,11 @@ def internal_of(project: Project) -> InternalData:
     real = project.private.real_texts(
         schema.names, part=HELDOUT, limit=settings.max_texts, seed=settings.seed
     )
+    sizes = roots.internal / "by_texts.json"
+    by_texts = json.loads(sizes.read_text()) if sizes.exists() else {}
     return InternalData(
         values=read_values({str(k): v for k, v in row.items()} for row in rows.to_dict("records")),
+        by_texts={int(count): read_values(values) for count, values in by_texts.items()},
         heldout=counts_of(codes[HELDOUT], schema),
         train=counts_of(codes[TRAIN], schema),
         dependence=dependence(codes[TRAIN], schema.names),
@@ -219,13 +231,14 @@ def public_data(project: Project) -> PublicData:
     folders = [project.roots.released / "metadata"]
     folders += [final_folder(project.roots, method) for method in project.settings.released]
     ids = [i for folder in folders for i in read_ledger_ids(folder)]
+    donated = tuple(donated_frame(project.roots)["text"])
     return PublicData(
         release=release_facts(
             project.settings,
             project.schema,
             ledger=project.ledger(),
             ledger_ids=ids,
-            donated=len(donated_frame(project.roots)),
+            donated=len(donated),
             engine=engine_of(project.base),
             plan=project.final_plan(),
             texts={m.name: _text_counts(project, m) for m in project.settings.released},
@@ -234,6 +247,7 @@ def public_data(project: Project) -> PublicData:
         metadata=dp_counts_of(project.base, project.schema),
         table=dp_table_of(project.base),
         agreements=agreements_of(project.roots),
+        donated=donated,
     )
 
 

@@ -1,5 +1,6 @@
 """Tests which texts and settings are used to measure methods."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,12 @@ from sugarbush.evaluation.interface import FINAL, MetricSettings, MetricValue, S
 from sugarbush.evaluation.mauve import mauve
 from sugarbush.pipeline.evaluator import ENCODER, Evaluator
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.stages.evaluate import clusters_for, real_figures, write_figures
+from sugarbush.pipeline.stages.evaluate import (
+    add_sizes,
+    clusters_for,
+    real_figures,
+    write_figures,
+)
 from sugarbush.randomness import public_rng
 from tests.settings import params
 
@@ -54,6 +60,31 @@ def test_a_model_trained_on_real_texts_uses_no_more_of_them_than_a_method_has() 
     }
     assert found[1]["accuracy"] == found[1]["majority_accuracy"] == 0.5
     assert found[40]["accuracy"] == 1
+
+
+def test_releases_are_measured_at_each_number_of_texts_that_they_reach() -> None:
+    rows = public_rng(2, "rows").normal(size=(600, 8)).astype(np.float32)
+
+    def sample(count: int) -> Sample:
+        codes = np.zeros((count, 1), dtype=np.int64)
+        return Sample(texts=("a",) * count, features={ENCODER: rows[:count]}, codes=codes)
+
+    evaluator = Evaluator(
+        heldout=sample(300),
+        heldout_codes=np.zeros((300, 1), dtype=np.int64),
+        train=sample(600),
+        donated=(),
+        public=(),
+        settings=MetricSettings(domain={"wish": 1}, clusters=2, resamples=5, seed=1),
+    )
+    found = defaultdict[int, list[MetricValue]](list)
+    for count, method in ((600, "maple"), (300, "small")):
+        add_sizes(found, evaluator, sample(count), method=method)
+    assert {count: [v.method for v in values] for count, values in found.items()} == {
+        250: ["maple"],
+        500: ["maple"],
+    }
+    assert all(v.low is not None and v.low <= v.value <= 1 for own in found.values() for v in own)
 
 
 @pytest.mark.parametrize(

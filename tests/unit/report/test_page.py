@@ -1,7 +1,9 @@
 import inspect
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,10 +52,19 @@ class Tags(HTMLParser):
             assert self.unclosed.pop() == tag
 
 
+def content_of(page: str) -> dict[str, Any]:
+    """The content of the text browser, as its script reads it."""
+    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.S)
+    assert found is not None
+    content: dict[str, Any] = json.loads(found[1])
+    return content
+
+
 def attacked(data: PublicData) -> PublicData:
     method = data.methods[0]
-    first, *rest = method.texts.value
-    texts = Released((replace(first, text=ATTACK, final=True), *rest), method.texts.ledger_ids)
+    *rest, last = method.texts.value
+    hostile_text = replace(last, text=ATTACK, examples=(0,))
+    texts = Released((*rest, hostile_text), method.texts.ledger_ids)
     product = data.release.schema.attributes[0]
     hostile = Attribute(
         name="product", description=ATTACK, values=(ATTACK, *product.values[1:]), column="product"
@@ -62,7 +73,8 @@ def attacked(data: PublicData) -> PublicData:
     facts = replace(
         data.release, title=ATTACK, settings={"a": ATTACK}, encoder=ATTACK, schema=schema
     )
-    return replace(data, release=facts, methods=(replace(method, texts=texts), *data.methods[1:]))
+    methods = (replace(method, texts=texts), *data.methods[1:])
+    return replace(data, release=facts, methods=methods, donated=(ATTACK,))
 
 
 def test_the_public_page_takes_public_data_alone() -> None:
@@ -121,6 +133,24 @@ def test_a_private_method_and_distances_are_on_the_internal_page_only() -> None:
     assert "nonprivate" not in render_public_page(public_data())
 
 
+def test_methods_are_compared_by_number_of_texts_where_several_were_measured() -> None:
+    by_texts = {
+        count: [
+            MetricValue(
+                method=method, space="encoder", metric="mauve", value=0.5, low=0.4, high=0.6
+            )
+            for method in ("maple", REAL)
+        ]
+        for count in (250, 1000)
+    }
+    page = render_internal_page(public_data(), InternalData(by_texts=by_texts))
+    assert "MAUVE, in the encoder&#39;s space by number of texts" in page
+    for step in ("250 texts", "1,000 texts"):
+        assert f"maple, {step}: 0.500 (0.400 to 0.600)" in page
+        assert f"real, {step}" in page
+    assert "by number of texts" not in render_internal_page(public_data(), internal_data())
+
+
 def test_a_trained_metric_has_a_row_for_each_attribute_and_for_the_majority() -> None:
     figures = tuple(
         MetricValue(method="maple", round=FINAL, space=attribute, metric=metric, value=0.5)
@@ -154,7 +184,8 @@ def test_markup_in_a_text_is_shown_as_text() -> None:
     counted, attacked_tags = Tags(clean), Tags(page)
     assert sorted(counted.open) == sorted(attacked_tags.open)
     assert not any(name.startswith("on") for name, _ in attacked_tags.attributes)
-    assert page.count("</script>") == 1
+    assert page.count("</script>") == 2
+    assert content_of(page)["rows"][-46][0] == ATTACK == content_of(page)["donated"]["0"]
     assert "49" not in re.findall(r"<h1>(.*?)</h1>", page, re.S)[0]
 
 
@@ -165,6 +196,41 @@ def test_the_page_is_well_formed_and_loads_nothing() -> None:
     links = [v for n, v in tags.attributes if n in {"src", "href", "xlink:href", "action"}]
     assert all(v == "data:," or v.startswith("#") for v in links if v)
     assert "@import" not in page and "url(" not in page
+
+
+def test_the_page_shows_how_many_texts_were_voted_on_and_the_first_texts_of_a_large_release() -> (
+    None
+):
+    counts = {"maple": {"released": 600, "voted_on": 400, "written_afterwards": 200}}
+    data = public_data(texts=counts)
+    page = render_public_page(data)
+    assert "The first 90 of the 1,100 texts of the release" in page
+    assert "the records voted on 400, and 200 were written afterwards" in page
+    (method, *_) = data.methods
+    shown = sum(text.final for text in method.texts.value)
+    scored = replace(data, methods=(replace(method, scored=True, final_texts=shown),))
+    page = render_public_page(scored)
+    assert "All 60 texts of the release" in page and "the records scored 400" in page
+
+
+def test_a_text_has_its_row_its_parent_and_the_examples_of_its_prompt() -> None:
+    data = public_data()
+    method = data.methods[0]
+    *rest, last = method.texts.value
+    parent = next(text for text in rest if not text.final)
+    known = replace(last, parent=parent.id, examples=(2, 0), codes=(1, 2, -1), votes=7)
+    texts = Released((*rest, known), method.texts.ledger_ids)
+    page = render_public_page(
+        replace(data, methods=(replace(method, texts=texts),), donated=("one", "two", "three"))
+    )
+    content = content_of(page)
+    row = dict(zip(content["columns"], content["rows"][-1], strict=True))
+    assert content["attributes"][0] == ["product", list(SCHEMA.attributes[0].domain)]
+    assert (row["text"], row["codes"], row["votes"]) == (last.text, [1, 2, -1], 7)
+    assert content["rows"][row["parent"]][0] == parent.text
+    assert [content["donated"][str(place)] for place in row["examples"]] == ["three", "one"]
+    assert "two" not in content["donated"].values()
+    assert content["of_table"] == [False]
 
 
 def test_every_identifier_is_unique() -> None:
