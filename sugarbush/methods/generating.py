@@ -212,7 +212,7 @@ class GeneratingMethod(CandidateSettings, Method):
                 writer=inputs.writer(stage),
                 what="further texts",
             )
-            usage, ids = further.usage, batches(0).ledger_ids
+            usage, ids = further.usage, further.ledger_ids
             own = _after(evolution, further.population)
             donated = inputs.donated.texts if inputs.donated else ()
             places = {text: place for place, text in enumerate(donated)}
@@ -235,7 +235,7 @@ class GeneratingMethod(CandidateSettings, Method):
             ledger_ids=ids,
             examples={i: examples[i] for i in texts.ids.tolist() if i in examples},
         )
-        return FinalSet(evolution=enlarged, run=digest_of(run=final.run, texts=count))
+        return FinalSet(evolution=enlarged, run=digest_of(run=final.run, texts=texts.texts))
 
     def _batches(
         self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int

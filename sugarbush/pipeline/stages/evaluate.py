@@ -9,8 +9,6 @@ Spends   nothing, and releases nothing: every value is computed on real texts an
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -179,11 +177,8 @@ def write_figures(
     figures: Sequence[MetricValue],
     read: Mapping[str, Mapping[str, list[int]]],
 ) -> None:
-    """Write the internal metrics for the report, and a stamp with a keyed digest of all of them.
-
-    The internal page is written again when the digest changes, so the digest covers intervals and
-    rounds too.
-    """
+    """Write the internal metrics for the report, and a new stamp, so that the report is written
+    again."""
     internal = make_private(project.roots.internal)
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}
@@ -199,6 +194,4 @@ def write_figures(
     for name, content in contents.items():
         with atomic_file(internal / name) as path:
             path.write_text(content)
-    digest = hashlib.sha256(json.dumps(contents).encode()).digest()
-    keyed = hmac.digest(project.key, digest, "sha256").hex()
-    project.write_stamp("evaluate", digest=keyed, within="prepare")
+    project.renew_stamp(NAME)
