@@ -63,14 +63,16 @@ class Snapshots:
         with self._open() as inputs:
             adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._are_of_0_2()))})
             known = inputs.get(name)
-            made_of = {"digest": digest, "within": within, "public": public}
+            same = known is not None and (
+                (known["digest"], known["within"]) == (digest, within)
+                and known.get("public", public) == public  # earlier versions did not store it
+            )
             if known is None and adopted["digest"] == "1" and not renew:
-                inputs[name] = made_of | {"name": digest}
-            elif known is None or renew or {"public": public} | known != known | made_of:
-                inputs[name] = made_of | {"name": random_id()}
-            else:  # earlier versions stored no `public`
-                inputs[name] = known | made_of
-            return inputs[name]["name"]
+                own = digest
+            else:
+                own = known["name"] if known is not None and same and not renew else random_id()
+            inputs[name] = {"digest": digest, "within": within, "public": public, "name": own}
+            return own
 
     def now(self, name: str) -> str | None:
         """Return the present name of an input; None before its first name."""
