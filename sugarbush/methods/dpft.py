@@ -212,7 +212,7 @@ class DPFT(Method):
             settings=settings,
             max_length=self.training.chosen.max_length,
         )
-        run = digest_of(texts=made.value.texts, ids=list(made.ledger_ids))
+        run = digest_of(seed=settings.seed, ids=list(made.ledger_ids))
         return FinalSet.without_rounds(made, codes=codes.value, run=run)
 
     def _codes(self, inputs: MethodInputs) -> Released[np.ndarray]:

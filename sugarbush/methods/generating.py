@@ -235,7 +235,7 @@ class GeneratingMethod(CandidateSettings, Method):
             ledger_ids=ids,
             examples={i: examples[i] for i in texts.ids.tolist() if i in examples},
         )
-        return FinalSet(evolution=enlarged, run=digest_of(run=final.run, texts=texts.texts))
+        return FinalSet(evolution=enlarged, run=digest_of(run=final.run, texts=count))
 
     def _batches(
         self, inputs: MethodInputs, ids: tuple[str, ...], *, seed: int

@@ -32,6 +32,7 @@ from sugarbush.pipeline.evaluator import Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_release
 from sugarbush.pipeline.shown_runs import note_shown
+from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
@@ -57,10 +58,8 @@ def run(project: Project) -> None:
         write_figures(project, [], {})
         return
     released = [method for method in methods if not method.stays_private]
-    shown = [read_release(final_folder(project.roots, method))["run"] for method in released]
-    note_shown(
-        project.state, f"{project.settings.privacy.purpose}-{project.dataset}", map(str, shown)
-    )
+    shown = [release_id(project, method) for method in released]
+    note_shown(project.state, f"{project.settings.privacy.purpose}-{project.dataset}", shown)
     wanted, schema = project.settings.evaluate, project.schema
     train, heldout = (
         project.private.real_texts(
@@ -113,6 +112,13 @@ def run(project: Project) -> None:
                 figures += evaluator.downstream(asked, method=method.name)
                 counted[method.name] = _counts(sample.codes, schema)
     write_figures(project, figures, counted)
+
+
+def release_id(project: Project, method: Method) -> str:
+    """The identity of a release: its run and its texts, because one model can write many texts."""
+    folder = final_folder(project.roots, method)
+    final = load_population(folder / "final.parquet", project.schema.names)
+    return digest_of(run=read_release(folder)["run"], texts=final.texts)
 
 
 def equal_count(project: Project) -> int:

@@ -8,22 +8,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-import sugarbush as sb
 from sugarbush.data.schema import Schema
 from sugarbush.errors import StorageError
 from sugarbush.evolution.evolve import Evolution, Writer
-from sugarbush.evolution.population import Population
+from sugarbush.evolution.population import Population, save_population
 from sugarbush.evolution.settings import FirstLength
 from sugarbush.generators.interface import Usage
-from sugarbush.methods.dpft import DPFT
-from sugarbush.methods.interface import FinalSet, MetadataRelease, Method, ReleaseSettings
+from sugarbush.methods.interface import FinalSet, MetadataRelease, ReleaseSettings
 from sugarbush.methods.public import Public
 from sugarbush.pipeline.shown_runs import note_shown, shown_count
-from sugarbush.privacy.data_types import Released
-from tests.integration.project import SCHEMA, TINY_ENCODER, letters
+from sugarbush.pipeline.stages.evaluate import release_id
+from tests.integration.project import SCHEMA
 from tests.unit.evolution.test_enlarge import Writing
 from tests.unit.pipeline.small_project import run_stages, write_project
 
@@ -67,47 +64,25 @@ def test_hidden_figures_are_not_computed_and_shown_ones_are_on_the_card(
     assert not (internal / "index.html").exists()
 
 
-@pytest.mark.parametrize("method", [sb.Mosaic(candidates=20), sb.Maple(candidates=8, rounds=1)])
-def test_a_release_with_other_texts_is_another_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method
-) -> None:
-    """`release.texts` changes only the texts that are written afterwards."""
-    monkeypatch.syspath_prepend(TINY_ENCODER)
-    rows = pd.DataFrame(letters(156))
-
-    def released(**changes: Any) -> sb.Release:
-        fields: dict[str, Any] = {"texts": 30} | changes
-        return sb.synthesize(
-            rows[6:], schema=SCHEMA, method=method, donated=rows[:6], state=tmp_path,
-            privacy=sb.Privacy(epsilon=1, delta=1e-6, dataset="letters"),
-            settings={"embedding": {"model": "tiny"}, "synthesize_metadata": {"degree": 1}},
-            **fields,
-        )  # fmt: skip
-
-    first, again, larger = released(), released(), released(texts=31)
-    assert first.run == again.run != larger.run
-    assert first.ledger_ids == larger.ledger_ids
-
-
-def test_a_trained_model_that_is_sampled_in_another_way_is_another_run(
+def test_one_run_with_other_texts_is_another_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The seed and the model stay the same. Only the texts differ, as with another top_k."""
-    from sugarbush.training.dpsgd import generate, models
-
-    monkeypatch.setattr(models, "load", lambda name, device: (None, None))
-    inputs = SimpleNamespace(
-        schema=Schema.model_validate(SCHEMA), texts=2,
-        metadata=MetadataRelease(rows=np.zeros((3, 2), dtype=np.int64), ledger_ids=("m",)),
-    )  # fmt: skip
-    runs = []
-    for texts in (("a", "b"), ("a", "c"), ("a", "b")):
-        made = generate.Generation(texts=texts, tokens=2, redrawn=0)
-        released = Released(made, ("m",))
-        monkeypatch.setattr(generate, "generate", lambda *_, found=released, **__: found)
-        final = DPFT().generate(inputs, Released(tmp_path, ("m",)))  # type: ignore[arg-type]
-        runs.append(final.run)
-    assert runs[0] == runs[2] != runs[1]
+    """The model and its run stay the same with another top_k or another release.texts."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    project = write_project(tmp_path / "own", methods=["dpft"])
+    (method,) = project.settings.chosen
+    folder = tmp_path / "own/data/released/generate/dpft"
+    folder.mkdir(parents=True)
+    (folder / "release.json").write_text(json.dumps({"run": "r"}))
+    (folder / "synthetic.jsonl").touch()
+    found = []
+    for texts in (("a", "b"), ("a", "c"), ("a", "b", "c"), ("a", "b")):
+        size = len(texts)
+        final = Population.first(texts, codes=np.zeros((size, 2), int), labels=np.zeros(size, int))
+        save_population(final, project.schema.names, folder / "final.parquet")
+        found.append(release_id(project, method))
+    assert found[0] == found[3]
+    assert len(set(found)) == 3
 
 
 @pytest.mark.parametrize("texts", [None, 12])
