@@ -17,7 +17,6 @@ import yaml
 
 import sugarbush as sb
 from sugarbush.pipeline.project import Project
-from sugarbush.pipeline.stages.evaluate import write_figures
 from sugarbush.privacy.snapshots import Snapshots
 from tests.integration.project import SCHEMA, TINY_ENCODER, letters
 from tests.unit.pipeline.small_project import run_stages, write_project
@@ -106,15 +105,6 @@ def test_names_of_versions_without_public_inputs_stay(tmp_path: Path) -> None:
     file.write_text(json.dumps(fields))
     assert snapshots.of("codes", digest="c", within="1", public="p") == first
     assert snapshots.of("codes", digest="c", within="1", public="q") != first
-
-
-def test_figures_get_a_new_name_whether_they_changed_or_not(base: Path) -> None:
-    """With evaluate.max_texts, an equal name would show whether there are more held-out texts."""
-    project, seen = Project(base), set()
-    for _ in range(2):
-        write_figures(project, [], {})
-        seen.add((base / "data/stamps/evaluate.json").read_text())
-    assert len(seen) == 2
 
 
 def test_the_api_renews_names_as_the_stages_do(
