@@ -59,7 +59,7 @@ def test_a_model_trained_on_real_texts_uses_no_more_of_them_than_a_method_has() 
 def test_the_page_is_written_again_whether_its_values_changed_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DVC reads only the stamp. If it stayed the same after a change of evaluate.max_texts, it would
+    """DVC reads only the stamp. If it stayed after a change of evaluate.max_texts, it would
     show that there are no more held-out texts than before.
     """
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
