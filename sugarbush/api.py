@@ -349,8 +349,11 @@ def private_histogram(
     place = {category: number for number, category in enumerate(categories)}
     if not place or len(place) != len(categories):
         raise ParamsError("private_histogram needs one category or more, each once")
-    if records_per_unit < 1:
-        raise ParamsError(f"records_per_unit must be at least 1 (got {records_per_unit})")
+    if records_per_unit < 1 or records_per_unit % 1:
+        raise ParamsError(
+            f"records_per_unit must be a whole number from 1 (got {records_per_unit})"
+        )
+    records_per_unit = int(records_per_unit)  # the ledger stores no other type
     if isinstance(values, str):
         raise ParamsError("private_histogram needs a list of values, not one text")
     _require_promise(epsilon, delta)

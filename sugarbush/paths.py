@@ -156,7 +156,7 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
             old = target.replace(temporary.with_name(f"{temporary.name}.old"))
         temporary.replace(target)
         _sync(target.parent)
-        _remove_leftovers(target.parent, prefix)
+        remove_leftovers(target.parent, prefix)
     except OSError as error:
         if old is not None and not target.exists():
             old.replace(target)
@@ -167,8 +167,9 @@ def atomic_directory(target: Path, *, private: bool = False) -> Iterator[Path]:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def _remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove the temporary folders of writers that were killed, because DVC would see them."""
+def remove_leftovers(folder: Path, prefix: str) -> None:
+    """Remove the temporary folders of processes that were killed: folders with the prefix and the
+    id of a process that does not exist."""
     import psutil
 
     for path in folder.iterdir():

@@ -46,6 +46,10 @@ def show_budget(project: Project, console: Console) -> None:
     if entries:
         adaptive = rounded_up(ledger.adaptive_total())
         console.print(f"If each run was chosen from results of earlier ones: epsilon {adaptive}")
+    for other in sorted(ledger.folder.parent.glob(f"*/{ledger.dataset}.jsonl")):
+        if other != ledger.path:
+            count = other.read_bytes().count(b"\n")
+            console.print(f"Not in this total: {count} charges in {other}", soft_wrap=True)
     console.print(
         f"A run of {', '.join(settings.methods)} plans epsilon {rounded_up(plan.epsilon)}:"
     )

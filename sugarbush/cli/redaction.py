@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -105,7 +104,7 @@ def label(
     with LabelServer(labels) as server:
         console.print(f"Label at {server.url}", markup=False, soft_wrap=True)
         if open_page:
-            webbrowser.open(server.url)
+            server.open_in_browser()
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -15,8 +15,10 @@ from rich.text import Text
 from sugarbush.errors import FailureError, MissingInputError, ParamsError
 from sugarbush.paths import Roots, require
 from sugarbush.pipeline.artifacts import Artifacts
+from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import final_folder, method_folder
-from sugarbush.pipeline.settings import load_params
+from sugarbush.pipeline.settings import FILE, load_params
+from sugarbush.pipeline.stages.fingerprint import has_old_card
 
 STAGES = ("metadata", "initial", "evolve", "model", "synthetic", "card", "metrics")
 _WIDTH = 100
@@ -115,6 +117,8 @@ def show_report(base: Path, *, open_page: bool, internal: bool, console: Console
         shown["internal report"] = f"{page}  (not DP: do not share it)"
     if not page.exists():
         raise MissingInputError(f"{page}: not found. Write the report with: sugarbush run")
+    if (base / FILE).exists() and has_old_card(Project(base)):
+        console.print("The ledger was charged after this card was written: run sugarbush run first")
     for name, path in shown.items():
         console.print(f"{name:<16} {path}", markup=False, highlight=False, soft_wrap=True)
     if open_page and not webbrowser.open(page.absolute().as_uri()):

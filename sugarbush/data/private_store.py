@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import operator
+import os
 import shutil
 import tempfile
 import weakref
@@ -30,7 +31,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sugarbush.paths import atomic_directory, atomic_file, make_private, require
+from sugarbush.paths import (
+    atomic_directory,
+    atomic_file,
+    make_private,
+    remove_leftovers,
+    require,
+)
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.parts import MapParts, Parts
 from sugarbush.randomness import public_rng
@@ -39,6 +46,7 @@ RAW, LABEL = "raw_", "label_"
 USER = "user"  # the column with the keyed hash of the record's owner; only where the unit is a user
 TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
+_PARTS = "parts-"
 Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
 
 
@@ -207,8 +215,9 @@ class PrivateStore(PrivateCorpus):
         """As the method of a corpus in memory, but in a file that is mapped into memory.
 
         The file has no name, so it vanishes with the process. On a cluster there is a file for each
-        part, in a folder that is deleted with the result.
+        part, in a folder that is deleted with the result, or by the next run if this one is killed.
         """
+        remove_leftovers(self.folder("embeddings"), _PARTS)
         if self._map_parts is not None:
             return self._embeddings_in_parts(encode, part, self._map_parts)
         count, start, vectors = self._count(part), 0, None
@@ -327,7 +336,7 @@ class _TemporaryFolder:
     """A private folder that is deleted with this object."""
 
     def __init__(self, parent: Path) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="parts-", dir=parent))
+        self.path = Path(tempfile.mkdtemp(prefix=f"{_PARTS}{os.getpid()}-", dir=parent))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 

@@ -19,6 +19,7 @@ from sugarbush.data.settings import BadRows, PrepareSettings
 from sugarbush.errors import InputError
 
 _SHOWN_ROWS = 5
+_EXACT_AS_FLOAT = 2**53
 
 
 class Record(NamedTuple):
@@ -45,13 +46,20 @@ def usable(
     """The rows that have a text and, where needed, an id and a user, in order; and counts of the
     other rows. Whether a row is used depends on that row alone.
 
-    Raises InputError naming the first few bad rows unless `bad_rows: drop`.
+    Raises InputError naming the first few bad rows unless `bad_rows: drop`, and for ids that may be
+    rounded.
     """
     records: list[Record] = []
     bad: dict[str, list[int]] = {}
     raw_columns = tuple(columns_of(schema).values())
     columns = [c for c in (params.id_column, params.user_column, *raw_columns) if c is not None]
     for row in rows:
+        for name in (params.id_column, params.user_column):
+            if name is not None and _is_rounded(row.fields.get(name)):
+                raise InputError(
+                    f"{source}, row {row.number}: column '{name}' has a number that is too large "
+                    f"for its type. Save the column as text (setting {setting})"
+                )
         if (problem := _problem(row, params, columns)) is not None:
             bad.setdefault(problem, []).append(row.number)
             continue
@@ -111,6 +119,13 @@ def _is_half(text: str) -> bool:
     return False
 
 
+def _is_rounded(value: Any) -> bool:
+    """Whether a number may be rounded. A column of integers is read as floats if one record has no
+    value, so this record would change the ids of all other records. It is refused in any case: if
+    such rows were dropped, one record would decide about others."""
+    return isinstance(value, float) and abs(value) > _EXACT_AS_FLOAT
+
+
 def _rows(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
     more = f" and {len(numbers) - _SHOWN_ROWS} more" if len(numbers) > _SHOWN_ROWS else ""
@@ -120,7 +135,7 @@ def _rows(numbers: Sequence[int]) -> str:
 def _id_of(row: Row, params: PrepareSettings, text: str) -> str:
     if params.id_column is None:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
-    return str(row.fields[params.id_column])
+    return str(as_text(row.fields[params.id_column]))
 
 
 def _says_nothing(row: Row, column: str | None) -> bool:

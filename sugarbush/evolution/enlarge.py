@@ -20,7 +20,7 @@ from sugarbush.evolution.initialisation import Targets, first_population
 from sugarbush.evolution.population import Population
 from sugarbush.generators.answer_checks import word_runs
 from sugarbush.generators.interface import Answer, Request, Usage, usage_of
-from sugarbush.privacy.data_types import Released
+from sugarbush.privacy.data_types import Released, merge_ids
 from sugarbush.randomness import public_rng
 
 RATIO = 2  # texts for each released one, where kernel scores choose among them
@@ -64,11 +64,13 @@ def without_repeats(population: Population) -> Population:
 
 @dataclass(frozen=True, kw_only=True)
 class Further:
-    """Texts of first-stage requests, the examples in their prompts, and what they cost."""
+    """Texts of first-stage requests, the examples in their prompts, what they cost, and the ids of
+    the ledger entries of all their requests."""
 
     population: Population
     examples: tuple[tuple[str, ...], ...]
     usage: Usage
+    ledger_ids: tuple[str, ...]
 
 
 def write_further(
@@ -104,7 +106,7 @@ def write_further(
         writer.require_usable(answers, requested=end, what=what)
         new = ((i, answers[i].text) for i in range(end - wanted, end))
         kept += [i for i, text in new if text is not None and different.add(text)]
-    usage = usage_of(answers)
+    usage, made_of = usage_of(answers), merge_ids(*map(batches, range(len(asked))))
     if repeated := sum(answer.text is not None for answer in answers) - len(kept):
         usage = replace(usage, problems={**usage.problems, "duplicate": repeated})
     targets = Targets(
@@ -116,6 +118,7 @@ def write_further(
         population=first_population(targets, tuple(answers[i] for i in kept)),
         examples=tuple(sent[i].examples for i in kept),
         usage=usage,
+        ledger_ids=made_of,
     )
 
 

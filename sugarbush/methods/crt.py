@@ -76,8 +76,14 @@ class CRT(Method):
         return self.training.model if self.training.model in (TINY, LSTM) else None
 
     def public_files(self) -> tuple[tuple[str, str], ...]:
-        """The labelled sample and the known public texts."""
-        named = ((self.training.labelled, "crt.labelled"), (self.training.known, "crt.known"))
+        """The labelled sample, the known public texts, and the weights of tuned redactors."""
+        from sugarbush.training.crt.findings import DESCRIPTION
+
+        own = self.training
+        named = [(own.labelled, "crt.labelled"), (own.known, "crt.known")]
+        for name in (*own.detectors, *filter(None, [own.conservative])):
+            if (Path(name) / DESCRIPTION).exists():
+                named.append((name, "crt.detectors"))
         return tuple((file, setting) for file, setting in named if file is not None)
 
     def preflight(self, schema: Schema) -> None:

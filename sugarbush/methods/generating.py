@@ -212,7 +212,7 @@ class GeneratingMethod(CandidateSettings, Method):
                 writer=inputs.writer(stage),
                 what="further texts",
             )
-            usage, ids = further.usage, batches(0).ledger_ids
+            usage, ids = further.usage, further.ledger_ids
             own = _after(evolution, further.population)
             donated = inputs.donated.texts if inputs.donated else ()
             places = {text: place for place, text in enumerate(donated)}

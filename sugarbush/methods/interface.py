@@ -290,7 +290,8 @@ class Method(Section):
         return 1
 
     def public_files(self) -> Sequence[tuple[str, str]]:
-        """Public files that its settings name, each with the setting that names it."""
+        """Files and folders besides the corpus that its settings name, each with the setting that
+        names it. Some may be private, such as your own labels."""
         return ()
 
     def preflight(self, schema: Schema) -> None:

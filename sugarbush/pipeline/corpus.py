@@ -13,6 +13,7 @@ from sugarbush.data.split import ContributionBounder, Parts, Splitter, private_f
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.fingerprint import FingerprintBuilder
 from sugarbush.privacy.ledger import has_fingerprint_of_0_2
+from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.unit import Unit
 
 
@@ -58,6 +59,17 @@ class SplitCorpus:
             yield splitter.parts(records, source=source)
         self.tally = {**splitter.tally(source=self._source), **bad}
         self.fingerprint = builder.values() if builder is not None else ()
+
+    @property
+    def public_inputs(self) -> str:
+        """A digest of everything public that decides what the private parts and codes contain."""
+        project = self._project
+        names = ("prepare", "extract_metadata", "embedding", "privacy.unit")
+        return digest_of(
+            settings=project.settings.changed_output_settings((*names, "privacy.records_per_user")),
+            schema=project.schema.model_dump(mode="json"),
+            public=sorted(self._public),
+        )
 
     def frames(self) -> Iterator[dict[str, pd.DataFrame]]:
         """Yield the parts of each batch as frames."""

@@ -213,7 +213,7 @@ STAGES = (
             f"{STAMPS}/prepare.json",
             f"{STAMPS}/extract_metadata.json",
             _SCHEMA,
-            "data/released/evolve",
+            "data/released/enlarge",
             "data/released/generate",
         ),
         settings=("audit", "methods", "by_method", "privacy", "embedding", "synthesize_metadata"),

@@ -39,6 +39,7 @@ from sugarbush.pipeline.corpus import SplitCorpus
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.privacy.key import state_key
+from sugarbush.privacy.results import digest_of
 from sugarbush.privacy.snapshots import Snapshots
 from sugarbush.privacy.unit import Unit
 
@@ -170,7 +171,7 @@ def prepare_corpus(
         donated=examples,
         schema=schema,
         settings=settings,
-        names=_names(own, settings, state=project.state, what="frame"),
+        names=_names(own, settings, state=project.state, what="frame", public=parts.public_inputs),
         state=project.state,
         embeddings=embeddings,
     )
@@ -204,7 +205,13 @@ def corpus_of_project(
         settings=project.settings,
         names=project.data_names()
         if limit is None
-        else _names(own, project.settings, state=project.state, what=f"{limit} of seed {seed}"),
+        else _names(
+            own,
+            project.settings,
+            state=project.state,
+            what=f"{limit} of seed {seed}",
+            public=digest_of(**project.data_names()),
+        ),
         state=state or project.state,
         embeddings=embeddings,
         base=project.base,
@@ -212,14 +219,14 @@ def corpus_of_project(
 
 
 def _names(
-    own: CorpusInMemory, settings: ProjectSettings, *, state: Path, what: str
+    own: CorpusInMemory, settings: ProjectSettings, *, state: Path, what: str, public: str
 ) -> dict[str, str]:
     """Return random names of the texts and of their codes, for cache keys. `what` distinguishes
-    several sources."""
+    several sources. A change of `public` renews the names (`privacy.snapshots`)."""
     privacy = settings.privacy
     snapshots = Snapshots(state, f"{privacy.purpose}-{privacy.dataset}")
     digests = own.digests(key=state_key(state), by_user=privacy.unit is Unit.USER)
-    whole = snapshots.of(f"{what}: all", digest=digests["all"])
+    whole = snapshots.of(f"{what}: all", digest=digests["all"], public=public)
     return {
         name: snapshots.of(f"{what}: {name}", digest=digests[name], within=whole)
         for name in ("texts", "codes")

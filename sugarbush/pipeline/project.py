@@ -19,7 +19,7 @@ from sugarbush.data.schema import Schema, load_schema
 from sugarbush.errors import ParamsError
 from sugarbush.paths import Roots, checkout_root, find_input, make_private, state_root
 from sugarbush.pipeline.settings import FILE, ProjectSettings, dataset_name, load_params
-from sugarbush.privacy.key import state_key
+from sugarbush.privacy.key import random_id, state_key
 from sugarbush.privacy.settings import Purpose
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from sugarbush.privacy.ledger import Ledger
     from sugarbush.privacy.results import ResultStore
     from sugarbush.privacy.snapshots import Snapshots
+
+
+PUBLIC_STAMPS = ("schema", "donated", "pool")  # stamps with digests of public files
 
 
 def _print(line: str) -> None:
@@ -143,17 +146,41 @@ class Project:
         """Read the random name that a stage wrote to data/stamps for a private file."""
         return read_stamp(self.roots.stamps / f"{name}.json", left_by=left_by)
 
-    def write_stamp(self, name: str, *, digest: str, within: str) -> None:
+    def write_stamp(self, name: str, *, digest: str, within: str, stage: str) -> None:
         """Write a random name for a private file to data/stamps, where DVC compares it.
 
-        `digest` is the keyed digest of the file's content. The file was computed from another file,
-        and `within` is the name of that file's stamp. The stamp is missing if a stage is run by
-        hand.
+        `digest` is the keyed digest of the file's content. The file was computed by `stage` from
+        another file, and `within` is the name of that file's stamp. The stamp is missing if a stage
+        is run by hand.
         """
-        before = self.roots.stamps / f"{within}.json"
-        parent = read_stamp(before, left_by=within) if before.exists() else ""
-        named = self.snapshots.of(name, digest=digest, within=parent)
+        parent = self._stamp_if_written(within)
+        public = self._public_inputs(stage)
+        named = self.snapshots.of(name, digest=digest, within=parent, public=public)
         write_stamp(self.roots.stamps / f"{name}.json", named)
+
+    def renew_stamp(self, name: str) -> None:
+        """Write a new random name for an internal file. It changes with every run of its stage, so
+        that it does not show whether other settings changed the file."""
+        write_stamp(self.roots.stamps / f"{name}.json", random_id())
+
+    def _stamp_if_written(self, name: str) -> str:
+        path = self.roots.stamps / f"{name}.json"
+        return read_stamp(path, left_by=name) if path.exists() else ""
+
+    def _public_inputs(self, stage: str) -> str:
+        """A digest of the settings and public files that the output of a stage depends on.
+
+        Code is left out, so that an edited comment costs no budget.
+        """
+        from sugarbush.pipeline.graph import stage_named
+        from sugarbush.privacy.results import digest_of
+
+        declared = stage_named(stage)
+        files = [Path(path).stem for path in declared.inputs if Path(path).stem in PUBLIC_STAMPS]
+        return digest_of(
+            settings=self.settings.changed_output_settings(declared.settings),
+            files={name: self._stamp_if_written(name) for name in files},
+        )
 
     @cached_property
     def plan(self) -> BudgetPlan:
@@ -292,7 +319,7 @@ class Project:
         from sugarbush.methods.interface import MethodInputs
 
         settings = self.settings
-        settings.privacy.check_delta(metadata.record_count)
+        settings.privacy.check_delta(metadata.count)
         return MethodInputs(
             schema=self.schema,
             corpus=self.corpus,

@@ -6,6 +6,7 @@ import copy
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -147,6 +148,17 @@ class ProjectSettings(Section):
         by_method = {method.name: _output_settings(method) for method in self.chosen}
         return {**super().output_settings(), "by_method": by_method}
 
+    def changed_output_settings(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return those of the settings `names`, with dots between sections, that affect an output
+        and differ from their default. So a setting that a later version adds changes nothing.
+
+        The paths in `prepare` are left out: the content of these files decides.
+        """
+        default, found = type(self)().output_settings(), self.output_settings()
+        for path in ("file", "donated", "schema"):
+            found["prepare"][path] = default["prepare"][path]
+        return {name: _difference(_inside(found, name), _inside(default, name)) for name in names}
+
     @model_validator(mode="before")
     @classmethod
     def _derive(cls, fields: Any) -> Any:
@@ -208,6 +220,21 @@ class ProjectSettings(Section):
                 "public), and give privacy.dataset another name"
             )
         return self
+
+
+def _inside(fields: Any, name: str) -> Any:
+    return reduce(lambda section, part: section[part], name.split("."), fields)
+
+
+def _difference(value: Any, default: Any) -> Any:
+    """The value; of a section, only the fields that differ from their default."""
+    if not (isinstance(value, dict) and isinstance(default, dict)):
+        return value
+    return {
+        name: _difference(own, default.get(name))
+        for name, own in value.items()
+        if name not in default or own != default[name]
+    }
 
 
 def load_params(path: Path = Path(FILE)) -> ProjectSettings:

@@ -1,7 +1,8 @@
 """The runs with shown metrics on held-out texts: <state>/shown/<purpose>-<dataset>.json.
 
 Whoever releases the best of many runs has used exact metrics, for which no budget was charged. The
-card states the number of such runs. The file contains random ids of runs and no metric.
+card states the number of such runs. The file contains digests of released texts and of random ids,
+and no metric.
 """
 
 from __future__ import annotations

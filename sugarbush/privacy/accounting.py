@@ -220,7 +220,7 @@ def gaussian_mu(events: Iterable[Event]) -> float:
                 mu = discrete_gaussian_mu(event.stddev, sensitivity=event.sensitivity)
                 squares += event.count * mu**2
             case GaussianDp():
-                squares += event.mu**2
+                squares += event.count * event.mu**2
             case _:
                 return math.inf
     return math.sqrt(squares)

@@ -20,8 +20,13 @@ class Event:
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for field in dataclass_fields(self):
+            name, value = field.name, getattr(self, field.name)
             most = 1 if name == "rate" else _LARGEST
+            kinds = (int,) if field.type == "int" else (int, float)
+            # A ledger with another type could not be read after the charge.
+            if isinstance(value, bool) or not isinstance(value, kinds):
+                raise InvariantError(f"{self.kind}: {name}={value!r} is not of type {field.type}")
             if not (math.isfinite(value) and _SMALLEST <= value <= most):
                 raise InvariantError(
                     f"{self.kind}: {name}={value!r} is not between {_SMALLEST:g} and {most:g}"
@@ -97,4 +102,4 @@ def event_from_dict(fields: dict[str, Any]) -> Event:
     for name, value in rest.items():
         if isinstance(value, bool) or (name in whole and value != int(value)):
             raise TypeError(f"{name} is not a number of the kind that it must be")
-    return kind(**rest)
+    return kind(**{n: int(v) if n in whole else v for n, v in rest.items()})

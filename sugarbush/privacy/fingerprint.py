@@ -112,6 +112,13 @@ def is_same_dataset(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> boo
     return any(common.count(kind) >= _ENOUGH for kind in set(common))
 
 
+def is_comparable(fingerprint: tuple[str, ...], known: tuple[str, ...]) -> bool:
+    """Whether `is_same_dataset` can recognise the corpus. Without the values of version 0.2 it
+    would not recognise a corpus that version 0.2 charged."""
+    of_0_2 = bool(known) and known[0][0] in _HEXADECIMAL
+    return not of_0_2 or any(value[0] == _OF_0_2 for value in fingerprint)
+
+
 def stored_part(fingerprint: tuple[str, ...]) -> tuple[str, ...]:
     """Return what an entry stores: all values except those that recognise entries of version 0.2.
 

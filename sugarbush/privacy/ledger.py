@@ -43,7 +43,7 @@ from sugarbush.paths import atomic_file, make_owner_only
 from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, gaussian_mu, rounded_up
 from sugarbush.privacy.budget import mu_of
 from sugarbush.privacy.events import Event, event_from_dict
-from sugarbush.privacy.fingerprint import is_same_dataset, stored_part
+from sugarbush.privacy.fingerprint import is_comparable, is_same_dataset, stored_part
 from sugarbush.privacy.key import state_key
 from sugarbush.privacy.unit import Unit
 
@@ -119,7 +119,7 @@ class Ledger:
     listed in the project's released folders. If one of these charges is missing from the ledger,
     the ledger accepts no new charge.
     `different_from` are datasets that, according to the settings, share nobody with this one.
-    Raises ParamsError on a bad dataset name.
+    Raises ParamsError on a bad dataset name, delta or cap.
 
     >>> import tempfile
     >>> from sugarbush.privacy.events import DiscreteGaussian
@@ -150,13 +150,18 @@ class Ledger:
             raise ParamsError(
                 "params.yaml: privacy.dataset must be a short name of a-z, 0-9, '.', '_' and '-'"
             )
+        if not (0 < delta < 1 and cap > 0):
+            raise ParamsError(
+                f"a ledger needs a delta between 0 and 1 and a cap above 0 (got {delta}, {cap})"
+            )
         self.dataset, self.unit, self.cap, self.delta = dataset, unit, cap, delta
         self.user_column = user_column
         self.different_from = frozenset(different_from)
         self.state, self._purpose, self.paid_for = state, purpose, paid_for
         self.folder = state / "ledgers" / purpose
         self.path = self.folder / f"{dataset}.jsonl"
-        self._lock_path = self.folder / "lock"
+        # One lock for all purposes, because a charge reads the ledgers of all of them.
+        self._lock_path = self.folder.parent / "lock"
         self.fixed_entries: tuple[Entry, ...] | None = None
 
     def entries(self) -> tuple[Entry, ...]:
@@ -309,6 +314,12 @@ class Ledger:
         different = self.different_from - {self.dataset}
         for path in sorted(path for path in paths if path.stem not in different):
             for known in {e.dataset_fingerprint for e in _read(path, self.state).entries}:
+                if not is_comparable(dataset_fingerprint, known):
+                    raise LedgerError(
+                        f"{path}: a ledger of version 0.2 was added after the corpus was prepared, "
+                        "so the two cannot be compared. Delete data/private/prepared and run "
+                        "again, or prepare the corpus again in Python; this costs no budget."
+                    )
                 if is_same_dataset(dataset_fingerprint, known):
                     confirm = (
                         f" If nobody is in both, set `privacy.different_from: [{path.stem}]`"

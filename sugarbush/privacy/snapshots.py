@@ -8,6 +8,10 @@ whether anything changed; no finite epsilon covers this for one record that was 
 input keeps its name while it stays the same. If it returns to an earlier state, it gets a new name,
 so the results of that state are not restored.
 
+A name also changes whenever the settings and public files change from which the input was computed.
+Otherwise a name that stays would answer a question about all records exactly: whether one of them
+equals a text that was donated since, or has a word that the schema now names.
+
 One fact remains visible: whether an input is the same as in the run before. A forced run renews the
 names, so a schedule that forces every run hides this too, but every forced run spends budget.
 """
@@ -45,23 +49,35 @@ class Snapshots:
         self._path = state / "snapshots" / f"{dataset}.json"
         self._draws = state / "draws" / dataset
 
-    def of(self, name: str, *, digest: str, within: str = "", renew: bool = False) -> str:
+    def of(
+        self, name: str, *, digest: str, within: str = "", public: str = "", renew: bool = False
+    ) -> str:
         """Return the random name of the input `name`, which has the keyed digest `digest`.
 
         It is new if the digest changed, if `within` changed (the name of the input from which this
-        one was computed), or if `renew` is set. Results that version 0.2 stored under digests stay
+        one was computed), if `public` changed (a digest of the settings and public files from which
+        it was computed), or if `renew` is set. Results that version 0.2 stored under digests stay
         valid: if there are such results, an input's first name is its digest.
         Raises StorageError if the state folder cannot be used.
         """
         with self._open() as inputs:
             adopted = inputs.setdefault(_ADOPTED, {"digest": str(int(self._are_of_0_2()))})
             known = inputs.get(name)
-            same = known is not None and (known["digest"], known["within"]) == (digest, within)
+            same = known is not None and (
+                (known["digest"], known["within"]) == (digest, within)
+                and known.get("public", public) == public  # earlier versions did not store it
+            )
             if known is None and adopted["digest"] == "1" and not renew:
-                inputs[name] = {"digest": digest, "within": within, "name": digest}
-            elif not same or renew:
-                inputs[name] = {"digest": digest, "within": within, "name": random_id()}
-            return inputs[name]["name"]
+                own = digest
+            else:
+                own = known["name"] if known is not None and same and not renew else random_id()
+            inputs[name] = {"digest": digest, "within": within, "public": public, "name": own}
+            return own
+
+    def now(self, name: str) -> str | None:
+        """Return the present name of an input; None before its first name."""
+        with self._open() as inputs:
+            return inputs[name]["name"] if name in inputs else None
 
     def seen(self, name: str, *, digest: str) -> str:
         """Return the name that `of` would return, without storing a new name."""

@@ -6,6 +6,7 @@ import math
 import operator
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -176,3 +177,16 @@ def test_a_cluster_that_does_not_answer_is_a_clear_error(monkeypatch: pytest.Mon
         with pytest.raises(ParamsError, match=r"run\.cluster"):
             unknown(abs, [1], operator.add)
     assert engine("local") is None
+
+
+def test_the_next_run_removes_the_parts_of_a_run_that_was_killed(tmp_path: Path) -> None:
+    store = store_of(tmp_path, None)
+    folder = store.folder("embeddings")
+    process = subprocess.Popen(["sleep", "0"])
+    process.wait()
+    left, running = (folder / f"parts-{pid}-abc" for pid in (process.pid, os.getpid()))
+    for path in (left, running):
+        path.mkdir()
+    store.embeddings(encode)
+    assert not left.exists()
+    assert running.exists()

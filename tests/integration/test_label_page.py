@@ -139,3 +139,21 @@ def waited(page: object, expression: str) -> None:
     while not page.evaluate(expression):  # type: ignore[attr-defined]
         assert time.monotonic() < deadline, expression
         time.sleep(0.05)
+
+
+def test_the_command_line_of_the_browser_has_no_token(
+    server: LabelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    server.open_in_browser()
+    (address,) = opened
+    file = Path(address.removeprefix("file://"))
+    assert server.token not in address
+    assert server.url in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert asked(server, f"/{'0' * 48}/") == 403
+    assert file.exists()
+    assert asked(server, f"/{server.token}/") == 200
+    assert not file.exists()

@@ -1,7 +1,7 @@
 """Measures what the texts disclose, and lower bounds on epsilon, for the example or a benchmark
 (internal).
 
-Reads    data/private/, data/released/{evolve,generate}/<method>/, data/private/arms/
+Reads    data/private/, data/released/{enlarge,generate}/<method>/, data/private/arms/
 Writes   reports/internal/audit.json; data/stamps/audit.json
 Spends   nothing, and releases nothing: figures are computed on real texts and are internal. It is
          needed only with `audit.enabled`.
@@ -9,8 +9,6 @@ Spends   nothing, and releases nothing: figures are computed on real texts and a
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -76,9 +74,6 @@ def run(project: Project) -> None:
                 "lower_epsilon": finding.lower_epsilon,
                 "confidence": finding.confidence,
             }
-    content = json.dumps(found, indent=1)
     with atomic_file(make_private(project.roots.internal) / "audit.json") as path:
-        path.write_text(content)
-    digest = hashlib.sha256(content.encode()).digest()
-    keyed = hmac.digest(project.key, digest, "sha256").hex()
-    project.write_stamp(NAME, digest=keyed, within="prepare")
+        path.write_text(json.dumps(found, indent=1))
+    project.renew_stamp(NAME)

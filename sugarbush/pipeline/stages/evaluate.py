@@ -10,8 +10,6 @@ Spends   nothing, and releases nothing: every value is computed on real texts an
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +36,7 @@ from sugarbush.pipeline.evaluator import Evaluator, train_sample_reader
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_release
 from sugarbush.pipeline.shown_runs import note_shown
+from sugarbush.privacy.results import digest_of
 from sugarbush.randomness import public_rng
 
 NAME = "evaluate"
@@ -64,10 +63,8 @@ def run(project: Project) -> None:
         write_figures(project, [], {})
         return
     released = [method for method in methods if not method.stays_private]
-    shown = [read_release(final_folder(project.roots, method))["run"] for method in released]
-    note_shown(
-        project.state, f"{project.settings.privacy.purpose}-{project.dataset}", map(str, shown)
-    )
+    shown = [release_id(project, method) for method in released]
+    note_shown(project.state, f"{project.settings.privacy.purpose}-{project.dataset}", shown)
     wanted, schema = project.settings.evaluate, project.schema
     train, heldout = (
         project.private.real_texts(
@@ -130,6 +127,13 @@ def run(project: Project) -> None:
             method=REAL,
         )
     write_figures(project, figures, counted, by_texts)
+
+
+def release_id(project: Project, method: Method) -> str:
+    """The identity of a release: its run and its texts, because one model can write many texts."""
+    folder = final_folder(project.roots, method)
+    final = load_population(folder / "final.parquet", project.schema.names)
+    return digest_of(run=read_release(folder)["run"], texts=final.texts)
 
 
 def equal_count(project: Project) -> int:
@@ -210,11 +214,8 @@ def write_figures(
     read: Mapping[str, Mapping[str, list[int]]],
     by_texts: Mapping[int, Sequence[MetricValue]] = MappingProxyType({}),
 ) -> None:
-    """Write the internal metrics for the report, and a stamp with a keyed digest of all of them.
-
-    The internal page is written again when the digest changes, so the digest covers intervals and
-    rounds too.
-    """
+    """Write the internal metrics for the report, and a new stamp, so that the report is written
+    again."""
     internal = make_private(project.roots.internal)
     frame = pd.DataFrame(map(vars, figures), columns=[field.name for field in fields(MetricValue)])
     nested: dict[str, Any] = {}
@@ -231,6 +232,4 @@ def write_figures(
     for name, content in contents.items():
         with atomic_file(internal / name) as path:
             path.write_text(content)
-    digest = hashlib.sha256(json.dumps(contents).encode()).digest()
-    keyed = hmac.digest(project.key, digest, "sha256").hex()
-    project.write_stamp("evaluate", digest=keyed, within="prepare")
+    project.renew_stamp(NAME)

@@ -58,4 +58,4 @@ def run(project: Project) -> None:
     train, heldout = store.codes_file(TRAIN), store.codes_file(HELDOUT)
     for name, files in {"extract_metadata": [train, heldout], "train_codes": [train]}.items():
         digest = keyed_digest_of_files(files, key=key)
-        project.write_stamp(name, digest=digest, within="prepare")
+        project.write_stamp(name, digest=digest, within="prepare", stage="extract_metadata")

@@ -3,8 +3,10 @@ is quick.
 
 Reads    prepare.file, prepare.donated, the schema, the generator's and the methods' public files
 Writes   data/stamps/                corpus.json: a random name of the private file, new if the file
-                                     changes; schema.json, donated.json, pool.json, policy.json:
-                                     digests of public files under the installation's key
+                                     changes; policy.json: the same for the files of crt, because
+                                     your own labels are private; schema.json, donated.json,
+                                     pool.json: digests of public files under the installation's
+                                     key
          data/stamps/settings.json   the resolved settings that affect an output, the noise that
                                      the plan gives to each mechanism, digests of code
 Spends   nothing
@@ -28,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from sugarbush.data.private_store import HELDOUT, TRAIN, write_stamp
+from sugarbush.data.private_store import HELDOUT, TRAIN, read_stamp, write_stamp
 from sugarbush.data.reading import digest_of_files
 from sugarbush.methods.interface import LABELS, METADATA
 from sugarbush.paths import atomic_file
@@ -39,6 +41,7 @@ from sugarbush.privacy.budget import BudgetAllocation, BudgetPlan
 from sugarbush.privacy.results import digest_of
 
 NAME = "fingerprint"
+CARD = "release_card.json"
 _ACCOUNTING = ("sugarbush.privacy", "sugarbush.pipeline.budget")
 
 
@@ -49,6 +52,8 @@ def run(project: Project, *, only_look: bool = False) -> None:
     before the next run, its results stay valid.
     """
     settings = project.settings
+    if not only_look:
+        _warn_of_another_project(project)
     donated = [] if settings.prepare.donated is None else [settings.prepare.donated]
     public = list(settings.generator.chosen.public_files())
     if any(method.starts_from_pretrained for method in settings.chosen):
@@ -66,7 +71,7 @@ def run(project: Project, *, only_look: bool = False) -> None:
     key = project.key
     for name, digest in digests.items():
         keyed = hmac.digest(key, name.encode() + digest, "sha256").hex()
-        if name == "corpus":
+        if name in ("corpus", "policy"):
             keyed = (
                 project.snapshots.seen(name, digest=keyed)
                 if only_look
@@ -76,6 +81,28 @@ def run(project: Project, *, only_look: bool = False) -> None:
     with atomic_file(project.roots.stamps / "settings.json") as path:
         path.write_text(json.dumps(resolved_settings(project), indent=1, sort_keys=True) + "\n")
     forget_digests_without_files(project)
+    if not only_look and has_old_card(project):
+        (project.roots.published / CARD).unlink()  # so DVC writes the report again
+
+
+def _warn_of_another_project(project: Project) -> None:
+    """Print a warning if another project has given the training texts another name."""
+    stamp = project.roots.stamps / "train_texts.json"
+    own = read_stamp(stamp, left_by="prepare") if stamp.exists() else None
+    if own is not None and project.snapshots.now("train_texts") not in (None, own):
+        print(
+            f"{NAME}: another project or experiment has run on dataset '{project.dataset}' with "
+            "other files or settings since this project's last run. So this run draws and is "
+            "charged again. Use one project for a dataset",
+            flush=True,
+        )
+
+
+def has_old_card(project: Project) -> bool:
+    """Whether the ledger was charged after the release card was written. The card then states too
+    small a total of the dataset."""
+    card, ledger = project.roots.published / CARD, project.ledger().path
+    return card.exists() and ledger.exists() and ledger.stat().st_mtime > card.stat().st_mtime
 
 
 def resolved_settings(project: Project) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def run(project: Project) -> None:
         files.finish(fingerprint=corpus.fingerprint, tally=corpus.tally)
     train, heldout = store.prepared_file(TRAIN), store.prepared_file(HELDOUT)
     whole = keyed_digest_of_files([train, heldout], key=key)
-    project.write_stamp("prepare", digest=whole, within="corpus")
+    project.write_stamp("prepare", digest=whole, within="corpus", stage="prepare")
     by_user = project.settings.privacy.unit is Unit.USER
     columns = ["text", USER] if by_user else ["text"]
     texts = keyed_digest_of_files([train], columns=columns, key=key)
-    project.write_stamp("train_texts", digest=texts, within="corpus")
+    project.write_stamp("train_texts", digest=texts, within="corpus", stage="prepare")

@@ -32,7 +32,13 @@ from sugarbush.pipeline.dp_table import counts_of, dp_counts_of, dp_table_of, en
 from sugarbush.pipeline.graph import stage_named
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.release_facts import release_facts, text_counts
-from sugarbush.pipeline.released import donated_frame, final_folder, first_folder, read_ledger_ids
+from sugarbush.pipeline.released import (
+    charges_of_releases,
+    donated_frame,
+    final_folder,
+    first_folder,
+    read_ledger_ids,
+)
 from sugarbush.privacy.data_types import Released
 from sugarbush.report.card import card_json, card_markdown, release_card
 from sugarbush.report.dp_table import dependence
@@ -232,11 +238,13 @@ def public_data(project: Project) -> PublicData:
     folders += [final_folder(project.roots, method) for method in project.settings.released]
     ids = [i for folder in folders for i in read_ledger_ids(folder)]
     donated = tuple(donated_frame(project.roots)["text"])
+    ledger = project.ledger()
+    ids += _ids_of_earlier_runs(project, ids, known={entry.id for entry in ledger.entries()})
     return PublicData(
         release=release_facts(
             project.settings,
             project.schema,
-            ledger=project.ledger(),
+            ledger=ledger,
             ledger_ids=ids,
             donated=len(donated),
             engine=engine_of(project.base),
@@ -249,6 +257,24 @@ def public_data(project: Project) -> PublicData:
         agreements=agreements_of(project.roots),
         donated=donated,
     )
+
+
+def _ids_of_earlier_runs(project: Project, ids: list[str], *, known: set[str]) -> list[str]:
+    """Return the charges of other folders of data/released, such as those of a method that is no
+    longer chosen. The promise on the card covers everything in data/released."""
+    earlier = {
+        i: folder
+        for i, folder in charges_of_releases(project.roots, project.settings.privacy).items()
+        if i in known and i not in ids
+    }
+    if earlier:
+        folder = next(iter(earlier.values())).relative_to(project.base)
+        print(
+            f"{NAME}: the card also counts {len(earlier)} charges of earlier runs: there is "
+            f"{folder}. Delete the folders of methods that you no longer run to leave them out",
+            flush=True,
+        )
+    return list(earlier)
 
 
 def _text_counts(project: Project, method: Method) -> dict[str, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 DEFAULT_DETECTORS = ("regex", "learned")
+DESCRIPTION = "redactor.json"  # in the folder of a trained redactor
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sugarbush.training.crt.findings import Detector, PublicPolicy
+from sugarbush.training.crt.findings import DESCRIPTION, Detector, PublicPolicy
 from sugarbush.training.crt.patterns import PATTERNS, WEAK, PlainWords, RegexDetector
 from sugarbush.training.crt.redact import Policy
 
@@ -60,7 +60,7 @@ def _classifier(name: str) -> TokenClassifier:
         from sugarbush.training.redactor.cache import default_redactor
 
         return default_redactor()
-    from sugarbush.training.redactor.detector import DESCRIPTION, LearnedDetector
+    from sugarbush.training.redactor.detector import LearnedDetector
 
     if (Path(name) / DESCRIPTION).exists():
         return LearnedDetector(Path(name))

@@ -21,8 +21,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from sugarbush.errors import StorageError
 from sugarbush.paths import STATE_VARIABLE, make_owner_only, named_state
+from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.device import open_device
-from sugarbush.training.redactor.detector import DESCRIPTION, LearnedDetector
+from sugarbush.training.redactor.detector import LearnedDetector
 from sugarbush.training.redactor.train import Recipe, Report, train_redactor
 
 _LINES = 10  # lines of progress where there is no terminal

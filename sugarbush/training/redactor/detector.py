@@ -21,14 +21,13 @@ import torch
 from torch import Tensor
 
 from sugarbush.errors import ParamsError
-from sugarbush.training.crt.findings import Finding
+from sugarbush.training.crt.findings import DESCRIPTION, Finding
 from sugarbush.training.crt.redact import PAPER_THRESHOLD
 from sugarbush.training.crt.sentences import split
 from sugarbush.training.crt.token_classifier import TokenClassifier
 from sugarbush.training.redactor.shapes import token_types
 from sugarbush.training.redactor.values import ADDRESS, KINDS, SECRET_KINDS
 
-DESCRIPTION = "redactor.json"
 SENTENCES = 4  # sentences that are read together
 MOST_TOKENS = 160  # of one piece
 _WORD = re.compile(r"\S+")

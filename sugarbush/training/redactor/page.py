@@ -10,6 +10,8 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import tempfile
+import webbrowser
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,11 +42,35 @@ class LabelServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.labels, self.lock = labels, Lock()
         self.token = os.urandom(24).hex()
+        self._redirect: Path | None = None
 
     @property
     def url(self) -> str:
         """The address to open, with the token."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+    def open_in_browser(self) -> None:
+        """Open the page in a browser.
+
+        All users of the machine can read the browser's command line. So it has no token but the
+        path of a file that only its owner can read. The first request of the page deletes the file.
+        """
+        folder = self.labels.path.parent.absolute()
+        descriptor, name = tempfile.mkstemp(prefix="open-", suffix=".html", dir=folder)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f'<meta http-equiv="refresh" content="0; url={self.url}">')
+        self._redirect = Path(name)
+        webbrowser.open(self._redirect.as_uri())
+
+    def forget_redirect(self) -> None:
+        """Delete the file of `open_in_browser`."""
+        if self._redirect is not None:
+            self._redirect.unlink(missing_ok=True)
+
+    def server_close(self) -> None:
+        """Stop listening."""
+        super().server_close()
+        self.forget_redirect()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -54,6 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self._allowed()
         if path in _FILES:
+            self.server.forget_redirect()
             name, kind = _FILES[path]
             self._answer((Path(__file__).parent / name).read_bytes(), kind=kind)
         elif path is not None and path.startswith("texts/"):

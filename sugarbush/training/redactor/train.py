@@ -24,9 +24,9 @@ from torch import Tensor, nn
 
 from sugarbush.paths import atomic_directory, make_owner_only
 from sugarbush.randomness import public_rng, seed_of
+from sugarbush.training.crt.findings import DESCRIPTION
 from sugarbush.training.crt.recall import LabelledText, text_digest
 from sugarbush.training.redactor.detector import (
-    DESCRIPTION,
     MOST_TOKENS,
     LearnedDetector,
     encode,

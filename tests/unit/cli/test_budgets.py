@@ -1,13 +1,17 @@
 """Tests how many further runs a cap allows."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sugarbush.cli import budgets
-from sugarbush.privacy.events import GaussianDp
+from sugarbush.pipeline.project import Project
+from sugarbush.privacy.events import GaussianDp, NonPrivate
 from sugarbush.privacy.ledger import Ledger
 from sugarbush.privacy.unit import Unit
+from tests.settings import params
 
 RUN = (GaussianDp(mu=0.2),)
 
@@ -52,3 +56,21 @@ def test_the_search_computes_few_totals(tmp_path: Path, monkeypatch: pytest.Monk
 def test_many_runs_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "_MANY", 4)
     assert budgets.runs_within_cap(ledger_in(tmp_path, cap=4), RUN) == 4
+
+
+def test_charges_in_other_ledgers_of_the_dataset_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Confidential training and methods without noise have ledgers of their own."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path))
+    changes = {"privacy__purpose": "release", "privacy__dataset": "tickets"}
+    changes |= {"prepare__file": "letters.jsonl", "prepare__donated": None}
+    project = Project(tmp_path, settings=params(methods=["public"], **changes))
+    project.ledger().charge(*RUN, stage="evolve", run="r")
+    for _ in range(2):
+        project.uncapped_ledger("confidentiality").charge(NonPrivate(), stage="crt", run="r")
+    monkeypatch.setattr(budgets, "would_spend", lambda project: True)
+    printed = io.StringIO()
+    budgets.show_budget(project, Console(file=printed, width=200))
+    assert "Not in this total: 2 charges in" in printed.getvalue()
+    assert "release-confidentiality/tickets.jsonl" in printed.getvalue()

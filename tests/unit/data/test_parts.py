@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ from sugarbush.data.private_store import (
     keyed_digest,
     keyed_digest_of_files,
 )
-from sugarbush.data.reading import read_rows
+from sugarbush.data.reading import Row, read_rows
+from sugarbush.data.records import usable
+from sugarbush.data.schema import Schema
+from sugarbush.data.settings import PrepareSettings
 from sugarbush.errors import InputError
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.stages import prepare
@@ -34,6 +38,8 @@ ROWS = [
     {"id": f"r{i}", "text": f"Lettre {i} de l'été.\nFin", "topic": "ab"[i % 2], "who": f"u{i % 30}"}
     for i in range(90)
 ]
+KEYWORDS = [{"name": "topic", "values": ["a"], "keywords": {"a": ["a"]}}]
+ONE = Schema.model_validate({"subject": "letters", "attributes": KEYWORDS})
 WANTED = dict.fromkeys(ROWS[0], "a setting")
 
 
@@ -205,3 +211,22 @@ def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
             real = store.real_texts(["t"], part=part, limit=limit, seed=3)
             assert list(real.texts) == texts.iloc[real.codes[:, 0]].tolist()
     assert not list(store.folder("embeddings").iterdir())
+
+
+@pytest.mark.parametrize("kind", [float, int])
+def test_a_record_without_an_id_changes_no_other_id(kind: type) -> None:
+    """With an empty cell, pandas reads a column of integers as floats."""
+    settings = PrepareSettings.model_validate({"id_column": "id", "bad_rows": "drop"})
+    rows = [Row(i, {"id": kind(i), "text": f"letter {i}"}) for i in range(1, 9)]
+    records, dropped = usable(rows, settings, ONE, source="f", setting="prepare.file")
+    assert [record.id for record in records] == [str(i) for i in range(1, 9)]
+    assert not dropped
+
+
+@pytest.mark.parametrize("column", ["id_column", "user_column"])
+def test_ids_that_may_be_rounded_are_refused_and_never_dropped(column: str) -> None:
+    settings = PrepareSettings.model_validate({column: "n", "bad_rows": "drop"})
+    for value, fits in ((2**60, True), (float(2**53), True), (float(2**60), False)):
+        row = Row(7, {"n": value, "text": "letter"})
+        with nullcontext() if fits else pytest.raises(InputError, match="row 7: column 'n' has a"):
+            usable([row], settings, ONE, source="f", setting="s")

@@ -163,3 +163,14 @@ def test_the_released_embedding_is_as_exact_as_proved() -> None:
     assert smooth < raw
     bound = max(norm, stddev**2 / ridge) * variance
     assert (np.array(others) <= 1.1 * bound).all()
+
+
+def test_further_texts_name_the_charges_of_every_batch() -> None:
+    """Each batch of `nonprivate` opens the records again, and is charged again."""
+
+    def charged(number: int) -> Requests:
+        return Released(batches(number).value, ("first", f"batch-{number}"))
+
+    writer = Writer(generator=Writing(lambda i: f"letter {i}"), max_dropped_share=0.2)
+    found = write_further(BATCH + 1, charged, unlike=(), writer=writer, what="texts")
+    assert found.ledger_ids == ("first", "batch-0", "batch-1")

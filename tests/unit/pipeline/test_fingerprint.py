@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from sugarbush.errors import InputError
 from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.settings import ProjectSettings
 from sugarbush.pipeline.stages import fingerprint
+from sugarbush.privacy.events import GaussianDp
 from tests.integration.project import SCHEMA, as_lines, letters
 from tests.settings import params
 
@@ -138,3 +140,74 @@ def test_the_kept_plan_is_used_for_equal_settings_only(
     for damaged in ("", "{", "[]", '{"key": 1}'):
         (base / ".cache/plan.json").write_text(damaged)
         assert plan() == "computed again"
+
+
+def policy(base: Path, **changes: Any) -> str:
+    fingerprint.run(Project(base, settings=own(methods=["crt"], crt__known=None, **changes)))
+    return (base / "data/stamps/policy.json").read_text()
+
+
+def test_the_stamp_of_private_labels_is_a_random_name(base: Path) -> None:
+    """The content returns to an earlier state, and nobody sees that it does."""
+    seen = []
+    for count in (3, 3, 4, 3):
+        (base / "labels.jsonl").write_text(as_lines(letters(count)))
+        seen.append(policy(base, crt__labelled="labels.jsonl"))
+    assert seen[0] == seen[1]
+    assert len(set(seen)) == 3
+
+
+def test_a_redactor_that_is_trained_again_in_its_folder_makes_crt_stale(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(base)
+    folder = base / "data/private/redactor"
+    folder.mkdir(parents=True)
+    (folder / "redactor.json").write_text("{}")
+    seen = set()
+    for weights in (b"1", b"2"):
+        (folder / "model.safetensors").write_bytes(weights)
+        for used in ("detectors", "conservative"):
+            fields = {"detectors": ["regex"]} | {
+                used: "data/private/redactor"
+                if used == "conservative"
+                else ["regex", "data/private/redactor"]
+            }
+            changes = {f"crt__{name}": value for name, value in fields.items()}
+            seen.add((used, policy(base, crt__labelled="donated.jsonl", **changes)))
+    assert len(seen) == 4
+
+
+def test_a_card_that_is_older_than_the_ledger_is_written_again(base: Path) -> None:
+    """Otherwise `sugarbush run` would print a total without the charges of other programs."""
+    project = Project(base, settings=own())
+    card = base / "reports/public/release_card.json"
+    card.parent.mkdir(parents=True)
+    ledger = project.ledger()
+    ledger.charge(GaussianDp(mu=0.1), stage="evolve", run="r")
+    card.write_text("{}")
+    fingerprint.run(project)
+    assert card.exists()
+    later = card.stat().st_mtime + 1
+    os.utime(ledger.path, (later, later))
+    fingerprint.run(project, only_look=True)
+    assert card.exists() and fingerprint.has_old_card(project)
+    fingerprint.run(project)
+    assert not card.exists()
+
+
+def test_two_projects_with_one_dataset_are_warned(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = Project(base, settings=own())
+    project.private.folder("prepared")
+    (base / "data/private/prepared/train.parquet").touch()
+    project.write_stamp("train_texts", digest="a", within="corpus", stage="prepare")
+    fingerprint.run(project)
+    assert not capsys.readouterr().out
+    other = Project(base.parent / "other", settings=own())
+    other.write_stamp("train_texts", digest="b", within="corpus", stage="prepare")
+    fingerprint.run(project, only_look=True)
+    assert not capsys.readouterr().out
+    fingerprint.run(project)
+    assert "another project or experiment has run on dataset 'letters'" in capsys.readouterr().out

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from sugarbush.data.schema import Schema
 from sugarbush.errors import StorageError
+from sugarbush.evolution.evolve import Evolution, Writer
+from sugarbush.evolution.population import Population, save_population
+from sugarbush.evolution.settings import FirstLength
+from sugarbush.generators.interface import Usage
+from sugarbush.methods.interface import FinalSet, MetadataRelease, ReleaseSettings
+from sugarbush.methods.public import Public
 from sugarbush.pipeline.shown_runs import note_shown, shown_count
+from sugarbush.pipeline.stages.evaluate import release_id
+from tests.integration.project import SCHEMA
+from tests.unit.evolution.test_enlarge import Writing
 from tests.unit.pipeline.small_project import run_stages, write_project
 
 
@@ -50,3 +62,44 @@ def test_hidden_figures_are_not_computed_and_shown_ones_are_on_the_card(
     assert (internal / "index.html").exists()
     assert "shown for 1 run on this dataset" in card(show=False)
     assert not (internal / "index.html").exists()
+
+
+def test_one_run_with_other_texts_is_another_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model and its run stay the same with another top_k or another release.texts."""
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    project = write_project(tmp_path / "own", methods=["dpft"])
+    (method,) = project.settings.chosen
+    folder = tmp_path / "own/data/released/generate/dpft"
+    folder.mkdir(parents=True)
+    (folder / "release.json").write_text(json.dumps({"run": "r"}))
+    (folder / "synthetic.jsonl").touch()
+    found = []
+    for texts in (("a", "b"), ("a", "c"), ("a", "b", "c"), ("a", "b")):
+        size = len(texts)
+        final = Population.first(texts, codes=np.zeros((size, 2), int), labels=np.zeros(size, int))
+        save_population(final, project.schema.names, folder / "final.parquet")
+        found.append(release_id(project, method))
+    assert found[0] == found[3]
+    assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("texts", [None, 12])
+def test_a_release_of_the_size_of_the_dp_count_names_the_charge_of_that_count(
+    tmp_path: Path, texts: int | None
+) -> None:
+    """The texts of `public` depend on no record, but their number may depend on the DP count."""
+    one = Population.first(("a",), codes=np.zeros((1, 2), int), labels=np.zeros(1, int))
+    evolution = Evolution(rounds=(), final=one, usage=Usage(), ledger_ids=())
+    writing = Writing(lambda i: f"letter number {i}")
+    inputs = SimpleNamespace(
+        release=ReleaseSettings(texts=texts), texts=texts or 9, first_seed=1, evolve_seed=1,
+        metadata=MetadataRelease(rows=np.zeros((3, 2), int), record_count=9.0, ledger_ids=("m",)),
+        schema=Schema.model_validate(SCHEMA), donated=None, length=FirstLength(attribute=None),
+        writer=lambda stage: Writer(generator=writing, max_dropped_share=0.5),
+        report=lambda line: None,
+    )  # fmt: skip
+
+    made = Public().enlarge(inputs, FinalSet(evolution=evolution, run=""))  # type: ignore[arg-type]
+    assert made.evolution.ledger_ids == (("m",) if texts is None else ())

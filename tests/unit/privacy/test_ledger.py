@@ -1,6 +1,10 @@
+import contextlib
 import json
+import math
 import multiprocessing
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +16,10 @@ from sugarbush.errors import (
     ParamsError,
     StorageError,
 )
-from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, NonPrivate
-from sugarbush.privacy.fingerprint import make_dataset_fingerprint
+from sugarbush.privacy.events import DiscreteGaussian, Event, GaussianDp, NonPrivate
+from sugarbush.privacy.fingerprint import FingerprintBuilder, make_dataset_fingerprint
 from sugarbush.privacy.key import state_key
-from sugarbush.privacy.ledger import Ledger
+from sugarbush.privacy.ledger import Entry, Ledger
 from sugarbush.privacy.unit import Unit
 
 VOTE = DiscreteGaussian(stddev=8.0)
@@ -314,3 +318,92 @@ def test_a_ledger_is_read_with_one_look_at_the_key(
     monkeypatch.setattr("sugarbush.privacy.ledger.state_key", counted)
     charge(ledger)
     assert len(looks) <= 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        lambda: DiscreteGaussian(stddev=8.0, sensitivity=1.5),  # type: ignore[arg-type]
+        lambda: DiscreteGaussian(stddev=8.0, sensitivity=True),
+        lambda: DiscreteGaussian(stddev=8.0, count=2.0),  # type: ignore[arg-type]
+        lambda: GaussianDp(mu="0.1"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_event_that_no_ledger_could_read_again_is_refused(event: Callable[[], Event]) -> None:
+    """Before, such a charge was written, its noise was drawn, and the ledger was unreadable."""
+    with pytest.raises(InvariantError, match="is not of type"):
+        event()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"delta": math.nan}, {"delta": 2.0}, {"cap": math.nan}, {"cap": -1.0}]
+)
+def test_a_ledger_refuses_a_delta_or_a_cap_that_limits_nothing(
+    tmp_path: Path, changes: dict[str, float]
+) -> None:
+    with pytest.raises(ParamsError, match="a ledger needs a delta between 0 and 1"):
+        ledger_at(tmp_path, **({"cap": math.inf} | changes))
+
+
+def test_the_cap_counts_every_repetition_of_a_gaussian_dp_mechanism(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path, cap=4.0)
+    with pytest.raises(BudgetExceededError):
+        charge(ledger, GaussianDp(mu=0.5, count=400))
+    charge(ledger, GaussianDp(mu=0.1, count=4))
+    assert ledger.adaptive_total() == pytest.approx(ledger.total(), rel=1e-3)
+
+
+def test_one_corpus_is_charged_under_one_purpose_also_by_two_processes_at_one_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process would see no charge of the other one if they had different locks."""
+    fingerprint = make_dataset_fingerprint(
+        [f"a letter about {i} boxes" for i in range(50)], key=state_key(tmp_path)
+    )
+    both, real = threading.Barrier(2), Ledger._refuse_other_names
+
+    def looked(ledger: Ledger, own: tuple[str, ...]) -> None:
+        real(ledger, own)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(timeout=1)
+
+    monkeypatch.setattr(Ledger, "_refuse_other_names", looked)
+    ended: list[str] = []
+
+    def run(purpose: str) -> None:
+        try:
+            charge(ledger_at(tmp_path, purpose=purpose), dataset_fingerprint=fingerprint)
+            ended.append("charged")
+        except LedgerError:
+            ended.append("refused")
+
+    threads = [threading.Thread(target=run, args=(p,)) for p in ("release", "benchmark")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ended) == ["charged", "refused"]
+
+
+def test_a_ledger_of_0_2_that_cannot_be_compared_stops_every_charge(tmp_path: Path) -> None:
+    """It was restored after the corpus was prepared, so the fingerprint lacks its values."""
+    texts = [f"a letter about {i} boxes" for i in range(50)]
+    key = state_key(tmp_path)
+    builders = [FingerprintBuilder(key=key, of_0_2=of_0_2) for of_0_2 in (True, False)]
+    for builder in builders:
+        builder.add(texts)
+    complete, without = (builder.values() for builder in builders)
+    line = json.loads(
+        Entry(
+            id="1", time="2026-01-01", unit=Unit.RECORD, stage="evolve", run="r", event=VOTE,
+            delta=1e-6, dataset_fingerprint=tuple(v[1:] for v in complete if v[0] == "m"),
+        ).as_line()
+    )  # fmt: skip
+    folder = tmp_path / "ledgers/release"
+    folder.mkdir(parents=True)
+    (folder / "old.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(LedgerError, match="known to the ledger as"):
+        charge(ledger_at(tmp_path), dataset_fingerprint=complete)
+    with pytest.raises(LedgerError, match="data/private/prepared"):
+        charge(ledger_at(tmp_path), dataset_fingerprint=without)
+    assert not ledger_at(tmp_path).entries()
