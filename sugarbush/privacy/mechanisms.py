@@ -94,7 +94,7 @@ def noisy_sum(
     `scores` maps a block of `vectors` (n, d) to `(n, size)` int64; row i must depend on row i
     alone. It is called in several threads. `stddev` is in the unit of the scores.
     Raises BudgetExceededError before anything is summed, and InvariantError when a row is not int64
-    or is longer than `record_l2_sensitivity`.
+    or is longer than `record_l2_sensitivity`, or when int64 cannot sum the squares of such a row.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
@@ -126,6 +126,8 @@ def exact_sum(
 def _summed(
     vectors: Private[Any], scores: Callable[[NDArray[Any]], NDArray[np.int64]], size: int, norm: int
 ) -> NDArray[np.int64]:
+    if size * norm**2 >= 2**63:
+        raise InvariantError("record_l2_sensitivity is too large: int64 cannot sum the squares")
     own = partial(_summed_here, scores=scores, size=size, norm=norm)
     per_unit = vectors._per_unit
     return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
