@@ -237,12 +237,13 @@ def remarks(release: Release) -> list[str]:
             "Noise on counts is integer noise. It is sampled exactly, with a seed from the "
             "operating system. Floating-point attacks on the noise do not apply."
         )
-    if any(
+    if any(a.zero_shot is not None for a in release.schema.attributes) or any(
         isinstance(entry.event, DiscreteGaussian) and entry.stage.startswith("evolve")
         for entry in release.entries
     ):
         items.append(
-            "The votes or scores of a record depend only on its embedding, exactly. The encoder "
+            "The votes, the scores and the attributes by zero_shot of a record depend only on its "
+            "embedding, exactly. The encoder "
             "computes in float32. For the bundled encoder on a CPU with AVX-512, no embedding "
             "depended on the other texts in its batch, in all measurements. On other hardware and "
             "with other encoders, the encoder's own rounding may depend on them (3e-7 for each "

@@ -112,11 +112,11 @@ def _share(share: Share) -> dict[str, float]:
     return {
         "count": share.count,
         "total": share.total,
-        "lower": float(rounded_down(share.lower)),
+        "lower": float(rounded_down(share.lower, 5)),
         "upper": _number(share.upper),
     }
 
 
 def _number(value: float) -> float | str:
     """A bound, rounded up."""
-    return float(rounded_up(value)) if math.isfinite(value) else "infinite"
+    return float(rounded_up(value, 5)) if math.isfinite(value) else "infinite"
