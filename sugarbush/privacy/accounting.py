@@ -3,7 +3,8 @@
 Epsilon is an upper bound: PLDs are discretised pessimistically (google/differential-privacy's
 dp_accounting, "connect the dots"). The computation itself is in float64. Up to an epsilon of 25 its
 rounding errors are smaller than those of the discretisation. Above, epsilon can be too small by a
-relative 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with 60 digits). Only events with the same privacy unit may be composed.
+relative 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with 60 digits). Only events with the
+same privacy unit may be composed.
 dp_accounting imports much of scipy, so it is imported only when a distribution is computed.
 """
 
