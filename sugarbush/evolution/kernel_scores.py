@@ -14,9 +14,12 @@ A record's scores depend on that record and the candidates alone, bit for bit:
    correctly rounded operation per number each.
 3. The exponential comes from a public table of integers w <= 2^20. At most 2^13 of their squares
    are added in float64, so these sums are at most 2^53 and exact. The rest is added in int64.
-4. q = 4096 w / norm is at most 4096, and the norm an integer below 2^30 (2^20 candidates at most).
-   float64 computes x = w (4096 / norm) (1 + 2^-45) with q <= x < q + 2^-32. A q that is no integer
-   is at least 2^-30 below the next one. So floor(x) = floor(q).
+4. q = 4096 w / norm is at most 4096, and the norm an integer of at most 2^30 (2^20 candidates at
+   most). float64 computes x = w (4096 / norm) (1 + 2^-45) with q <= x < q + 2^-32. A q that is no
+   integer is at least 2^-30 below the next one. So floor(x) = floor(q).
+5. The norm is rounded up from the root of S, the sum of the squares, which float64 computes with a
+   relative error of at most 2^-52. So S / norm^2 < 1 + 2^-50, the squared norm of the scores is
+   below 4096^2 + 1, and as an integer it is at most 4096^2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """Computes epsilon from events, with privacy loss distributions (PLDs).
 
 Epsilon is an upper bound: PLDs are discretised pessimistically (google/differential-privacy's
-dp_accounting, "connect the dots"). Only events with the same privacy unit may be composed.
+dp_accounting, "connect the dots"). The computation itself is in float64. Up to an epsilon of 25 its
+rounding errors are smaller than those of the discretisation. Above, epsilon can be too small by a
+relative 3e-10 (Gaussian DP with mu from 5.5 to 20, compared with 60 digits). Only events with the
+same privacy unit may be composed.
 dp_accounting imports much of scipy, so it is imported only when a distribution is computed.
 """
 
@@ -10,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
@@ -313,7 +316,19 @@ def rounded_up(value: float, figures: int = 4) -> str:
     >>> rounded_up(1.0049, 3), rounded_up(0.7349, 2), rounded_up(2.0)
     ('1.01', '0.74', '2')
     """
+    return _rounded(value, Context(prec=figures, rounding=ROUND_CEILING))
+
+
+def rounded_down(value: float, figures: int = 4) -> str:
+    """A lower bound, or a noise, as text with `figures` significant digits, rounded down.
+
+    >>> rounded_down(1.0059, 3)
+    '1'
+    """
+    return _rounded(value, Context(prec=figures, rounding=ROUND_FLOOR))
+
+
+def _rounded(value: float, context: Context) -> str:
     if not math.isfinite(value):
         return f"{value:g}"
-    context = Context(prec=figures, rounding=ROUND_CEILING)
-    return f"{float(context.create_decimal(Decimal(value))):.{figures}g}"
+    return f"{float(context.create_decimal(Decimal(value))):.{context.prec}g}"

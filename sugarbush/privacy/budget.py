@@ -129,13 +129,15 @@ def _plan(
     for _ in range(_STEPS):
         if plan.epsilon <= epsilon:
             return plan
+        if math.isinf(plan.epsilon):  # delta is below the mass that the distribution cuts off
+            break
         # Epsilon grows at least in proportion to mu, so the scaled plan is below the target. The
         # excess is a fraction of a percent, so the scaled plan is only just below.
         mu *= epsilon / plan.epsilon * (1 - 1e-6)
         plan = _at(parts, mu, delta, records_per_unit)
     raise ParamsError(
-        f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned: the noise would be "
-        "too small for its distribution to be computed"
+        f"privacy.epsilon={epsilon:g} at delta={delta:g} cannot be planned: the noise or "
+        "delta would be too small for the privacy loss to be computed"
     )
 
 

@@ -94,7 +94,8 @@ def noisy_sum(
     `scores` maps a block of `vectors` (n, d) to integers (n, size), in consecutive arrays of some
     rows each; row i must depend on row i alone. It is called in several threads. `stddev` is in the
     unit of the scores. Raises BudgetExceededError before anything is summed, and InvariantError
-    when rows are missing, are no integers, or are longer than `record_l2_sensitivity`.
+    when rows are missing, are no integers, or are longer than `record_l2_sensitivity`, or when that
+    is above 2^26.
     """
     sensitivity = record_l2_sensitivity * session.records_per_unit
     event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
@@ -129,6 +130,8 @@ def _summed(
     size: int,
     norm: int,
 ) -> NDArray[np.int64]:
+    if norm > _LARGEST_NORM:
+        raise InvariantError("record_l2_sensitivity is too large: squares are not summed exactly")
     own = partial(_summed_here, scores=scores, size=size, norm=norm)
     per_unit = vectors._per_unit
     return per_unit.total(own) if isinstance(per_unit, Parts) else own(per_unit)
@@ -160,12 +163,10 @@ def _summed_here(
 def _sum_of_bounded(rows: NDArray[Any], norm: int) -> NDArray[np.int64]:
     """The sum of integer rows, whose L2 norms are checked.
 
-    With norm <= 2^26, a squared norm of at most 2^52 is computed exactly in float64, and a larger
-    one is at least 2^52 after rounding. So no row above the bound passes. Sums of at most 2^26
-    rows that passed are integers of at most 2^52, and exact in any order.
+    With norm <= 2^26, a squared norm below 2^53 is computed exactly in float64, and a larger one is
+    above 2^52 after rounding. So no row above the bound passes. Sums of at most 512 rows that
+    passed are integers of at most 2^35, and exact in any order.
     """
-    if norm > _LARGEST_NORM or len(rows) > _LARGEST_NORM:
-        raise InvariantError("norms and numbers of rows above 2^26 are not summed exactly")
     numbers = rows.astype(np.float64)
     if not np.vecdot(numbers, numbers).max(initial=0) <= norm**2:
         raise InvariantError("the L2 norm of a record's scores is above the bound")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, rounded_up
+from sugarbush.privacy.accounting import adaptive_epsilon, epsilon, rounded_down, rounded_up
 from sugarbush.privacy.events import (
     DiscreteGaussian,
     Event,
@@ -112,23 +112,24 @@ def short_power(value: float) -> str:
 
 
 def describe(event: Event) -> str:
-    """A mechanism in words."""
+    """A mechanism in words. Noise is rounded down and cost up, so that no risk looks smaller."""
     match event:
         case DiscreteGaussian():
             return (
                 "integer counts or sums with exact discrete Gaussian noise of standard deviation "
-                f"{event.stddev:.4g} on each; one unit changes all of them together by at most "
-                f"{event.sensitivity} (L2 sensitivity)"
+                f"{rounded_down(event.stddev)} on each; one unit changes all of them together by "
+                f"at most {event.sensitivity} (L2 sensitivity)"
             )
         case GaussianDp():
             return (
-                f"adaptive mechanism, proved to be {event.mu:.4g}-Gaussian-DP as a whole "
+                f"adaptive mechanism, proved to be {rounded_up(event.mu)}-Gaussian-DP as a whole "
                 "(metadata table: noisy marginals and private selections under one privacy filter)"
             )
         case PoissonGaussian():
             return (
-                f"DP-SGD steps: Gaussian noise with noise multiplier {event.noise_multiplier:.4g} "
-                f"on Poisson samples with sampling rate {event.rate:.4g}"
+                "DP-SGD steps: Gaussian noise with noise multiplier "
+                f"{rounded_down(event.noise_multiplier)} on Poisson samples with sampling rate "
+                f"{rounded_up(event.rate)}"
             )
         case NonPrivate():
             return "no differential privacy"
@@ -236,12 +237,13 @@ def remarks(release: Release) -> list[str]:
             "Noise on counts is integer noise. It is sampled exactly, with a seed from the "
             "operating system. Floating-point attacks on the noise do not apply."
         )
-    if any(
+    if any(a.zero_shot is not None for a in release.schema.attributes) or any(
         isinstance(entry.event, DiscreteGaussian) and entry.stage.startswith("evolve")
         for entry in release.entries
     ):
         items.append(
-            "The votes or scores of a record depend only on its embedding, exactly. The encoder "
+            "The votes, the scores and the attributes by zero_shot of a record depend only on its "
+            "embedding, exactly. The encoder "
             "computes in float32. For the bundled encoder on a CPU with AVX-512, no embedding "
             "depended on the other texts in its batch, in all measurements. On other hardware and "
             "with other encoders, the encoder's own rounding may depend on them (3e-7 for each "

@@ -168,9 +168,9 @@ class MarginalMeasurer:
     def _score(self, candidate: Candidate) -> float:
         """Compute the score of a candidate in integers, so that rounding cannot exceed the proven
         sensitivity."""
-        weight = round(candidate.weight * _GRID)
-        if not 0 < weight <= _GRID:
+        if not 0 < candidate.weight <= 1:
             raise InvariantError("a weight must be above 0 and at most 1")
+        weight = max(1, round(candidate.weight * _GRID))
         counts = self._count(candidate.attributes) * _GRID
         distance = int(np.abs(counts - _on_grid(candidate.estimate)).sum())
         score = weight * (distance - round(candidate.penalty * _GRID))
@@ -212,6 +212,8 @@ def _smallest(column: NDArray[Any], size: int) -> NDArray[Any]:
 
 def _on_grid(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round to multiples of 1/_GRID. Huge estimates are clipped, so that a distance fits into an
-    integer."""
+    integer. NaN would become an integer whose distance overflows, so it is refused."""
+    if np.isnan(estimate).any():
+        raise InvariantError("an estimate of a marginal is not a number")
     largest = _LARGEST_DISTANCE // max(estimate.size, 1)
     return np.rint(np.clip(estimate * _GRID, -largest, largest)).astype(np.int64)

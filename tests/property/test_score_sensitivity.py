@@ -210,6 +210,22 @@ def test_scores_that_are_no_bounded_row_of_each_record_are_refused(
     assert not ledger.entries()
 
 
+@pytest.mark.parametrize(("norm", "row"), [(2**32, 2**32), (2**31, 2**31), (2**32, 2**32 - 1)])
+def test_a_bound_whose_squares_overflow_is_refused(tmp_path: Path, norm: int, row: int) -> None:
+    """The squares of these rows wrap to at most norm^2 in int64, but their norms are 1.4 norm."""
+    ledger = a_ledger(tmp_path)
+    with pytest.raises(InvariantError, match="record_l2_sensitivity is too large"):
+        noisy_sum(
+            Private(np.ones((3, 2), dtype=np.float32)),
+            size=2,
+            record_l2_sensitivity=norm,
+            stddev=9.0 * norm,
+            scores=lambda block: np.full((len(block), 2), row),
+            session=session_of(ledger),
+        )
+    assert not ledger.entries()
+
+
 def test_a_crash_while_summing_spends_no_budget(tmp_path: Path) -> None:
     def die(_: object) -> Any:
         raise KeyboardInterrupt

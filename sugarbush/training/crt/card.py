@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sugarbush.privacy.accounting import rounded_down, rounded_up
 from sugarbush.privacy.binomial import Share
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.training.crt.confidentiality import bayesian, uniform
@@ -61,7 +62,7 @@ def confidentiality_card(
         if measured is None
         else {
             label: {
-                "gamma": round(share.upper, 5),
+                "gamma": _number(share.upper),
                 "secrets": share.total,
                 "epsilon": _number(
                     bayesian(training, gamma=share.upper, delta=delta, delta_2=delta_2).epsilon
@@ -76,7 +77,10 @@ def confidentiality_card(
             "Whatever is no secret by the policy's definition, authorship among it.",
             "A secret that stands in a sentence of the texts that are given as known to all.",
             "Secrets drawn otherwise than the labelled ones: gamma was measured on those.",
-            "Kinds of secrets without a label. The gamma of a kind holds alone, not all at once.",
+            "Kinds of secrets without a label, and kinds that crt.must_find leaves out. The gamma "
+            "of a kind holds alone, not all at once.",
+            "Secrets in the labelled texts: they decide gamma and so the noise, and a redactor "
+            "that was tuned with them may show them by what it masks in other texts.",
         ],
     }
 
@@ -108,10 +112,11 @@ def _share(share: Share) -> dict[str, float]:
     return {
         "count": share.count,
         "total": share.total,
-        "lower": round(share.lower, 5),
-        "upper": round(share.upper, 5),
+        "lower": float(rounded_down(share.lower, 5)),
+        "upper": _number(share.upper),
     }
 
 
 def _number(value: float) -> float | str:
-    return round(value, 4) if math.isfinite(value) else "infinite"
+    """A bound, rounded up."""
+    return float(rounded_up(value, 5)) if math.isfinite(value) else "infinite"

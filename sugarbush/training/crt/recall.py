@@ -12,6 +12,8 @@ a mask replaces the secret. The accounting uses an *upper* confidence bound: 200
 without a trace still give 1.5%. If gamma and delta_2 are both used, both bounds must hold at once,
 so each is measured at half the error (Bonferroni). They hold for secrets from the same source as
 the labelled ones, so a report names the sample.
+
+A detector knows the texts that it was trained with, and the secrets in them. Neither counts.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import hashlib
 import json
 import unicodedata
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -136,16 +138,23 @@ def measure(
 
     gamma alone holds at `confidence`; with `conservative`, gamma and delta_2 hold together. The
     bounds assume that the distinct labelled secrets are independent. Only secrets with a label in
-    `must_find` count, or all if it is empty. Texts that a detector was trained with do not count:
-    it knows their secrets. Raises InputError when there is no label of a kind that must be found,
-    or when one is not within its text.
+    `must_find` count, or all if it is empty. Texts that a detector was trained with do not count,
+    and their secrets count in no other text: the detector knows them. Raises InputError when there
+    is no label of a kind that must be found, or when one is not within its text.
     """
-    given = len(sample)
-    sample = [one for one in sample if text_digest(one.text) not in policy.trained_on]
-    if given and not sample:
+    given = sample
+    untrained = [one for one in given if text_digest(one.text) not in policy.trained_on]
+    known = {
+        distinct_secret(one.text[start:end], "")
+        for one in given
+        if text_digest(one.text) in policy.trained_on
+        for start, end, _ in one.spans
+    }
+    sample = [_without_known(one, known) for one in untrained]
+    if known and not any(one.spans for one in sample):
         raise InputError(
-            f"{name}: the redactor was trained with all of its texts, so they cannot measure what "
-            "it misses. Label other texts, or train with a share of them."
+            f"{name}: the redactor was trained with all of its texts or secrets, so they cannot "
+            "measure what it misses. Label other texts, or train with a share of them."
         )
     sample = of_kinds(sample, must_find, name=name)
     _require_spans(sample, name)
@@ -153,11 +162,12 @@ def measure(
     secrets: list[Secret] = []
     every: list[bool] = []
     hits = []
-    for one, own in zip(sample, masked, strict=True):
+    whole = of_kinds(untrained, must_find, name=name)
+    for one, every_span, own in zip(sample, whole, masked, strict=True):
         for start, end, label in one.spans:
             secrets.append(distinct_secret(one.text[start:end], label))
             every.append(not any(s.start <= start and end <= s.end for s in own))
-        hits += [any(s.start < end and start < s.end for start, end, _ in one.spans) for s in own]
+        hits += [any(s.start < b and a < s.end for a, b, _ in every_span.spans) for s in own]
     missed_secrets = _of_any_span(secrets, every)
     misses: dict[str, list[bool]] = defaultdict(list)
     for secret, is_missed in missed_secrets.items():
@@ -177,7 +187,7 @@ def measure(
         traced=share([*traced.values()], confidence=each),
         missed_by_label={k: share(v, confidence=confidence) for k, v in sorted(misses.items())},
         traced_by_label={k: share(v, confidence=each) for k, v in sorted(traces.items())},
-        left_out=given - len(sample),
+        left_out=len(given) - len(sample),
         precision=share(hits, confidence=confidence),
         public=None
         if conservative is None
@@ -185,6 +195,12 @@ def measure(
             [*_of_any_span(secrets, shown(replays, conservative)).values()], confidence=each
         ),
     )
+
+
+def _without_known(one: LabelledText, known: Set[Secret]) -> LabelledText:
+    """The text with only the spans of secrets that are not `known`."""
+    fresh = (s for s in one.spans if distinct_secret(one.text[s[0] : s[1]], "") not in known)
+    return replace(one, spans=tuple(fresh))
 
 
 def of_kinds(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import adaptive_epsilon, epsilon
 from sugarbush.privacy.events import Event, NonPrivate
 from sugarbush.privacy.unit import ADJACENCY, Unit
 from sugarbush.training.dpsgd.settings import DpSgdSettings
@@ -30,14 +30,15 @@ def model_card(
     """The card as plain values for JSON; an infinite epsilon is the text "infinity".
 
     `steps_taken` is below `mechanism.steps` if crashes used up more than the repeatable steps.
-    `others` are mechanisms with results that the training uses (the DP record count).
+    `others` are mechanisms with results that the training uses (the DP record count). They decide
+    the rate and the steps, so `epsilon` is the bound for adaptive choices, as on the release card.
     """
     private = not isinstance(mechanism.event, NonPrivate)
     return {
         "unit": unit.value,
         "records_per_unit": records_per_unit,
         "adjacency": ADJACENCY,
-        "epsilon": _number(epsilon([mechanism.event, *others], delta=delta)),
+        "epsilon": _number(adaptive_epsilon([mechanism.event, *others], delta=delta)),
         "epsilon_of_training_alone": _number(epsilon([mechanism.event], delta=delta)),
         "delta": delta,
         "mechanism": "DP-SGD: Poisson sampling, clipping of the gradient of one record "

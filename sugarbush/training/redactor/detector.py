@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,8 +33,9 @@ SENTENCES = 4  # sentences that are read together
 MOST_TOKENS = 160  # of one piece
 _WORD = re.compile(r"\S+")
 _EDGES = ".,;:!?\"'()[]{}<>|=“”‘’«»"
-_BATCH_TOKENS = 2048
-_CHUNK = 512  # texts whose pieces are sorted by length together
+_BATCH_TOKENS = 512
+_LENGTH_STEP = 16  # pieces are padded to a multiple of so many tokens
+_CHUNK = 512  # texts whose pieces are put into batches together
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,14 @@ class Word:
 
 
 class LearnedDetector(TokenClassifier):
-    """The redactor in a folder that `train_redactor` wrote. Its findings in a text depend on that
-    text alone, except for float rounding."""
+    """The redactor in a folder that `train_redactor` wrote.
+
+    Its findings in a text depend on that text alone. A matrix product rounds a row differently in a
+    batch of another shape, in bfloat16 by up to 0.03 of a score. So the shape of a batch follows
+    from the length of the pieces in it: they are padded to one length, and copies fill the batch.
+    In equal shapes all scores were bitwise equal, in any place of any batch
+    (docs/decisions/redactor.md).
+    """
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
         try:
@@ -114,18 +122,23 @@ class LearnedDetector(TokenClassifier):
     def _batches(
         self, pieces: list[tuple[int, int, str]]
     ) -> Iterator[tuple[list[tuple[int, int, str]], list[Any], list[Any]]]:
-        pieces = sorted(pieces, key=lambda p: len(p[2]))
-        while pieces:
-            longest = max(1, len(pieces[-1][2]) // 3)
-            count = max(1, _BATCH_TOKENS // longest)
-            batch, pieces = pieces[-count:], pieces[:-count]
-            probabilities, offsets = self.probabilities([piece for _, _, piece in batch])
-            yield batch, probabilities.tolist(), offsets
+        if not pieces:
+            return
+        by_length: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+        tokens = self._tokenizer([p for _, _, p in pieces], split_special_tokens=True)["input_ids"]
+        for piece, own in zip(pieces, tokens, strict=True):
+            by_length[-(-len(own) // _LENGTH_STEP) * _LENGTH_STEP].append(piece)
+        for length, alike in by_length.items():
+            count = max(1, _BATCH_TOKENS // length)
+            for batch in (alike[start : start + count] for start in range(0, len(alike), count)):
+                filled = [piece for _, _, piece in batch] + [""] * (count - len(batch))
+                probabilities, offsets = self.probabilities(filled, length=length)
+                yield batch, probabilities[: len(batch)].tolist(), offsets[: len(batch)]
 
-    def probabilities(self, pieces: list[str]) -> tuple[Tensor, list[Any]]:
-        """Compute the probability of each kind for each token, (pieces, tokens, kinds), and the
+    def probabilities(self, pieces: list[str], *, length: int) -> tuple[Tensor, list[Any]]:
+        """Compute the probability of each kind for each token, (pieces, length, kinds), and the
         offsets of the tokens."""
-        encoded = encode(self._tokenizer, pieces)
+        encoded = encode(self._tokenizer, pieces, length=length)
         offsets = encoded.pop("offset_mapping").tolist()
         with torch.inference_mode():
             logits = self._model(**{k: v.to(self._device) for k, v in encoded.items()}).logits
@@ -148,14 +161,16 @@ def groups(text: str, size: int = SENTENCES) -> Iterator[tuple[int, str]]:
         start += len(piece)
 
 
-def encode(tokenizer: Any, pieces: list[str]) -> Any:
-    """The input of the network: tokens, their offsets and the shapes of their words."""
+def encode(tokenizer: Any, pieces: list[str], *, length: int | None = None) -> Any:
+    """The input of the network: tokens, their offsets and the shapes of their words. It is padded
+    to `length` tokens; None: to the longest piece."""
     encoded = tokenizer(
         pieces,
         split_special_tokens=True,
         return_offsets_mapping=True,
         return_tensors="pt",
-        padding=True,
+        padding=True if length is None else "max_length",
+        max_length=length,
         truncation=False,
     )
     encoded["token_type_ids"] = token_types(encoded, pieces)

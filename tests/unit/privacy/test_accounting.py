@@ -172,6 +172,13 @@ def test_shares_that_do_not_add_up_are_refused() -> None:
         make_plan([BudgetRequest(name="votes", share=0.7, count=1)], epsilon=1.0, delta=1e-6)
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_delta_below_what_a_distribution_cuts_off_is_refused(count: int) -> None:
+    """It was a division by zero."""
+    with pytest.raises(ParamsError, match="at delta=1e-300 cannot be planned"):
+        make_plan([BudgetRequest(name="one", share=1.0, count=count)], epsilon=1.0, delta=1e-300)
+
+
 def test_a_run_without_private_methods_spends_nothing() -> None:
     assert make_plan([], epsilon=1.0, delta=1e-6).epsilon == 0
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import sugarbush as sb
 from sugarbush.errors import ParamsError
-from sugarbush.privacy.accounting import rounded_up
-from sugarbush.report.statements import in_other_words, statement
+from sugarbush.privacy.accounting import rounded_down, rounded_up
+from sugarbush.privacy.events import DiscreteGaussian, GaussianDp, PoissonGaussian
+from sugarbush.report.statements import describe, in_other_words, statement
 from tests.settings import params
 from tests.unit.report.sample import release
 
@@ -46,6 +47,17 @@ def test_what_is_shown_is_at_least_the_value_and_close_to_it(value: float, figur
     shown = Decimal(rounded_up(value, figures))
     assert shown >= Decimal(value)
     assert float(shown) <= value * (1 + 10.0 ** (1 - figures) * 1.001)
+    below = Decimal(rounded_down(value, figures))
+    assert value * (1 - 10.0 ** (1 - figures) * 1.001) <= float(below)
+    assert below <= Decimal(value)
+
+
+def test_a_mechanism_in_words_has_no_more_noise_and_no_less_cost_than_it_has() -> None:
+    assert "deviation 1.234 on" in describe(DiscreteGaussian(stddev=1.23499))
+    assert "to be 0.1235-Gaussian" in describe(GaussianDp(mu=0.12341))
+    training = describe(PoissonGaussian(noise_multiplier=0.77399, rate=0.01001, count=3))
+    assert "multiplier 0.7739 on" in training
+    assert training.endswith("rate 0.01001")
 
 
 @pytest.mark.parametrize("epsilon", [1.0049, 1.00001, 0.12345, 7.9999])

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from sugarbush.data.schema import Attribute, Schema
 from sugarbush.privacy.accounting import epsilon
 from sugarbush.privacy.events import NonPrivate, PoissonGaussian, event_from_dict
 from sugarbush.privacy.settings import Purpose
@@ -75,6 +76,13 @@ def test_where_records_vote_the_card_names_the_rounding_of_the_encoder() -> None
     assert "encoder's own rounding" in card_markdown(release_card(release()))
     table = (entry(AIM_ID, the_plan().of("metadata").event, "synthesize_metadata"),)
     assert "encoder's own" not in card_markdown(release_card(release(entries=table)))
+    mood = Attribute(
+        name="mood",
+        values=("angry", "calm"),
+        zero_shot={"angry": ("furious",), "calm": ("polite",)},
+    )
+    read = release(entries=table, schema=Schema(subject="calls", attributes=(mood,)))
+    assert "encoder's own" in card_markdown(release_card(read))
 
 
 def test_without_a_charge_the_card_says_that_nothing_private_was_used() -> None:

@@ -138,3 +138,20 @@ def test_weights_over_one_are_refused_since_they_would_raise_the_sensitivity():
     heavy = Candidate(attributes=("a",), estimate=np.zeros(3), weight=1.1, penalty=0.0)
     with pytest.raises(InvariantError, match="weight"):
         measurer([(0, 0, 0)]).select([heavy], mu=0.1)
+
+
+def test_the_smallest_weight_is_one_step_of_the_grid():
+    """With 17 attributes in marginals of 4 and one large attribute, AIM has a weight of 1/2240. A
+    weight of 0 was an error after the charge."""
+    light = Candidate(attributes=("a",), estimate=np.zeros(3), weight=1 / 2240, penalty=0.0)
+    assert measurer([(0, 0, 0)])._score(light) == 1 / 1024
+
+
+def test_an_estimate_that_is_not_a_number_is_refused():
+    """Its distance would overflow int64, and one record would move the score by 2^34."""
+    broken = Candidate(
+        attributes=("a",), estimate=np.array([np.nan, 0, 0]), weight=1.0, penalty=0.0
+    )
+    for rows in ([], [(0, 0, 0)]):
+        with pytest.raises(InvariantError, match="not a number"):
+            measurer(rows)._score(broken)

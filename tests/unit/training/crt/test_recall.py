@@ -1,6 +1,7 @@
 """Tests of the measured recall: missed secrets by label, rules for found spans, and bounds."""
 
 import json
+import re
 
 import pytest
 
@@ -191,6 +192,27 @@ def test_texts_that_trained_the_policy_do_not_measure_it():
     assert measured.missed == measure(SAMPLE[1:], POLICY, name="s").missed
     with pytest.raises(InputError, match="trained with all of its texts"):
         measure(SAMPLE[:1], policy, name="s")
+
+
+def test_secrets_that_trained_the_policy_do_not_measure_it_in_other_texts():
+    """A redactor that only knows the secrets of its texts by heart must not have a small gamma."""
+    sample = [labelled(f"ask Staff{i % 20} about case {i}", (f"Staff{i % 20}", "NAME"))
+              for i in range(200)]  # fmt: skip
+    fresh = [labelled(f"ask Guest{i} about it", (f"Guest{i}", "NAME")) for i in range(10)]
+
+    class KnowsByHeart:
+        trained_on = frozenset(text_digest(one.text) for one in sample[:100])
+
+        def find(self, texts):
+            return [[Finding(m.start(), m.end(), "NAME", 1.0) for m in re.finditer(r"Staff\d+", t)]
+                    for t in texts]  # fmt: skip
+
+    measured = measure([*sample, *fresh], Policy([KnowsByHeart()]), name="s")
+    assert (measured.left_out, measured.missed.count, measured.missed.total) == (100, 10, 10)
+    assert measured.gamma == 1
+    assert measured.precision.value == 1  # a mask over a known secret is no mistake
+    with pytest.raises(InputError, match="texts or secrets"):
+        measure(sample, Policy([KnowsByHeart()]), name="s")
 
 
 def test_only_the_kinds_that_must_be_found_count():

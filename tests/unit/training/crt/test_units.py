@@ -9,6 +9,7 @@ import torch
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.events import ConfidentialTraining
 from sugarbush.training.crt.card import confidentiality_card
+from sugarbush.training.crt.confidentiality import bayesian, uniform
 from sugarbush.training.crt.dedup import MASK
 from sugarbush.training.crt.patterns import PlainWords, RegexDetector
 from sugarbush.training.crt.policies import make_policy, make_public_policy
@@ -153,6 +154,27 @@ def test_the_card_tells_a_gamma_of_1_that_is_set_from_one_of_which_nothing_is_kn
     )
     assert given["bayesian"]["gamma_from"] == "a setting"
     assert unknown["bayesian"]["gamma_from"].startswith("nothing measured")
+
+
+def test_the_card_rounds_its_bounds_up():
+    sample = fifty_numbers()
+    measured = measure(sample, Policy([RegexDetector()]), name="sample.jsonl")
+    for delta in np.geomspace(1e-7, 1e-4, 7):
+        card = confidentiality_card(TRAINING, gamma=measured.gamma, delta=delta, measured=measured)
+        kind, told = card["by_kind"]["PHONE"], [row["epsilon"] for row in card["by_gamma"]]
+        assert kind["gamma"] >= measured.traced_by_label["PHONE"].upper
+        assert card["recall"]["traced"]["upper"] >= measured.gamma
+        assert kind["epsilon"] >= bayesian(TRAINING, gamma=measured.gamma, delta=delta).epsilon
+        assert card["uniform"]["epsilon"] >= uniform(TRAINING, delta=delta).epsilon
+        for row, shown in zip(card["by_gamma"], told, strict=True):
+            assert shown >= bayesian(TRAINING, gamma=row["gamma"], delta=delta).epsilon
+
+
+def test_the_card_says_that_labelled_secrets_are_not_covered():
+    card = confidentiality_card(TRAINING, gamma=1.0, delta=1e-5, measured=None)
+    said = " ".join(card["not_covered"])
+    assert "Secrets in the labelled texts" in said
+    assert "kinds that crt.must_find leaves out" in said
 
 
 def test_the_card_keeps_confidentiality_apart_from_dp():

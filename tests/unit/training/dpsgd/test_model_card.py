@@ -2,9 +2,7 @@
 
 import json
 
-import pytest
-
-from sugarbush.privacy.accounting import epsilon
+from sugarbush.privacy.accounting import adaptive_epsilon, epsilon
 from sugarbush.privacy.events import GaussianDp
 from sugarbush.privacy.unit import Unit
 from sugarbush.training.dpsgd.model_card import model_card
@@ -44,8 +42,14 @@ def test_it_states_the_mechanism_and_what_it_costs_together_with_the_count() -> 
                       "sampling_rate": 0.05}  # fmt: skip
     assert (told["steps"], told["repeatable_steps"], told["clip_norm"]) == (80, 10, 1.0)
     assert told["steps_taken"] == 77
-    assert told["epsilon"] == pytest.approx(epsilon([mechanism(1.5).event, AIM], delta=1e-6))
     assert told["epsilon"] > told["epsilon_of_training_alone"]
+
+
+def test_its_epsilon_allows_for_a_rate_and_steps_that_follow_from_the_count() -> None:
+    """As on the release card: a composed distribution assumes that they are fixed beforehand."""
+    events = [mechanism(1.5).event, AIM]
+    assert card(1.5)["epsilon"] == adaptive_epsilon(events, delta=1e-6)
+    assert card(1.5)["epsilon"] > epsilon(events, delta=1e-6)
 
 
 def test_it_says_how_many_records_of_a_person_were_used() -> None:

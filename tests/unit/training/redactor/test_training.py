@@ -18,6 +18,7 @@ from sugarbush.training.redactor.detector import (
 )
 from sugarbush.training.redactor.labels import for_training, use_of
 from sugarbush.training.redactor.shapes import shape_of
+from sugarbush.training.redactor.texts import generated_texts
 from sugarbush.training.redactor.train import Recipe, train_redactor
 from sugarbush.training.redactor.values import KINDS
 
@@ -82,10 +83,16 @@ def test_findings_do_not_depend_on_the_other_texts(redactor):
     texts = ["I am Ada Berg.", "Call 555-010-2345", "x", "a longer text " * 30, ""]
     scores = list(redactor.words(texts))
     for text, own in zip(texts, scores, strict=True):
-        (alone,) = redactor.words([text])
-        assert [(w.start, w.end) for w in alone] == [(w.start, w.end) for w in own]
-        for one, other in zip(alone, own, strict=True):
-            assert one.scores == pytest.approx(other.scores, abs=0.02)
+        assert [*redactor.words([text])] == [own]
+
+
+def test_no_bit_of_a_score_depends_on_the_other_texts(redactor):
+    """In batches of another shape, bfloat16 (a CPU with AMX) changes scores by up to 0.03."""
+    texts = [one.text for one in generated_texts(5, 40)]
+    longer = [f"{text} {text} Ada Lovelace." for text in texts]
+    alone = [next(redactor.words([text])) for text in texts[:8]]
+    assert [*redactor.words(texts)][:8] == alone
+    assert [*redactor.words([*longer, *texts[:8]])][len(longer) :] == alone
 
 
 def test_right_to_left_text_and_combining_characters_keep_their_offsets(redactor):
@@ -97,7 +104,7 @@ def test_right_to_left_text_and_combining_characters_keep_their_offsets(redactor
 def test_a_sentence_without_an_end_is_read_in_pieces(redactor, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        redactor, "probabilities", lambda pieces: seen.extend(pieces) or stand_in(pieces)
+        redactor, "probabilities", lambda pieces, **_: seen.extend(pieces) or stand_in(pieces)
     )
     text = "word " * 20_000
     (words,) = redactor.words([text])
