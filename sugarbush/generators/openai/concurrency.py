@@ -23,8 +23,9 @@ _LEAST_ANSWERS = 16
 class ConcurrencyLimit:
     """`value` is the number of calls that may be in flight: 1 to `ceiling`.
 
-    It starts low and doubles while that pays. Then rounds at the best value so far alternate with
-    rounds a step above or below it, so that it follows a server that becomes faster or slower.
+    It starts low and doubles while that pays. Then it goes in smaller steps, up or down: as long as
+    a round is better than the one before, and back and the other way after a worse one. So it
+    follows a server that becomes faster or slower.
 
     >>> limit = ConcurrencyLimit(32)
     >>> while limit.value < 32:  # the latency does not depend on the calls in flight
@@ -59,12 +60,10 @@ class ConcurrencyLimit:
     def _decide(self, power: float) -> None:
         """Choose the value of the next round."""
         better = power > self._best_power
-        doubles = self._factor > _STEP
         if better or not self._probing:
             self._best, self._best_power = self.value, power
-        if self._probing and not (better and doubles):
-            if not better:
-                self._turn()
+        if self._probing and not better:
+            self._turn()
             self._probing, self.value = False, self._best
             return
         if self._moved() == self._best:  # at the ceiling or at 1
