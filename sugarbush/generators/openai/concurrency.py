@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import math
 
-_START = 8
-_STEP = 1.25
 # A round of fewer answers would mostly compare long answers with short ones.
-_LEAST_ANSWERS = 16
+_START = 16
+_STEP = 1.25
 
 
 class ConcurrencyLimit:
@@ -49,7 +48,9 @@ class ConcurrencyLimit:
         self._answers += 1
         self._in_flight += in_flight
         self._latency_s += latency_s
-        if self._answers < max(self.value, _LEAST_ANSWERS):
+        # A step that may be worse lasts a third of a round at the best value.
+        times = 1 if self._probing or not self.round else 3
+        if self._answers < times * max(self.value, _START):
             return
         # The means of n^3 / T^4, up to a factor: throughput^3 / T with throughput n / T.
         power = self._in_flight**3 * self._answers / max(self._latency_s, 1e-9) ** 4
