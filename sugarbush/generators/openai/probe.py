@@ -77,8 +77,8 @@ def paid_probe(
                 failed.append(error)
     if not found:
         raise failed[0]
-    for error in failed:
-        say(f"{error} The other addresses get its calls.")
+    for failure in failed:
+        say(f"{failure} The other addresses get its calls.")
     return min(found, key=lambda probed: probed.whole is not False)
 
 
