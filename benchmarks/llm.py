@@ -1,7 +1,7 @@
 """Measures the time that the `openai` generator adds to a call, the time of a cached rerun, and how
 several endpoints share the calls.
 
-    python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64] [--shared 600]
+    python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64] [--shared 300]
 
 A server in another process answers at once. Four cases are compared: the SDK alone at the same
 concurrency, the generator (with cache, journal, limits, retries, checks), the generator with faults
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--cached", type=int, default=10_000)
     parser.add_argument("--concurrency", type=int, default=64)
-    parser.add_argument("--shared", type=int, default=600)
+    parser.add_argument("--shared", type=int, default=300)
     options = parser.parse_args()
     os.environ["OPENAI_API_KEY"] = KEY
     found: dict[str, Timing] = {}
@@ -155,7 +155,7 @@ def main() -> None:
 
 def share(calls: int, concurrency: int) -> None:
     """Print the time of a fast and a slow server, each alone and both together."""
-    slots, found = "16", {}
+    slots, found = "4", {}
     with server("0.4", "0", "0", slots) as fast, server("0.8", "0", "0", slots) as slow:
         for name, used in {"fast": [fast], "slow": [slow], "both": [fast, slow]}.items():
             started = time.perf_counter()
@@ -164,7 +164,7 @@ def share(calls: int, concurrency: int) -> None:
             found[name] = time.perf_counter() - started
     for name, wall_s in found.items():
         print(f"{calls} calls, {name}: {wall_s:.1f} s, ratio {wall_s / found['fast']:.2f}")
-    print(f"ideal: fast {calls * 0.4 / 16:.1f} s, slow ratio 2.00, both ratio 0.67")
+    print(f"ideal: fast {calls * 0.4 / 4:.1f} s, slow ratio 2.00, both ratio 0.67")
 
 
 def show(found: dict[str, Timing], counts: dict[str, int], concurrency: int) -> None:
