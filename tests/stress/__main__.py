@@ -35,6 +35,7 @@ from tests.settings import ROOT
 from tests.stress.trial import Trial, copied, new_project, run_forked, start_forked
 
 MOST_KILLS = 8  # of one project; then a run may finish
+FLOW_TIMES = 25  # a flow imports everything in each stage: 28 to 70 times as long as a run here
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 ENDPOINT = {
     "requests_per_minute": 1e6, "tokens_per_minute": 1e9, "model": "tiny", "max_retries": 2,
@@ -278,27 +279,23 @@ class Stress:
         )
 
     @cached_property
-    def service(self) -> tuple[Service, float]:
-        """The weekly service, and how long an undisturbed flow takes in it."""
+    def service(self) -> Service:
+        """The weekly service, which runs until the script ends."""
         home = self.folder / "prefect"
         home.mkdir()
-        service = self.open.enter_context(running_service(self.fresh, home))
-        length = self._flow_s(service)
-        print(f"an undisturbed flow takes {length:.1f} s")
-        return service, length
+        return self.open.enter_context(running_service(self.fresh, home))
 
     def prefect(self, kills: int, *, fault: str) -> Iterator[Row]:
         """kill -9 of the flow with its DVC and stages, of Prefect's server or of PostgreSQL."""
         if binaries() is None:
             print(f"{fault}: needs Debian's package postgresql; not run")
             return
-        row = Row(fault)
-        service, length = self.service
+        row, service = Row(fault), self.service
         while row.tries < kills:
             trial = Trial(self._clone())
             most = min(MOST_KILLS, kills - row.tries) if fault == "flow" else 1
             for _ in range(most):
-                if not self._disturbed_flow(service, fault, trial, length):
+                if not self._disturbed_flow(service, fault, trial):
                     break
             flow = start_flow(service, trial.project)
             assert flow.wait() == 0, (trial.project.path / "run.log").read_text()[-3000:]
@@ -311,18 +308,11 @@ class Stress:
         path = shutil.copytree(self.fresh.path, place / "checkout", symlinks=True)
         return Checkout(path, place / "state")
 
-    def _flow_s(self, service: Service) -> float:
-        project = self._clone()
-        started = time.monotonic()
-        flow = start_flow(service, project)
-        assert flow.wait() == 0, (project.path / "run.log").read_text()[-3000:]
-        return time.monotonic() - started
-
-    def _disturbed_flow(self, service: Service, fault: str, trial: Trial, length: float) -> bool:
+    def _disturbed_flow(self, service: Service, fault: str, trial: Trial) -> bool:
         """Run the flow and disturb it. Returns whether it was disturbed before it ended."""
         flow = start_flow(service, trial.project)
         try:
-            flow.wait(self.random.uniform(0, length))
+            flow.wait(self.moment() * FLOW_TIMES)
         except subprocess.TimeoutExpired:
             pass
         else:
