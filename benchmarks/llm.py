@@ -1,11 +1,13 @@
-"""Measures the time that the `openai` generator adds to a call, and the time of a cached rerun.
+"""Measures the time that the `openai` generator adds to a call, the time of a cached rerun, and how
+several endpoints share the calls.
 
-    python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64]
+    python -m benchmarks.llm [--calls 5000] [--cached 10000] [--concurrency 64] [--shared 300]
 
 A server in another process answers at once. Four cases are compared: the SDK alone at the same
 concurrency, the generator (with cache, journal, limits, retries, checks), the generator with faults
 in a tenth of the calls, and a rerun with all answers cached. Ratios compare with the SDK alone in
-the same run.
+the same run. Then servers that queue, as vLLM does, answer `--shared` calls: a fast one and one of
+half its speed, each alone and both together. Two thirds of the fast one's time is the ideal.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +80,7 @@ def requests(count: int) -> Released[tuple[RandomRequest, ...]]:
     )
 
 
-def params(base_url: str, concurrency: int) -> OpenAI:
+def params(base_url: str | Sequence[str], concurrency: int) -> OpenAI:
     fields = load_params(ROOT / "params.yaml").generator.openai.model_dump()
     fields |= {"base_url": base_url, "model": MODEL, "concurrency": concurrency}
     fields |= {"requests_per_minute": 1e7, "tokens_per_minute": 1e10}
@@ -125,6 +127,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--cached", type=int, default=10_000)
     parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--shared", type=int, default=300)
     options = parser.parse_args()
     os.environ["OPENAI_API_KEY"] = KEY
     found: dict[str, Timing] = {}
@@ -147,6 +150,21 @@ def main() -> None:
             with timed(found, "provider, 10% faults"):
                 provider(options.calls, params(base_url, options.concurrency), state / "faults")
     show(found, counts, options.concurrency)
+    share(options.shared, options.concurrency)
+
+
+def share(calls: int, concurrency: int) -> None:
+    """Print the time of a fast and a slow server, each alone and both together."""
+    slots, found = "4", {}
+    with server("0.4", "0", "0", slots) as fast, server("0.8", "0", "0", slots) as slow:
+        for name, used in {"fast": [fast], "slow": [slow], "both": [fast, slow]}.items():
+            started = time.perf_counter()
+            with tempfile.TemporaryDirectory() as state:
+                provider(calls, params(used, concurrency), Path(state))
+            found[name] = time.perf_counter() - started
+    for name, wall_s in found.items():
+        print(f"{calls} calls, {name}: {wall_s:.1f} s, ratio {wall_s / found['fast']:.2f}")
+    print(f"ideal: fast {calls * 0.4 / 4:.1f} s, slow ratio 2.00, both ratio 0.67")
 
 
 def show(found: dict[str, Timing], counts: dict[str, int], concurrency: int) -> None:

@@ -30,7 +30,8 @@ from sugarbush.data.schema import Attribute
 from sugarbush.errors import GeneratorError, ParamsError
 from sugarbush.generators.answer_cache import AnswerCache, Completion, call_key, open_cache
 from sugarbush.generators.openai.cost import CapReachedError, Meter
-from sugarbush.generators.openai.endpoint import Call, Endpoint, open_client
+from sugarbush.generators.openai.endpoint import Call
+from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.randomness import seed_of
@@ -65,7 +66,7 @@ class Labeller:
             raise ParamsError(
                 f"params.yaml: {params.setting}.trusted is false, but the schema has attributes "
                 f"with `source: llm` ({', '.join(a.name for a in attributes)}), and their endpoint "
-                f"receives every private text. If {params.base_url} may see the texts, set "
+                f"receives every private text. If {params.address} may see the texts, set "
                 f"`{params.setting}.trusted: true`; if not, give the attributes keywords or "
                 "zero_shot. Nothing was sent."
             )
@@ -133,8 +134,8 @@ class Labeller:
     async def _ask(self, texts: list[str], cache: AnswerCache) -> list[str | None]:
         """Return one usable answer per text; None if the call failed or two answers were
         unusable."""
-        async with open_client(self._params) as client:
-            asker = _Asker(Endpoint(client, self._params), self._meter, cache, self._params)
+        async with open_endpoints(self._params, _say) as endpoints:
+            asker = _Asker(endpoints, self._meter, cache, self._params)
             structured = await self._takes_schema(asker)
 
             async def label(text: str) -> str | None:
@@ -206,12 +207,12 @@ class _Asker:
     """
 
     def __init__(
-        self, endpoint: Endpoint, meter: Meter, cache: AnswerCache, params: LabelEndpoint
+        self, endpoints: Endpoints, meter: Meter, cache: AnswerCache, params: LabelEndpoint
     ) -> None:
         self.failed, self._setting = 0, params.setting
         self.end: GeneratorError | None = None
-        self._endpoint, self._meter, self._cache = endpoint, meter, cache
-        self._turns = asyncio.Semaphore(params.concurrency)
+        self._endpoints, self._meter, self._cache = endpoints, meter, cache
+        self._turns = asyncio.Semaphore(params.most_calls_at_once)
         self._in_flight: dict[str, asyncio.Task[Completion | None]] = {}
 
     async def answer(self, call: Call) -> Completion | None:
@@ -237,7 +238,7 @@ class _Asker:
             self._stop(f"max_calls or max_cost of {self._setting} is reached; raise it")
             return None
         try:
-            completion = await self._endpoint.complete(call)
+            completion = await self._endpoints.complete(call)
         except (CallError, StopError) as error:
             self._meter.release(call.worst_cost)
             self.failed += 1
@@ -257,7 +258,7 @@ class _Asker:
             self.end = GeneratorError(
                 f"{_STAGE}: {why}, then run again: every answer received is cached."
             )
-            self._endpoint.close()
+            self._endpoints.close()
 
 
 def _say(line: str) -> None:
@@ -266,6 +267,6 @@ def _say(line: str) -> None:
 
 def _down(params: LabelEndpoint) -> GeneratorError:
     return GeneratorError(
-        f"{_STAGE}: too many calls to {params.base_url} ({params.setting}.base_url) fail. Every "
+        f"{_STAGE}: too many calls to {params.address} ({params.setting}.base_url) fail. Every "
         "answer received is cached; run 'sugarbush check' until that works, then run again."
     )

@@ -57,9 +57,9 @@ def check(project: Project, console: Console) -> None:
         console.print(UNMATCHED_NOTICE.format(name), soft_wrap=True)
     if (labeller := project.labeller()) is not None:
         labeller.check()
-        base_url = settings.extract_metadata.label_endpoint.base_url
-        how = ", UNENCRYPTED over the network" if is_unencrypted(base_url) else ""
-        console.print(f"labels     ok: {base_url} answers and will receive every private text{how}")
+        for base_url in settings.extract_metadata.label_endpoint.base_urls:
+            how = ", UNENCRYPTED over the network" if is_unencrypted(base_url) else ""
+            console.print(f"labels     ok: {base_url} will receive every private text{how}")
     if any(method.asks_generator for method in settings.chosen):
         check_generator(project)
         console.print(f"generator  ok: {settings.generator.provider}")

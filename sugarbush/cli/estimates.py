@@ -72,7 +72,7 @@ def _print(found: Estimate, endpoint: EndpointSettings | None, console: Console)
     if endpoint is None:
         console.print(f"{found.calls:,} calls")
         return
-    console.print(f"{found.calls:,} calls to {endpoint.base_url}, model '{endpoint.model}'")
+    console.print(f"{found.calls:,} calls to {endpoint.address}, model '{endpoint.model}'")
     if found.cost is None or found.most_cost is None:
         console.print(f"No cost: {endpoint.setting}.prices has no price of this model.")
     else:

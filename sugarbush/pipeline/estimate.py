@@ -73,7 +73,8 @@ def _total(lines: tuple[Line, ...], endpoint: EndpointSettings | None) -> Estima
         lines=lines,
         cost=cost_of(price, prompt_tokens=prompt, completion_tokens=completion),
         most_cost=cost_of(price, prompt_tokens=most_prompt, completion_tokens=most_completion),
-        minutes=max(calls / endpoint.requests_per_minute, tokens / endpoint.tokens_per_minute),
+        minutes=max(calls / endpoint.requests_per_minute, tokens / endpoint.tokens_per_minute)
+        / len(endpoint.base_urls),
     )
 
 

@@ -58,7 +58,7 @@ def release_facts(
         software=software_versions() | _plugin_versions(settings),
         created=datetime.now(UTC).date().isoformat(),
         engine=engine,
-        labels_endpoint=settings.extract_metadata.label_endpoint.base_url
+        labels_endpoint=settings.extract_metadata.label_endpoint.address
         if schema.asked_of_llm
         else None,
         other_packages=_packages_with_private_texts(settings),

@@ -21,7 +21,8 @@ from sugarbush.generators.answer_checks import bare_text, check
 from sugarbush.generators.interface import RandomRequest, VariationRequest
 from sugarbush.generators.openai.batch_api import BatchApi
 from sugarbush.generators.openai.cost import Meter, read_journal, spending_by_batch
-from sugarbush.generators.openai.endpoint import Call, Endpoint
+from sugarbush.generators.openai.endpoint import Call
+from sugarbush.generators.openai.endpoints import Endpoint, Endpoints
 from sugarbush.generators.openai.settings import OpenAI
 from tests.fuzz.damage import CANARY, bytes_like, damaged, edit, fields_like, values
 
@@ -177,7 +178,8 @@ def call_endpoint(case: Any, folder: Path) -> None:
     call = Call(key="k", prompt=f"What is the mood of: {CANARY}?", seed=1, worst_cost=0.5)
     meter = Meter(folder, account="letters", stage="s", params=_PRIVATE)
     meter.admit(call.worst_cost)
-    completion = harm.loop.run_until_complete(Endpoint(harm.client, _PRIVATE).complete(call))
+    endpoints = Endpoints([Endpoint(harm.client, _PRIVATE)], print)
+    completion = harm.loop.run_until_complete(endpoints.complete(call))
     assert isinstance(completion.text, str | None)
     read_labels(completion.text or "", _ATTRIBUTES)
     with open_cache(folder) as answers:

@@ -15,7 +15,6 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import LocalCluster
 from numpy.typing import NDArray
 
 from sugarbush.data.private_store import PrivateStore
@@ -36,6 +35,9 @@ ENGINES = ["one part", "parts here", "processes", "dask"]
 
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[str]:
+    # Not at the top, because every process of a pool imports this module.
+    from distributed import LocalCluster
+
     with LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
     ) as cluster:

@@ -21,17 +21,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
+
+import psutil
 
 from tests.integration.llm.server import KEY
 from tests.integration.postgres import binaries, free_port
 from tests.integration.prefect_service import Service, running_service
-from tests.integration.project import Checkout
+from tests.integration.project import TINY_ENCODER, Checkout
 from tests.pipelines import run_pipeline
 from tests.settings import ROOT
 from tests.stress.trial import Trial, copied, new_project, run_forked, start_forked
 
 MOST_KILLS = 8  # of one project; then a run may finish
+FLOW_TIMES = 25  # a flow imports everything in each stage: 28 to 70 times as long as a run here
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 ENDPOINT = {
     "requests_per_minute": 1e6, "tokens_per_minute": 1e9, "model": "tiny", "max_retries": 2,
@@ -70,6 +74,7 @@ class Stress:
         self.folder, self.random = folder, random.Random(seed)
         self.fresh = new_project(folder / "fresh")
         self.numbers = iter(range(10**6))
+        self.open = contextlib.ExitStack()
         # In this process, so that the forked ones need not import anything.
         with contextlib.redirect_stdout(io.StringIO()):
             run_pipeline(copied(self.fresh, folder / "warm"))
@@ -206,6 +211,32 @@ class Stress:
         )
         return trial, server
 
+    def dask(self, kills: int) -> Iterator[Row]:
+        """kill -9 of a Dask worker with its nanny, and of the scheduler with everything."""
+        log = self.folder / "dask.log"
+        for fault in ("Dask worker", "Dask scheduler"):
+            row = Row(fault)
+            with DaskCluster(free_port(), log) as cluster:
+                length = 0.0
+                while row.tries < kills:
+                    trial = Trial(copied(self.fresh, self.place()))
+                    trial.project.change("run", cluster=cluster.address)
+                    if not length:
+                        started = time.monotonic()
+                        finish(Trial(copied(trial.project, self.place())))
+                        length = time.monotonic() - started
+                    pid = start_forked(trial.project)
+                    time.sleep(self.random.uniform(0, length))
+                    killed = ("worker 0",) if fault == "Dask worker" else tuple(cluster.commands)
+                    cluster.kill(*killed)
+                    time.sleep(self.random.uniform(0, 1))
+                    cluster.start(*killed)
+                    os.waitpid(pid, 0)
+                    trial.disturb()
+                    finish(trial)
+                    row.add(trial)
+            yield row
+
     def clock(self, kills: int) -> Iterator[Row]:
         """The clock goes back by up to 400 days at a random moment; then the run is killed."""
         row = Row("clock set back, and a kill")
@@ -247,47 +278,41 @@ class Stress:
             stderr=subprocess.STDOUT,
         )
 
-    def prefect(self, kills: int) -> Iterator[Row]:
-        """kill -9 of the flow with its DVC and stages, of Prefect's server and of PostgreSQL."""
-        if binaries() is None:
-            print("flow, server, database: need Debian's package postgresql; not run")
-            return
+    @cached_property
+    def service(self) -> Service:
+        """The weekly service, which runs until the script ends."""
         home = self.folder / "prefect"
         home.mkdir()
-        with running_service(self.fresh, home) as service:
-            length = self._flow_s(service)
-            print(f"an undisturbed flow takes {length:.1f} s")
-            for fault in ("flow", "Prefect server", "PostgreSQL"):
-                row = Row(fault)
-                while row.tries < kills:
-                    trial = Trial(self._clone())
-                    most = min(MOST_KILLS, kills - row.tries) if fault == "flow" else 1
-                    for _ in range(most):
-                        if not self._disturbed_flow(service, fault, trial, length):
-                            break
-                    flow = start_flow(service, trial.project)
-                    assert flow.wait() == 0, (trial.project.path / "run.log").read_text()[-3000:]
-                    row.add(trial)
-                    shutil.rmtree(trial.project.path.parent)
-                yield row
+        return self.open.enter_context(running_service(self.fresh, home))
+
+    def prefect(self, kills: int, *, fault: str) -> Iterator[Row]:
+        """kill -9 of the flow with its DVC and stages, of Prefect's server or of PostgreSQL."""
+        if binaries() is None:
+            print(f"{fault}: needs Debian's package postgresql; not run")
+            return
+        row, service = Row(fault), self.service
+        while row.tries < kills:
+            trial = Trial(self._clone())
+            most = min(MOST_KILLS, kills - row.tries) if fault == "flow" else 1
+            for _ in range(most):
+                if not self._disturbed_flow(service, fault, trial):
+                    break
+            flow = start_flow(service, trial.project)
+            assert flow.wait() == 0, (trial.project.path / "run.log").read_text()[-3000:]
+            row.add(trial)
+            shutil.rmtree(trial.project.path.parent)
+        yield row
 
     def _clone(self) -> Checkout:
         place = self.place()
         path = shutil.copytree(self.fresh.path, place / "checkout", symlinks=True)
         return Checkout(path, place / "state")
 
-    def _flow_s(self, service: Service) -> float:
-        project = self._clone()
-        started = time.monotonic()
-        flow = start_flow(service, project)
-        assert flow.wait() == 0, (project.path / "run.log").read_text()[-3000:]
-        return time.monotonic() - started
-
-    def _disturbed_flow(self, service: Service, fault: str, trial: Trial, length: float) -> bool:
+    def _disturbed_flow(self, service: Service, fault: str, trial: Trial) -> bool:
         """Run the flow and disturb it. Returns whether it was disturbed before it ended."""
         flow = start_flow(service, trial.project)
         try:
-            flow.wait(self.random.uniform(0, length))
+            flow.wait(self.moment() * FLOW_TIMES)
         except subprocess.TimeoutExpired:
             pass
         else:
@@ -305,6 +330,42 @@ class Stress:
         flow.wait()
         trial.disturb()
         return True
+
+
+class DaskCluster:
+    """A Dask scheduler and two workers on loopback, as processes that read this checkout's code."""
+
+    def __init__(self, port: int, log: Path) -> None:
+        self.address, self.log = f"tcp://127.0.0.1:{port}", log
+        scheduler = ("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+        worker = ("worker", self.address, "--nthreads", "1", "--no-dashboard")
+        self.commands = {"scheduler": scheduler, "worker 0": worker, "worker 1": worker}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> DaskCluster:
+        self.start(*self.commands)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill(*self.commands)
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            with self.log.open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    [sys.executable, "-m", "dask", *self.commands[name]],
+                    cwd=ROOT,
+                    env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{TINY_ENCODER}"},
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+
+    def kill(self, *names: str) -> None:
+        for name in names:
+            process = self.processes.pop(name)
+            for each in (*psutil.Process(process.pid).children(recursive=True), process):
+                each.kill()
+            process.wait()
 
 
 class LlmServer:
@@ -364,8 +425,11 @@ FAULTS = {
     "stage": Stress.stage,
     "disk": Stress.disk,
     "llm": Stress.llm,
+    "dask": Stress.dask,
     "clock": Stress.clock,
-    "prefect": Stress.prefect,
+    "flow": partial(Stress.prefect, fault="flow"),
+    "server": partial(Stress.prefect, fault="Prefect server"),
+    "database": partial(Stress.prefect, fault="PostgreSQL"),
 }
 
 
@@ -382,10 +446,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="stress-") as folder:
         stress = Stress(Path(folder), options.seed)
         print(HEAD)
-        for name in options.only:
-            kills = options.kills if name == "stage" else options.others
-            for row in FAULTS[name](stress, kills):
-                print(f"\n{row}", flush=True)
+        with stress.open:
+            for name in options.only:
+                kills = options.kills if name == "stage" else options.others
+                for row in FAULTS[name](stress, kills):
+                    print(f"\n{row}", flush=True)
 
 
 if __name__ == "__main__":

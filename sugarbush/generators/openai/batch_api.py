@@ -165,7 +165,7 @@ class BatchApi:
         `Meter.alone`."""
         job = Job(
             name=uuid.uuid4().hex,
-            base_url=self.params.base_url,
+            base_url=self.params.address,
             model=self.params.model,
             id=None,
             keys=tuple(mine),

@@ -1,6 +1,4 @@
-"""One call to an OpenAI-compatible endpoint, with rate limits, a deadline and retries.
-
-`sugarbush.generators.openai.failures` decides which failures are retried.
+"""What is sent to an OpenAI-compatible endpoint, and the answer to it.
 
 The key is read from the environment when a client is made. No attribute, message or exception of
 this module contains it. Redirects are not followed: they would send the messages to an address that
@@ -9,40 +7,22 @@ the settings do not name.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import openai
-from aiolimiter import AsyncLimiter
 from openai.types.chat import ChatCompletion
-from tenacity import RetryCallState
 
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_cache import Completion
 from sugarbush.generators.openai.address import may_use_proxy
-from sugarbush.generators.openai.cost import likely_prompt_tokens
-from sugarbush.generators.openai.failures import (
-    FAULTS,
-    CallError,
-    MalformedError,
-    asked_wait_s,
-    call_error,
-    retrying,
-)
+from sugarbush.generators.openai.failures import MalformedError
 from sugarbush.generators.openai.settings import EndpointSettings
 
-# A burst of this many seconds stays below an endpoint's limit per minute.
-_BURST_S = 2.0
 _MOST_TOKENS = 2**40
-
-
-class _ClosingError(Exception):
-    """The run ended before this call was made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +59,16 @@ def read_key(params: EndpointSettings) -> str:
 
 @asynccontextmanager
 async def open_client(params: EndpointSettings) -> AsyncIterator[openai.AsyncOpenAI]:
-    """The official client, without its own retries.
+    """The official client for the one address of `params`, without its own retries.
 
     `sugarbush.generators.openai.address` decides whether a proxy from the environment is used.
     """
-    proxied = may_use_proxy(params.base_url, reads_private_text=params.reads_private_text)
+    proxied = may_use_proxy(params.address, reads_private_text=params.reads_private_text)
     http_client = openai.DefaultAsyncHttpxClient(
         follow_redirects=False, timeout=params.timeout_s, trust_env=proxied
     )
     async with openai.AsyncOpenAI(
-        base_url=params.base_url,
+        base_url=params.address,
         api_key=read_key(params),
         max_retries=0,
         timeout=params.timeout_s,
@@ -136,110 +116,7 @@ def read_completion(answer: object) -> Completion:
     )
 
 
-@dataclass
-class _Clock:
-    """The seconds that one call has spent on attempts, excluding the waits for the rate limits."""
-
-    attempts_s: float = 0.0
-
-
-class Endpoint:
-    """An open connection to an endpoint, shared by all calls of one event loop."""
-
-    def __init__(self, client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
-        self._client, self._params = client, params
-        self._requests = _limiter(params.requests_per_minute, largest=1)
-        largest = params.context_tokens + params.max_tokens
-        self._tokens = _limiter(params.tokens_per_minute, largest=largest)
-        self._largest = largest
-        self._resume_at = 0.0
-        self._patience: set[asyncio.Timeout] = set()
-        self._closing = False
-
-    def close(self) -> None:
-        """Let running attempts end, and end every wait for another attempt."""
-        if not self._closing:
-            self._closing = True
-            for patience in self._patience:
-                patience.reschedule(0)
-
-    async def complete(self, call: Call) -> Completion:
-        """The endpoint's answer.
-
-        Raises CallError if only this call failed, and StopError if all later calls would fail.
-        """
-        clock = _Clock()
-        attempts = retrying(stop=lambda state: self._give_up(state, clock), sleep=self._sleep)
-        body = call_body(self._params, call)
-        prompt_tokens = likely_prompt_tokens(call.prompt)
-        tokens = min(prompt_tokens + self._params.max_tokens, self._largest)
-        try:
-            return await attempts(self._attempt, body, tokens, clock)
-        except _ClosingError:
-            raise CallError("the run ended before this call was made") from None
-        except FAULTS as error:
-            raise call_error(error, self._params) from None
-
-    async def _attempt(self, body: dict[str, Any], tokens: int, clock: _Clock) -> Completion:
-        async with self._waiting():
-            await self._requests.acquire()
-            await self._tokens.acquire(tokens)
-            while (pause_s := self._resume_at - time.monotonic()) > 0:
-                await asyncio.sleep(pause_s)
-        started = time.monotonic()
-        try:
-            async with asyncio.timeout(self._params.timeout_s):
-                answer = await self._client.chat.completions.create(**body)
-            return read_completion(answer)
-        except openai.APIStatusError as error:
-            self._heed(error)
-            raise
-        finally:
-            clock.attempts_s += time.monotonic() - started
-
-    def _heed(self, error: openai.APIStatusError) -> None:
-        """After a 429 that names a time, delay all calls until then."""
-        asked = asked_wait_s(error)
-        if error.status_code == 429 and asked is not None:
-            latest = time.monotonic() + min(asked, self._params.deadline_s)
-            self._resume_at = max(self._resume_at, latest)
-
-    def _give_up(self, state: RetryCallState, clock: _Clock) -> bool:
-        spent_s = clock.attempts_s + state.idle_for + state.upcoming_sleep
-        return (
-            self._closing
-            or state.attempt_number > self._params.max_retries
-            or spent_s >= self._params.deadline_s
-        )
-
-    async def _sleep(self, seconds: float) -> None:
-        async with self._waiting():
-            await asyncio.sleep(seconds)
-
-    @asynccontextmanager
-    async def _waiting(self) -> AsyncIterator[None]:
-        """Run a block that waits before an attempt. Raises _ClosingError as soon as the run
-        ends."""
-        if self._closing:
-            raise _ClosingError
-        try:
-            async with asyncio.timeout(None) as patience:
-                self._patience.add(patience)
-                yield
-        except TimeoutError:
-            raise _ClosingError from None
-        finally:
-            self._patience.discard(patience)
-
-
 def _count(value: object) -> int:
     """Return a number of tokens; 0 if `value` is not such a number, because the endpoint counts no
     tokens."""
     return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0
-
-
-def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
-    """Make a leaky bucket for `per_minute` units per minute, with a capacity of at least
-    `largest`."""
-    capacity = max(per_minute * _BURST_S / 60, largest)
-    return AsyncLimiter(capacity, capacity * 60 / per_minute)

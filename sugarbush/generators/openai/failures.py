@@ -122,7 +122,7 @@ def call_error(error: Exception, params: EndpointSettings) -> CallError | StopEr
 
 def explain(error: BaseException, params: EndpointSettings) -> str:
     """What is wrong and what to change. It quotes no header and no key."""
-    where = f"{params.base_url} ({params.setting}.base_url)"
+    where = f"{params.address} ({params.setting}.base_url)"
     match error:
         case openai.APIStatusError():
             return _explain_status(error, params, where)

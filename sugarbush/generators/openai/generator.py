@@ -29,7 +29,8 @@ from sugarbush.generators.openai.batch_api import BatchApi, Receive
 from sugarbush.generators.openai.batch_jobs import FOLDER as BATCHES
 from sugarbush.generators.openai.batch_jobs import jobs_with
 from sugarbush.generators.openai.cost import CapReachedError, Meter
-from sugarbush.generators.openai.endpoint import Call, Endpoint, open_client
+from sugarbush.generators.openai.endpoint import Call, open_client
+from sugarbush.generators.openai.endpoints import Endpoints, open_endpoints
 from sugarbush.generators.openai.failures import CallError, StopError
 from sugarbush.generators.openai.probe import paid_probe
 from sugarbush.generators.openai.settings import CallMode, OpenAI
@@ -170,10 +171,10 @@ class OpenAiGenerator:
         return received
 
     async def _ask(self, calls: list[Call], receive: Receive, what: str) -> None:
-        async with open_client(self._params) as client:
-            workers = _Workers(Endpoint(client, self._params), self._meter, receive)
+        async with open_endpoints(self._params, self._say) as endpoints:
+            workers = _Workers(endpoints, self._meter, receive)
             try:
-                await workers.ask(calls, concurrency=self._params.concurrency)
+                await workers.ask(calls, at_once=self._params.most_calls_at_once)
             finally:
                 if workers.failed:
                     self._say(f"{what}: {workers.failed} calls failed. Last error: {workers.why}")
@@ -230,19 +231,19 @@ class _Workers:
     Calls in flight at the end are awaited, because they will be billed.
     """
 
-    def __init__(self, endpoint: Endpoint, meter: Meter, receive: Receive) -> None:
+    def __init__(self, endpoints: Endpoints, meter: Meter, receive: Receive) -> None:
         self.failed, self.why = 0, ""
-        self._endpoint, self._meter, self._receive = endpoint, meter, receive
+        self._endpoints, self._meter, self._receive = endpoints, meter, receive
         self._waiting: deque[Call] = deque()
         self._in_a_row = 0
         self._end: Exception | None = None
 
-    async def ask(self, calls: Iterable[Call], *, concurrency: int) -> None:
+    async def ask(self, calls: Iterable[Call], *, at_once: int) -> None:
         """Make all `calls`. A failed call gets no answer. Raises the error that ended the run
         early."""
         self._waiting.extend(calls)
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(self._waiting))):
+            for _ in range(min(at_once, len(self._waiting))):
                 group.create_task(self._work())
         if self._end is not None:
             raise self._end
@@ -265,7 +266,7 @@ class _Workers:
 
     async def _make(self, call: Call) -> None:
         try:
-            completion = await self._endpoint.complete(call)
+            completion = await self._endpoints.complete(call)
             self._receive(call, completion)
             self._in_a_row = 0
         except CallError as error:
@@ -289,4 +290,4 @@ class _Workers:
 
     def _stop(self, error: Exception) -> None:
         self._end = self._end or error
-        self._endpoint.close()
+        self._endpoints.close()

@@ -62,14 +62,24 @@ class Probed:
 def paid_probe(
     params: EndpointSettings, meter: Meter, *, tokens: int, say: Callable[[str], None]
 ) -> Probed:
-    """Run `probe` and record its cost in the journal of paid calls. Raises CapReachedError when a
-    cap is reached.
+    """Run `probe` at every address and record its cost in the journal of paid calls.
 
-    If a cap is set, the function waits for the lock of the account, because other runs' calls count
-    too.
+    An address that does not answer is an error only if no other one answers. Raises CapReachedError
+    when a cap is reached. If a cap is set, the function waits for the lock of the account, because
+    other runs' calls count too.
     """
+    found, failed = [], []
     with meter.alone(say) if meter.is_capped else nullcontext():
-        return _paid_probe(params, meter, tokens=tokens)
+        for base_url in params.base_urls:
+            try:
+                found.append(_paid_probe(params.at(base_url), meter, tokens=tokens))
+            except StopError as error:
+                failed.append(error)
+    if not found:
+        raise failed[0]
+    for failure in failed:
+        say(f"{failure} The other addresses get its calls.")
+    return min(found, key=lambda probed: probed.whole is not False)
 
 
 def _paid_probe(params: EndpointSettings, meter: Meter, *, tokens: int) -> Probed:
@@ -145,7 +155,7 @@ async def _require_batch_api(client: openai.AsyncOpenAI, params: EndpointSetting
     except openai.APIStatusError as error:
         if error.status_code in _NO_SUCH_PATH:
             raise ParamsError(
-                f"params.yaml: {params.setting}.mode=batch, but {params.base_url} has no Batch API "
+                f"params.yaml: {params.setting}.mode=batch, but {params.address} has no Batch API "
                 f"(status {error.status_code}); set `mode: direct`"
             ) from None
     except FAULTS:
@@ -172,7 +182,7 @@ def _not_found(error: openai.NotFoundError, params: EndpointSettings, offer: _Of
     near = difflib.get_close_matches(params.model, offer.names, n=5, cutoff=0.3)
     offered = ", ".join(json.dumps(name) for name in near or sorted(offer.names)[:5])
     return (
-        f"{params.base_url} ({params.setting}.base_url) does not offer the model "
+        f"{params.address} ({params.setting}.base_url) does not offer the model "
         f"'{params.model}' ({params.setting}.model). It offers {len(offer.names)}, such as "
         f"{offered}."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
@@ -53,8 +54,9 @@ class EndpointSettings(Section):
     """Whether the endpoint receives private text. If so, no message repeats the endpoint's
     words."""
 
-    base_url: str = "http://localhost:8000/v1"
-    """Address of the API: the part before /chat/completions."""
+    base_url: str | Sequence[str] = "http://localhost:8000/v1"
+    """Address of the API: the part before /chat/completions. A list: servers of one model, which
+    share the calls."""
     model: Annotated[str, Field(min_length=1)]
     """The model's name at the endpoint."""
     key_variable: Annotated[str | None, NOT_IN_OUTPUT] = "OPENAI_API_KEY"
@@ -76,11 +78,12 @@ class EndpointSettings(Section):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     """Reasoning effort, for reasoning models; null: not sent."""
     concurrency: Annotated[int, Field(ge=1), NOT_IN_OUTPUT] = 32
-    """Maximum number of calls at the same time."""
+    """Maximum number of calls at the same time to one address. Fewer are sent if more only wait."""
     requests_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 3000
-    """Rate limit: calls per minute."""
+    """Rate limit of one address: calls per minute."""
     tokens_per_minute: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 2_000_000
-    """Rate limit: tokens per minute, where each call counts its prompt and its longest answer."""
+    """Rate limit of one address: tokens per minute, where each call counts its prompt and its
+    longest answer."""
     timeout_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 120
     """Time limit of one attempt, in seconds."""
     deadline_s: Annotated[float, Field(gt=0), NOT_IN_OUTPUT] = 600
@@ -99,6 +102,25 @@ class EndpointSettings(Section):
     """Prices of a million tokens, by model: {my-model: {input: .., output: .., date: '..'}}."""
 
     @property
+    def base_urls(self) -> tuple[str, ...]:
+        """Every address, sorted."""
+        return (self.base_url,) if isinstance(self.base_url, str) else tuple(self.base_url)
+
+    @property
+    def address(self) -> str:
+        """The addresses as one text."""
+        return ", ".join(self.base_urls)
+
+    @property
+    def most_calls_at_once(self) -> int:
+        """The maximum number of calls at the same time to all addresses."""
+        return self.concurrency * len(self.base_urls)
+
+    def at(self, base_url: str) -> Self:
+        """The same settings for one of the addresses."""
+        return self.model_copy(update={"base_url": base_url})
+
+    @property
     def price(self) -> Price | None:
         """Price of the model's tokens; None if `prices` has none."""
         return self.prices.get(self.model)
@@ -115,17 +137,15 @@ class EndpointSettings(Section):
             "reasoning_effort": self.reasoning_effort,
         }
 
-    @field_validator("base_url")
+    @field_validator("base_url", mode="before")
     @classmethod
-    def _is_address(cls, base_url: str) -> str:
-        parts = urlsplit(base_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("must be an http(s) address such as http://localhost:8000/v1")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError(
-                "must have no user, query or fragment; the key comes from key_variable"
-            )
-        return base_url.rstrip("/")
+    def _without_order(cls, given: Any) -> str | tuple[str, ...]:
+        """Sort the addresses, because their order affects no answer."""
+        listed = given if isinstance(given, list | tuple) else [given]
+        addresses = tuple(sorted({_checked_address(each) for each in listed}))
+        if not addresses:
+            raise ValueError("must have an address")
+        return addresses if len(addresses) > 1 else addresses[0]
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -133,6 +153,10 @@ class EndpointSettings(Section):
             raise ValueError(
                 f"max_tokens={self.max_tokens} leaves no room for a prompt in "
                 f"context_tokens={self.context_tokens}"
+            )
+        if self.mode is CallMode.BATCH and len(self.base_urls) > 1:
+            raise ValueError(
+                "mode=batch needs one base_url. Remove the others, or set mode: direct"
             )
         if self.max_cost is not None and self.price is None:
             raise ValueError(
@@ -143,8 +167,17 @@ class EndpointSettings(Section):
         return self
 
 
+def _checked_address(base_url: Any) -> str:
+    parts = urlsplit(base_url) if isinstance(base_url, str) else None
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an http(s) address such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must have no user, query or fragment; the key comes from key_variable")
+    return str(base_url).rstrip("/")
+
+
 class OpenAI(EndpointSettings, GeneratorSettings):
-    """Any OpenAI-compatible endpoint as a generator.
+    """Any OpenAI-compatible endpoint as a generator. Several addresses share its calls.
 
     >>> OpenAI(model="my-model", base_url="http://localhost:8000/v1", temperature=0.7).facts().model
     'my-model'
@@ -166,7 +199,7 @@ class OpenAI(EndpointSettings, GeneratorSettings):
         )
 
     def facts(self) -> GeneratorFacts:
-        return GeneratorFacts(provider=self.name, model=self.model, endpoint=self.base_url)
+        return GeneratorFacts(provider=self.name, model=self.model, endpoint=self.address)
 
     def preflight(self, context: GeneratorContext, planned: Released[tuple[Request, ...]]) -> None:
         """Check key, address, model and context, with at most one paid call."""

@@ -3,8 +3,8 @@
 `behave(number, body)` returns the reply to chat request number `number` (from 0). Requests and
 complete responses are recorded, so that a test can check that each request was sent once and no
 response was lost. As a program (`python -m tests.integration.llm.server PORT_FILE [DELAY_S
-[FAULT_SHARE [PORT]]]`), it writes its port to a file, and a share of FAULT_SHARE of the requests
-fails, with each kind of fault in turn.
+[FAULT_SHARE [PORT [SLOTS]]]]`), it writes its port to a file, and a share of FAULT_SHARE of the
+requests fails, with each kind of fault in turn.
 """
 
 from __future__ import annotations
@@ -218,9 +218,16 @@ class FaultServer:
     times: list[float] = field(default_factory=list)
     under_way: int = 0
     most_under_way: int = 0
+    slots: int = 10**6
+    """Requests that are worked on at the same time. The others wait, as in vLLM."""
+    loads: list[int] = field(default_factory=list)
+    """The requests under way when each request came, with itself."""
     raw: bytearray = field(default_factory=bytearray)
     batches: Batches = field(default_factory=Batches)
     has_batches: bool = True
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.slots)
 
     @property
     def base_url(self) -> str:
@@ -258,7 +265,9 @@ class FaultServer:
         reply, body = self._reply(method, path, headers, content)
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
-        await asyncio.sleep(reply.delay_s)
+        self.loads.append(self.under_way)
+        async with self._slots:
+            await asyncio.sleep(reply.delay_s)
         self.under_way -= 1
         head = f"HTTP/1.1 {reply.status} X\r\ncontent-type: application/json\r\n"
         head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
@@ -368,9 +377,15 @@ def faulty(share: float) -> Callable[[int, Body], Reply]:
     return behave
 
 
-def main(port_file: str, delay_s: float = 0.0, fault_share: float = 0.0, port: float = 0) -> None:
+def main(
+    port_file: str,
+    delay_s: float = 0.0,
+    fault_share: float = 0.0,
+    port: float = 0,
+    slots: float = 10**6,
+) -> None:
     behave = faulty(fault_share) if fault_share else _after(delay_s)
-    server = FaultServer(behave=behave, port=int(port))
+    server = FaultServer(behave=behave, port=int(port), slots=int(slots))
     asyncio.run(server.serve(lambda: _announce(Path(port_file), server.port)))
 
 

@@ -178,6 +178,25 @@ class TestParams:
     def test_a_slash_at_the_end_is_the_same_address(self) -> None:
         assert params(base_url="http://x/v1/").base_url == "http://x/v1"
 
+    def test_a_list_of_addresses_has_no_order_and_no_copies(self) -> None:
+        several = params(base_url=["http://y/v1", "http://x/v1/", "http://x/v1"])
+        assert several.base_urls == ("http://x/v1", "http://y/v1")
+        assert several.address == "http://x/v1, http://y/v1"
+        turned = params(base_url=["http://x/v1", "http://y/v1"])
+        assert turned.key_fields == several.key_fields
+        assert turned.output_settings() == several.output_settings()
+        one = params(base_url=["http://x/v1"])
+        assert one.output_settings() == params(base_url="http://x/v1").output_settings()
+
+    @pytest.mark.parametrize("listed", [[], ["http://x/v1", "y"], ["http://x/v1", None], [["a"]]])
+    def test_a_list_with_anything_but_addresses(self, listed: list[Any]) -> None:
+        with pytest.raises(ValueError, match="base_url"):
+            params(base_url=listed)
+
+    def test_a_batch_at_several_addresses(self) -> None:
+        with pytest.raises(ValueError, match="mode=batch needs one base_url"):
+            params(base_url=["http://x/v1", "http://y/v1"], mode="batch")
+
     def test_a_cap_on_cost_without_a_price(self) -> None:
         with pytest.raises(ValueError, match="prices has none for model 'my-model'"):
             params(max_cost=5.0)

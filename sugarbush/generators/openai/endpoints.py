@@ -1,0 +1,247 @@
+"""Calls to one or more OpenAI-compatible endpoints, with rate limits, a deadline and retries.
+
+`sugarbush.generators.openai.failures` decides which failures are retried, and
+`sugarbush.generators.openai.concurrency` how many calls an endpoint gets at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+from aiolimiter import AsyncLimiter
+from tenacity import RetryCallState
+
+from sugarbush.generators.answer_cache import Completion
+from sugarbush.generators.openai.concurrency import ConcurrencyLimit
+from sugarbush.generators.openai.cost import likely_prompt_tokens
+from sugarbush.generators.openai.endpoint import Call, call_body, open_client, read_completion
+from sugarbush.generators.openai.failures import (
+    FAULTS,
+    CallError,
+    Verdict,
+    asked_wait_s,
+    call_error,
+    explain,
+    retrying,
+    verdict_on,
+)
+from sugarbush.generators.openai.settings import EndpointSettings
+
+# A burst of this many seconds stays below an endpoint's limit per minute.
+_BURST_S = 2.0
+_FAILURES_IN_A_ROW = 3
+_LONGEST_REST = 6  # 2**6 seconds
+
+
+class _ClosingError(Exception):
+    """The run ended before this call was made."""
+
+
+@dataclass
+class _Clock:
+    """The address that one call was sent to last, and the seconds that it has spent on attempts,
+    excluding the waits for the rate limits and for its turn."""
+
+    params: EndpointSettings
+    attempts_s: float = 0.0
+
+
+class Endpoint:
+    """An open connection to one address, with its limits and what is known of its state."""
+
+    def __init__(self, client: openai.AsyncOpenAI, params: EndpointSettings) -> None:
+        self.params, self.limit = params, ConcurrencyLimit(params.concurrency)
+        self.in_flight, self.refuses, self.is_named = 0, False, False
+        self.rests_until = self._resume_at = self._rested_at = 0.0
+        self.most_tokens = params.context_tokens + params.max_tokens
+        self._client, self._failures = client, 0
+        self._requests = _limiter(params.requests_per_minute, largest=1)
+        self._tokens = _limiter(params.tokens_per_minute, largest=self.most_tokens)
+
+    @property
+    def load(self) -> float:
+        """The calls in flight, as a share of the limit."""
+        return self.in_flight / self.limit.value
+
+    async def wait_for_rate_limits(self, tokens: int) -> None:
+        await self._requests.acquire()
+        await self._tokens.acquire(tokens)
+        while (pause_s := self._resume_at - time.monotonic()) > 0:
+            await asyncio.sleep(pause_s)
+
+    async def ask(self, body: dict[str, Any], clock: _Clock) -> Completion:
+        """Make one attempt."""
+        clock.params = self.params
+        round_, in_flight, started = self.limit.round, self.in_flight, time.monotonic()
+        measured = True
+        try:
+            async with asyncio.timeout(self.params.timeout_s):
+                answer = await self._client.chat.completions.create(**body)
+            completion = read_completion(answer)
+            self._failures, self.rests_until = 0, self._resume_at
+        except FAULTS as error:
+            # A call that timed out has waited at least that long.
+            measured = isinstance(error, TimeoutError | openai.APITimeoutError)
+            self._heed(error, started)
+            raise
+        finally:
+            latency_s = time.monotonic() - started
+            clock.attempts_s += latency_s
+            if measured:
+                self.limit.add(round_, in_flight=in_flight, latency_s=latency_s)
+        return completion
+
+    def _heed(self, error: Exception, started: float) -> None:
+        """Delay calls after a 429 that names a time. Let an endpoint rest that fails every time."""
+        now = time.monotonic()
+        if isinstance(error, openai.APIStatusError) and error.status_code < 500:
+            asked = asked_wait_s(error)
+            if error.status_code == 429 and asked is not None:
+                self._resume_at = max(self._resume_at, now + min(asked, self.params.deadline_s))
+                self.rests_until = max(self.rests_until, self._resume_at)
+        elif started >= self._rested_at:  # calls in flight at a death count once
+            self._failures += 1
+            if (more := self._failures - _FAILURES_IN_A_ROW) >= 0:
+                self._rested_at = now
+                self.rests_until = max(self.rests_until, now + 2.0 ** min(more, _LONGEST_REST))
+
+    @property
+    def fails(self) -> bool:
+        """Whether the last calls all failed."""
+        return self._failures >= _FAILURES_IN_A_ROW
+
+
+class Endpoints:
+    """Open connections to every address of the settings, shared by all calls of one event loop.
+
+    A call goes to the address with the fewest calls in flight relative to its limit. An address
+    that fails three times in a row rests for 1 to 64 seconds, and one that refuses every call is
+    not asked again: the other addresses get its calls. A single address is always asked.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], say: Callable[[str], None]) -> None:
+        self._endpoints, self._say = endpoints, say
+        self._params = endpoints[0].params
+        self._patience: set[asyncio.Timeout] = set()
+        self._freed = asyncio.Condition()
+        self._closing = False
+
+    def close(self) -> None:
+        """Let running attempts end, and end every wait for another attempt."""
+        if not self._closing:
+            self._closing = True
+            for patience in self._patience:
+                patience.reschedule(0)
+
+    async def complete(self, call: Call) -> Completion:
+        """The answer of one of the endpoints.
+
+        Raises CallError if only this call failed, and StopError if all later calls would fail.
+        """
+        clock = _Clock(self._params)
+        attempts = retrying(stop=lambda state: self._give_up(state, clock), sleep=self._sleep)
+        body = call_body(self._params, call)
+        tokens = likely_prompt_tokens(call.prompt) + self._params.max_tokens
+        try:
+            return await attempts(self._attempt, body, tokens, clock)
+        except _ClosingError:
+            raise CallError("the run ended before this call was made") from None
+        except FAULTS as error:
+            raise call_error(error, clock.params) from None
+
+    async def _attempt(self, body: dict[str, Any], tokens: int, clock: _Clock) -> Completion:
+        while True:
+            async with self._turn() as endpoint:
+                async with self._waiting():
+                    await endpoint.wait_for_rate_limits(min(tokens, endpoint.most_tokens))
+                try:
+                    return await endpoint.ask(body, clock)
+                except FAULTS as error:
+                    if not self._is_left_out(endpoint, error):
+                        raise
+
+    def _is_left_out(self, endpoint: Endpoint, error: Exception) -> bool:
+        """Whether `endpoint` refuses every call, and another one does not."""
+        refuses = verdict_on(error) is Verdict.STOP
+        endpoint.refuses = endpoint.refuses or refuses
+        if all(e.refuses for e in self._endpoints):
+            return False
+        if (refuses or endpoint.fails) and len(self._endpoints) > 1 and not endpoint.is_named:
+            endpoint.is_named = True
+            self._say(f"{explain(error, endpoint.params)} The other addresses get its calls.")
+        return refuses
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[Endpoint]:
+        """Wait until an endpoint has room for one more call, and use its room."""
+        async with self._waiting(), self._freed:
+            endpoint = await self._freed.wait_for(self._next)
+        assert endpoint is not None
+        endpoint.in_flight += 1
+        try:
+            yield endpoint
+        finally:
+            endpoint.in_flight -= 1
+            async with self._freed:
+                rooms = (e.limit.value - e.in_flight for e in self._endpoints)
+                self._freed.notify(sum(max(0, room) for room in rooms))
+
+    def _next(self) -> Endpoint | None:
+        """The endpoint for the next call; None if all that can be asked are busy."""
+        now = time.monotonic()
+        willing = [e for e in self._endpoints if not e.refuses] or self._endpoints
+        awake = [e for e in willing if e.rests_until <= now] or willing
+        return min((e for e in awake if e.load < 1), key=lambda e: e.load, default=None)
+
+    def _give_up(self, state: RetryCallState, clock: _Clock) -> bool:
+        spent_s = clock.attempts_s + state.idle_for + state.upcoming_sleep
+        return (
+            self._closing
+            or state.attempt_number > self._params.max_retries
+            or spent_s >= self._params.deadline_s
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        async with self._waiting():
+            await asyncio.sleep(seconds)
+
+    @asynccontextmanager
+    async def _waiting(self) -> AsyncIterator[None]:
+        """Run a block that waits before an attempt. Raises _ClosingError as soon as the run
+        ends."""
+        if self._closing:
+            raise _ClosingError
+        try:
+            async with asyncio.timeout(None) as patience:
+                self._patience.add(patience)
+                yield
+        except TimeoutError:
+            raise _ClosingError from None
+        finally:
+            self._patience.discard(patience)
+
+
+@asynccontextmanager
+async def open_endpoints(
+    params: EndpointSettings, say: Callable[[str], None]
+) -> AsyncIterator[Endpoints]:
+    """A connection to every address. `say` gets a line when an address is left out."""
+    async with AsyncExitStack() as stack:
+        opened = []
+        for base_url in params.base_urls:
+            one = params.at(base_url)
+            opened.append(Endpoint(await stack.enter_async_context(open_client(one)), one))
+        yield Endpoints(opened, say)
+
+
+def _limiter(per_minute: float, *, largest: float) -> AsyncLimiter:
+    """Make a leaky bucket for `per_minute` units per minute, with a capacity of at least
+    `largest`."""
+    capacity = max(per_minute * _BURST_S / 60, largest)
+    return AsyncLimiter(capacity, capacity * 60 / per_minute)

@@ -1,0 +1,69 @@
+"""Tests how the number of calls at once follows the latency of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+
+import pytest
+
+from sugarbush.generators.openai.concurrency import ConcurrencyLimit
+
+ROUNDS = 60
+
+
+def used(limit: ConcurrencyLimit, latency: Callable[[int], float], *, rounds: int) -> list[int]:
+    """The limit in each of the next rounds, on a server whose latency depends on the calls."""
+    found = []
+    for _ in range(rounds):
+        found.append(limit.value)
+        round_ = limit.round
+        while limit.round == round_:
+            limit.add(round_, in_flight=found[-1], latency_s=latency(found[-1]))
+    return found
+
+
+def queue(slots: int) -> Callable[[int], float]:
+    """A server that works on `slots` calls at once, and lets the others wait."""
+    return lambda calls: max(1.0, calls / slots)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4, 16, 60, 200])
+def test_the_limit_settles_at_the_slots_of_a_server_that_queues(slots: int) -> None:
+    last = used(ConcurrencyLimit(1000), queue(slots), rounds=ROUNDS)[-10:]
+    assert slots <= median(last) <= 1.5 * slots
+    assert slots / 2 <= min(last) <= max(last) <= 2 * slots
+
+
+def test_the_limit_follows_a_server_that_becomes_slower_or_faster() -> None:
+    limit = ConcurrencyLimit(1000)
+    for slots in (64, 16, 64):
+        last = used(limit, queue(slots), rounds=ROUNDS)[-10:]
+        assert 0.6 * slots <= sum(last) / 10 <= 1.6 * slots
+
+
+def test_batching_that_still_pays_is_used() -> None:
+    """A batch of 64 takes twice as long as one call, and has 32 times its throughput."""
+    last = used(ConcurrencyLimit(64), lambda calls: 1 + calls / 64, rounds=ROUNDS)[-10:]
+    assert min(last) >= 51
+    assert max(last) == 64
+
+
+@pytest.mark.parametrize("ceiling", [1, 3, 8, 50])
+def test_the_limit_is_between_one_and_its_ceiling(ceiling: int) -> None:
+    for latency in (queue(1), queue(1000), lambda calls: float(calls) ** 3):
+        values = used(ConcurrencyLimit(ceiling), latency, rounds=ROUNDS)
+        assert 1 <= min(values) <= max(values) <= ceiling
+
+
+def test_answers_of_an_earlier_round_do_not_count() -> None:
+    limit = ConcurrencyLimit(100)
+    used(limit, queue(1000), rounds=1)
+    before = limit.value
+    for _ in range(1000):
+        limit.add(0, in_flight=8, latency_s=99.0)
+    assert limit.value == before
+
+
+def test_latencies_of_zero_are_no_error() -> None:
+    assert used(ConcurrencyLimit(10), lambda calls: 0.0, rounds=5)[-1] >= 1
