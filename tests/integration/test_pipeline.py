@@ -16,6 +16,7 @@ from sugarbush.pipeline.artifacts import Artifacts
 from tests.integration.project import PRODUCTS, Checkout, as_lines, letters
 from tests.pipelines import FinishedPipelines, copied, run_pipeline
 from tests.settings import ROOT
+from tests.unit.report.test_page import content_of
 
 SYNTHETIC = Path("data/released/evolve/maple/synthetic.jsonl")
 
@@ -130,3 +131,33 @@ def test_a_changed_corpus_is_charged_again(own: Checkout) -> None:
     (own.path / "letters.jsonl").write_text(as_lines(letters(170)[6:]))
     run_pipeline(own)
     assert [e.stage for e in own.charges()[before:]] == ["synthesize_metadata", "evolve@maple"]
+
+
+def test_the_page_lists_the_texts_with_the_row_and_the_examples_of_each(own: Checkout) -> None:
+    """The release is larger than the survivors, so texts were written after the votes."""
+    own.change("release", texts=12)
+    own.change("report", texts=100)
+    run_pipeline(own, "enlarge", "report")
+    public = own.path / "reports/public"
+    page = (public / "index.html").read_text()
+    content = content_of(page)
+    rows = [dict(zip(content["columns"], row, strict=True)) for row in content["rows"]]
+    shown = [row for row in rows if row["final"]]
+    file = own.path / "data/released/enlarge/maple/synthetic.jsonl"
+    released = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [row["text"] for row in shown] == [each["text"] for each in released]
+    domains = dict(content["attributes"])
+    donated = [
+        json.loads(line)["text"] for line in (own.path / "donated.jsonl").read_text().splitlines()
+    ]
+    for row, each in zip(shown, released, strict=True):
+        asked = zip(domains, row["codes"], strict=True)
+        assert {name: domains[name][code] for name, code in asked} == {n: each[n] for n in domains}
+        assert row["examples"] == (each["examples"] or [])
+        for place in row["examples"]:
+            assert content["donated"][str(place)] == donated[place]
+    counts = json.loads((public / "release_card.json").read_text())["made_by"]["texts"]["maple"]
+    later = [row for row in shown if content["origins"][row["origin"]] == "after the last round"]
+    assert len(later) == counts["written_afterwards"] > 0
+    assert all(row["examples"] for row in later)
+    assert f"and {len(later)} were written afterwards" in page
