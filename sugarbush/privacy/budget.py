@@ -170,8 +170,10 @@ def with_subsampling(
         return _scaled(plan, parts, math.exp(log_scale))
 
     def excess(log_scale: float) -> float:
-        return math.log(at(log_scale).epsilon / epsilon)
+        return math.log(max(at(log_scale).epsilon, 1e-300) / epsilon)
 
+    if not at(0.0).epsilon:  # a unit is sampled with a probability below delta
+        return at(0.0)
     lower, upper = -0.1, 0.1
     for _ in range(_STEPS):
         if excess(lower) >= 0:

@@ -113,7 +113,7 @@ def _share(share: Share) -> dict[str, float]:
         "count": share.count,
         "total": share.total,
         "lower": float(rounded_down(share.lower, 5)),
-        "upper": _number(share.upper),
+        "upper": float(rounded_up(share.upper, 5)),
     }
 
 

@@ -111,6 +111,14 @@ def test_a_target_that_no_noise_meets_is_an_error_that_names_the_steps():
         with_subsampling(plan, {"dpft": Subsampling(rate=0.1, steps=9)}, epsilon=0.3)
 
 
+def test_a_unit_that_is_sampled_with_a_probability_below_delta_costs_nothing():
+    """It was the logarithm of 0."""
+    plan = plan_of(("dpft", 1, 0), subsampled={})
+    found = with_subsampling(plan, {"dpft": Subsampling(rate=1e-8, steps=1)}, epsilon=1.0)
+    assert found.epsilon == 0
+    assert noise_of(found) > 0
+
+
 def test_everyone_in_every_step_costs_what_plain_gaussians_cost():
     plan = plan_of(("dpft", 1, 0), subsampled={"dpft": (1.0, 4)})
     assert epsilon([GaussianDp(mu=2 / noise_of(plan))], delta=1e-6) == pytest.approx(1, rel=0.01)
