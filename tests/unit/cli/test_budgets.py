@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -63,7 +64,7 @@ def test_charges_in_other_ledgers_of_the_dataset_are_named(
 ) -> None:
     """Confidential training and methods without noise have ledgers of their own."""
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path))
-    changes = {"privacy__purpose": "release", "privacy__dataset": "tickets"}
+    changes: dict[str, Any] = {"privacy__purpose": "release", "privacy__dataset": "tickets"}
     changes |= {"prepare__file": "letters.jsonl", "prepare__donated": None}
     project = Project(tmp_path, settings=params(methods=["public"], **changes))
     project.ledger().charge(*RUN, stage="evolve", run="r")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tests.settings import params
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    changes = {"privacy__purpose": "release", "privacy__dataset": "letters"}
+    changes: dict[str, Any] = {"privacy__purpose": "release", "privacy__dataset": "letters"}
     changes |= {"prepare__file": "letters.jsonl", "prepare__donated": None}
     return Project(tmp_path, settings=params(methods=["augpe"], **changes))
 

@@ -115,7 +115,9 @@ def test_the_api_renews_names_as_the_stages_do(
     rows = pd.DataFrame(own)
 
     def prepared(schema: Any = SCHEMA, **changes: Any) -> set[str]:
-        fields = {"donated": rows[:6], "settings": {"embedding": {"model": "tiny"}}} | changes
+        fields: dict[str, Any] = {
+            "donated": rows[:6], "settings": {"embedding": {"model": "tiny"}}, **changes,
+        }  # fmt: skip
         privacy = sb.Privacy(dataset="letters")
         corpus = sb.prepare(rows[6:], schema=schema, privacy=privacy, state=tmp_path, **fields)
         return set(corpus.names.values())
@@ -123,6 +125,7 @@ def test_the_api_renews_names_as_the_stages_do(
     first = prepared()
     assert prepared() == first
     second = prepared(donated=pd.DataFrame([*own[:6], own[0] | {"text": ABSENT}]))
-    kept = [{**SCHEMA["attributes"][1], "keywords": {"refund": ["money back", "zeppelin"]}}]
-    third = prepared(schema={**SCHEMA, "attributes": [SCHEMA["attributes"][0], *kept]})
+    attributes: Any = SCHEMA["attributes"]
+    kept = [{**attributes[1], "keywords": {"refund": ["money back", "zeppelin"]}}]
+    third = prepared(schema={**SCHEMA, "attributes": [attributes[0], *kept]})
     assert not first & second and not second & third
