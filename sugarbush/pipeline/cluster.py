@@ -8,35 +8,22 @@ computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from multiprocessing import get_context
 from typing import Any
 
 import cloudpickle
 
 from sugarbush.errors import ParamsError, StorageError
-from sugarbush.privacy.parts import MapParts
+from sugarbush.privacy.parts import Combine, Function, MapParts
 from sugarbush.threads import thread_count
 
 LOCAL, PROCESSES = "local", "processes"
 _TRIES = 4
-
-Function = Callable[[Any], Any]
-Combine = Callable[[Any, Any], Any]
-
-
-def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-    """Compute `function(part)` for all parts in this process, and combine the results with
-    `combine`.
-
-    >>> map_parts(abs, [3, -4], int.__add__)
-    7
-    """
-    return reduce(combine, map(function, parts))
 
 
 def engine(name: str) -> MapParts | None:
@@ -110,10 +97,9 @@ class Dask:
             # The result of a task, not scattered: it is computed again if its workers die.
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
                 sent = client.submit(cloudpickle.loads, cloudpickle.dumps(function), pure=False)
-            futures = [
-                client.submit(_call, sent, part, pure=False, retries=_TRIES) for part in parts
-            ]
-            done = as_completed(futures, loop=client.loop, with_results=True)
+            submit = partial(client.submit, _call, sent, pure=False, retries=_TRIES)
+            # Nothing else refers to the futures: a worker drops a result once it was fetched.
+            done = as_completed(map(submit, parts), loop=client.loop, with_results=True)
             return reduce(combine, (result for _, result in done))
 
 

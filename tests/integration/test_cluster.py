@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from sugarbush.data.private_store import PrivateStore
 from sugarbush.errors import ParamsError, StorageError
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes, sum_scores
-from sugarbush.pipeline.cluster import Dask, ProcessPool, engine, map_parts
+from sugarbush.pipeline.cluster import Dask, ProcessPool, engine
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.parts import MapParts
+from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
@@ -157,8 +157,6 @@ def test_the_files_of_parts_vanish_with_their_vectors(tmp_path: Path) -> None:
 
 
 def test_parts_show_no_private_value_in_a_log() -> None:
-    from sugarbush.privacy.parts import Parts
-
     parts = Parts(parts=("p",), sizes=(2,), read=lambda _: [1, 2], map_parts=map_parts)
     zipped = Private(parts).zip_batch(Private(np.array([77, 78])), lambda a, b: a)
     assert "77" not in repr(zipped._per_unit.parts)
