@@ -381,7 +381,8 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
     # An address may contain a password.
-    hidden = isinstance(arrived, dict | list) or problem["loc"][-1:] == ("base_url",)
+    address = "base_url" in problem["loc"][-1:] or problem["loc"] == ("prepare", "file")
+    hidden = isinstance(arrived, dict | list) or address
     got = "" if hidden else f" (got {arrived!r})"
     where = f"{source}: {place}" if place else source
     return f"{where}: {message.removesuffix('.')}{got}."

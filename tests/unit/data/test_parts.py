@@ -108,8 +108,9 @@ def prepared(base: Path, **changes: Any) -> dict[str, Any]:
     """The prepared tables, the fingerprint and the counts of the corpus in `base`."""
     schema = {"subject": "s", "attributes": [{"name": "t", "column": "topic", "values": ["a"]}]}
     (base / "schema.yaml").write_text(json.dumps(schema))
+    if "prepare__file" not in changes:
+        changes["prepare__file"] = next(p.name for p in base.iterdir() if "corpus" in p.name)
     own = params(
-        prepare__file=next(p.name for p in base.iterdir() if p.name.startswith("corpus")),
         prepare__schema="schema.yaml",
         prepare__donated=None,
         prepare__id_column="id",
@@ -194,8 +195,10 @@ def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
 
     for part in (TRAIN, HELDOUT):
         texts = pd.read_parquet(store.prepared_file(part))["text"]
-        by_part = store.embeddings(encode, part=part)._per_unit
+        parts = store.embeddings(encode, part=part)._per_unit
+        by_part = np.concatenate([parts.read(place) for place in parts.parts])
         assert by_part.tolist() == encode(tuple(texts)).tolist()
+        assert len(parts) == len(texts) > len(parts.read(parts.parts[0]))
         lengths = store.map_records(lambda own: np.array([len(t) for t in own.texts]), part=part)
         assert lengths._per_unit.tolist() == texts.str.len().tolist()
         codes = np.arange(len(texts)).reshape(-1, 1)
