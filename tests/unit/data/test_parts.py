@@ -152,6 +152,13 @@ def test_the_same_id_in_two_parts_is_an_error_that_names_both(tmp_path: Path) ->
         prepared(tmp_path)
 
 
+def test_the_first_repeated_id_is_named_also_when_it_comes_late(tmp_path: Path) -> None:
+    rows = [*ROWS, {**ROWS[85], "text": "another"}, ROWS[2], ROWS[85]]
+    write(tmp_path / "corpus.jsonl", rows)
+    with pytest.raises(InputError, match=r"corpus\.jsonl, rows 86 and 91: have the same id"):
+        prepared(tmp_path)
+
+
 tables = st.lists(
     st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.none() | st.text('ab"/\\]')),
     max_size=30,
