@@ -85,7 +85,7 @@ class RunSettings(Section):
     """Where stages compute."""
 
     cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
-    """local, processes (several of this machine), or the address of a Dask scheduler."""
+    """local, processes (several of this machine; one per GPU), or a Dask scheduler's address."""
 
 
 class ProjectSettings(Section):
