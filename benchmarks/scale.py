@@ -81,13 +81,13 @@ def _run(base: Path, stage: tuple[str, ...], records: int, table: Path | None) -
 
 def _write_project(base: Path, records: int, parts: bool) -> None:
     rng = public_rng(0, "scale")
-    words = _vocabulary(rng)
+    words = vocabulary(rng)
     _write_encoder(base / "encoder", words, rng)
     folder = base / "corpus"
     folder.mkdir()
     size = PART_ROWS if parts else records
     for number, start in enumerate(range(0, records, size)):
-        frame = _records(start, min(start + size, records), words, rng)
+        frame = invented_records(start, min(start + size, records), words, rng)
         frame.to_parquet(folder / f"part-{number:05d}.parquet", index=False)
     attributes = [
         {"name": f"a{i}", "column": f"a{i}", "values": [f"v{k}" for k in range(VALUES)]}
@@ -110,7 +110,9 @@ def _write_project(base: Path, records: int, parts: bool) -> None:
     (base / "params.yaml").write_text(yaml.safe_dump(settings))
 
 
-def _records(start: int, stop: int, words: list[str], rng: np.random.Generator) -> pd.DataFrame:
+def invented_records(
+    start: int, stop: int, words: list[str], rng: np.random.Generator
+) -> pd.DataFrame:
     """Records with words that depend on their first attribute."""
     codes = rng.integers(0, VALUES, (stop - start, ATTRIBUTES))
     places = (rng.random((stop - start, WORDS)) ** 2 * VOCABULARY).astype(np.int64)
@@ -121,7 +123,7 @@ def _records(start: int, stop: int, words: list[str], rng: np.random.Generator) 
     return pd.DataFrame({"id": ids, "text": texts, **columns})
 
 
-def _vocabulary(rng: np.random.Generator) -> list[str]:
+def vocabulary(rng: np.random.Generator) -> list[str]:
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     drawn: dict[str, None] = {}
     while len(drawn) < VOCABULARY:
