@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -18,6 +18,8 @@ from typing import IO, Any
 from sugarbush.errors import InputError
 from sugarbush.paths import find_input
 
+# What file systems list about a version of a file: its checksum, or else when it was written.
+_MARKS = ["ETag", "etag", "md5Hash", "content_md5", "LastModified", "mtime", "updated", "created"]
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
@@ -41,10 +43,12 @@ def has_credentials(name: str) -> bool:
 
 @dataclass(frozen=True)
 class RemotePath:
-    """A file or folder at `url`, with the methods of `Path` that reading needs."""
+    """A file or folder at `url`, with the methods of `Path` that reading needs. `entry` is what its
+    folder lists about it: a folder of 10,000 files is listed with some requests."""
 
     url: str
     setting: str
+    entry: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.url
@@ -68,7 +72,7 @@ class RemotePath:
         for entry in entries:
             name = PurePosixPath(entry["name"]).name
             if name != self.name or entry["type"] == "file":  # S3 may list the folder itself
-                yield RemotePath(f"{start}/{name}", self.setting)
+                yield RemotePath(f"{start}/{name}", self.setting, entry)
 
     def open(self, mode: str) -> IO[bytes]:
         with self.reading():
@@ -76,10 +80,12 @@ class RemotePath:
         return file
 
     def listed(self) -> bytes:
-        """A digest of what the file system lists about the file: its size, and its checksum or time
-        of change. The content is not read."""
+        """A digest of what the file system lists about the file: its size, and its checksum or else
+        its time of change. The content is not read."""
         with self.reading():
-            listed = f"{self.name}\0{self._system.size(self.url)}\0{self._system.ukey(self.url)}"
+            entry = self.entry or self._system.info(self.url)
+        mark = next((entry[name] for name in _MARKS if entry.get(name)), entry)
+        listed = f"{self.name}\0{entry['size']}\0{mark}"
         return hashlib.sha256(listed.encode("utf-8", "surrogatepass")).digest()
 
     @contextmanager
