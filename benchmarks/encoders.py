@@ -4,9 +4,9 @@
     python -m benchmarks.encoders bundled static=/models/static mpnet=/models/all-mpnet-base-v2
 
 DATA has airline_tweets/ and yelp/, which are not part of the project. `mosaic` at `--epsilon` gets
-2,000 tweets as private records, with a pool of 800 other tweets and of 1,600 reviews that are cut
+1,500 tweets as private records, with a pool of 500 other tweets and of 1,000 reviews that are cut
 to 30 words: the DP table and the scores must find the tweets. The encoder serves pool, scores and
-regression. The release is compared with 1,000 held-out tweets, in the bundled encoder's space and
+regression. The release is compared with 800 held-out tweets, in the bundled encoder's space and
 in that of TF-IDF whatever the encoder is. Each value is the mean of `--seeds` runs with its 95%
 interval (Student's t). Speed is in texts per CPU second, for the tweets and for reviews of 100
 words, at `embedding.max_tokens` 128.
@@ -35,7 +35,7 @@ from sugarbush.generators.pool import Pool
 from sugarbush.generators.pool_files import PoolSource
 
 Judge = tuple[Callable[[list[str]], NDArray[np.float32]], NDArray[np.float32]]
-PRIVATE, HELD_OUT, POOL, OTHERS, TEXTS = 2000, 1000, 800, 1600, 400
+PRIVATE, HELD_OUT, POOL, OTHERS, TEXTS = 1500, 800, 500, 1000, 300
 SCHEMA = {
     "subject": "tweets to an airline",
     "attributes": [

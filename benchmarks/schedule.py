@@ -32,10 +32,10 @@ from sugarbush.randomness import public_rng
 PART_RECORDS, DIM, ATTRIBUTES, TEXT_BYTES = 16_384, 384, 8, 600
 # CPU seconds, on one core of an AMD EPYC.
 UNIT = {
-    "prepare a record": 76e-6,  # benchmarks.scale
-    "extract a record": 11e-6,  # benchmarks.scale
+    "prepare a record": 74e-6,  # benchmarks.scale
+    "extract a record": 9e-6,  # benchmarks.scale
     "embed a record": 1 / 57,  # benchmarks.embedding: bundled encoder, 128 tokens
-    "one score": 9e-9,  # benchmarks.scores: a record's kernel score of one candidate
+    "one score": 14e-9,  # benchmarks.scores: a record's kernel score of one candidate
     "call": 1.7e-3,  # benchmarks.llm
 }
 FAILURES = {"none": 0.0, "one per worker and day": 1 / 86_400, "one per worker and hour": 1 / 3600}
