@@ -1,12 +1,13 @@
 """Seconds and peak memory of every stage, on invented records.
 
     python -m benchmarks.scale --records 20000
-    python -m benchmarks.scale --records 1000000 --folder /large/disk
+    python -m benchmarks.scale --records 1000000 --folder /large/disk --csv docs/log/scale.csv
 
 Each stage is a process of its own, as DVC starts it. A record has 100 words and 8 attributes from
 columns. The encoder is one embedding layer of 384 dimensions, and the simulator writes candidates:
 so what remains is the cost of the stages themselves. `maple` votes twice. A line per stage shows
-wall seconds, CPU seconds, records per CPU second, and the largest resident size: `peak_mb X`.
+wall seconds, CPU seconds, records per CPU second, and the largest resident size: `peak_mb X`. With
+`--csv`, the lines are also added to a table, which `benchmarks.scale_plot` draws.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ def main() -> None:
         writer.start()
         writer.join()
         for stage in STAGES:
-            if not _run(base, stage, options.records):
+            if not _run(base, stage, options.records, options.csv):
                 sys.exit(f"{stage[0]} failed")
 
 
-def _run(base: Path, stage: tuple[str, ...], records: int) -> bool:
+def _run(base: Path, stage: tuple[str, ...], records: int, table: Path | None) -> bool:
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -66,24 +67,27 @@ def _run(base: Path, stage: tuple[str, ...], records: int) -> bool:
     command = [sys.executable, "-m", f"tasks.{stage[0]}", *stage[1:]]
     child = subprocess.Popen(command, cwd=base, env=environment, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
-    cpu = usage.ru_utime + usage.ru_stime
+    wall, cpu = time.perf_counter() - start, usage.ru_utime + usage.ru_stime
     print(
-        f"{records:>9,} {stage[0]:20} {time.perf_counter() - start:8.1f} s {cpu:8.1f} CPU-s "
+        f"{records:>9,} {stage[0]:20} {wall:8.1f} s {cpu:8.1f} CPU-s "
         f"{records / cpu:9,.0f} records/CPU-s   peak_mb {usage.ru_maxrss / 1024:.0f}",
         flush=True,
     )
+    if table is not None:
+        with table.open("a") as file:
+            file.write(f"{records},{stage[0]},{wall:.1f},{cpu:.1f},{usage.ru_maxrss // 1024}\n")
     return status == 0
 
 
 def _write_project(base: Path, records: int, parts: bool) -> None:
     rng = public_rng(0, "scale")
-    words = _vocabulary(rng)
+    words = vocabulary(rng)
     _write_encoder(base / "encoder", words, rng)
     folder = base / "corpus"
     folder.mkdir()
     size = PART_ROWS if parts else records
     for number, start in enumerate(range(0, records, size)):
-        frame = _records(start, min(start + size, records), words, rng)
+        frame = invented_records(start, min(start + size, records), words, rng)
         frame.to_parquet(folder / f"part-{number:05d}.parquet", index=False)
     attributes = [
         {"name": f"a{i}", "column": f"a{i}", "values": [f"v{k}" for k in range(VALUES)]}
@@ -106,7 +110,9 @@ def _write_project(base: Path, records: int, parts: bool) -> None:
     (base / "params.yaml").write_text(yaml.safe_dump(settings))
 
 
-def _records(start: int, stop: int, words: list[str], rng: np.random.Generator) -> pd.DataFrame:
+def invented_records(
+    start: int, stop: int, words: list[str], rng: np.random.Generator
+) -> pd.DataFrame:
     """Records with words that depend on their first attribute."""
     codes = rng.integers(0, VALUES, (stop - start, ATTRIBUTES))
     places = (rng.random((stop - start, WORDS)) ** 2 * VOCABULARY).astype(np.int64)
@@ -117,7 +123,7 @@ def _records(start: int, stop: int, words: list[str], rng: np.random.Generator) 
     return pd.DataFrame({"id": ids, "text": texts, **columns})
 
 
-def _vocabulary(rng: np.random.Generator) -> list[str]:
+def vocabulary(rng: np.random.Generator) -> list[str]:
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     drawn: dict[str, None] = {}
     while len(drawn) < VOCABULARY:
@@ -144,6 +150,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--folder", type=Path, help="where the temporary project is written")
+    parser.add_argument("--csv", type=Path, help="table to which the lines are added")
     parser.add_argument("--one-file", action="store_true", help="one file in place of parts")
     return parser.parse_args()
 

@@ -27,7 +27,8 @@ def draft(project: Project, *, subject: str, output: Path, seed: int, console: C
     settings = project.settings.prepare
     if settings.donated is None:
         raise ParamsError(f"params.yaml: {SETTING} is null; a draft needs donated examples")
-    if project.find(settings.donated).resolve() == project.find(settings.file).resolve():
+    own = project.find(settings.file.removeprefix("file://"))
+    if project.find(settings.donated).resolve() == own.resolve():
         raise ParamsError(f"params.yaml: {SETTING} names the private file itself (prepare.file)")
     texts, columns = donated_examples(project.base, settings)
     embed = project.encoder(private=False).encode

@@ -39,7 +39,7 @@ from sugarbush.paths import (
     require,
 )
 from sugarbush.privacy.data_types import Private
-from sugarbush.privacy.parts import MapParts, Parts
+from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.randomness import public_rng
 
 RAW, LABEL = "raw_", "label_"
@@ -48,6 +48,7 @@ TRAIN, HELDOUT = "train", "heldout"
 _BATCH_ROWS = 2**14
 _PARTS = "parts-"
 Encode = Callable[[tuple[str, ...]], NDArray[np.float32]]
+_Place = tuple[int, tuple[int, ...]]  # where vectors begin in a file, and their shape
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ class PrivateStore(PrivateCorpus):
             yield PreparedFiles(folder, writers)
 
     def embeddings(self, encode: Encode, *, part: str = TRAIN) -> Private[Any]:
-        """As the method of a corpus in memory, but in a file that is mapped into memory.
+        """As the method of a corpus in memory, but in a file, mapped into memory batch by batch.
 
         The file has no name, so it vanishes with the process. On a cluster there is a file for each
         part, in a folder that is deleted with the result, or by the next run if this one is killed.
@@ -220,15 +221,12 @@ class PrivateStore(PrivateCorpus):
         remove_leftovers(self.folder("embeddings"), _PARTS)
         if self._map_parts is not None:
             return self._embeddings_in_parts(encode, part, self._map_parts)
-        count, start, vectors = self._count(part), 0, None
-        for frame in self._batches(part, ["text"]):
-            own = encode(tuple(frame["text"]))
-            if vectors is None:
-                with tempfile.TemporaryFile(dir=self.folder("embeddings")) as file:
-                    vectors = np.memmap(file, np.float32, "w+", shape=(count, own.shape[1]))
-            vectors[start : start + len(own)] = own
-            start += len(own)
-        return Private(np.empty((0, 0), dtype=np.float32) if vectors is None else vectors)
+        file = _VectorFile(self.folder("embeddings"))
+        places = tuple(
+            file.add(encode(tuple(frame["text"]))) for frame in self._batches(part, ["text"])
+        )
+        sizes = tuple(shape[0] for _, shape in places)
+        return Private(Parts(parts=places, sizes=sizes, read=file.read, map_parts=map_parts))
 
     def _embeddings_in_parts(self, encode: Encode, part: str, map_parts: MapParts) -> Private[Any]:
         source = require(self.prepared_file(part), left_by="prepare")
@@ -325,11 +323,33 @@ class PreparedFiles:
 
 def _frames(path: Path, columns: list[str] | None = None) -> Iterator[pd.DataFrame]:
     """A parquet file, some thousand rows at a time; at least one frame."""
-    with pq.ParquetFile(path) as file:
+    # With `pre_buffer` all that was read stays in memory until the last row.
+    with pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
             yield batch.to_pandas()
         if not file.metadata.num_rows:
             yield file.read(columns=columns).to_pandas()
+
+
+class _VectorFile:
+    """A private file without a name. It vanishes with this object, and with the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+
+    def add(self, vectors: NDArray[np.float32]) -> _Place:
+        place = self._file.tell(), vectors.shape
+        self._file.write(np.ascontiguousarray(vectors, dtype=np.float32).data)
+        self._file.flush()
+        return place
+
+    def read(self, place: _Place) -> NDArray[np.float32]:
+        """Map some vectors into memory, until the array is deleted."""
+        offset, shape = place
+        if not all(shape):
+            return np.empty(shape, dtype=np.float32)
+        return np.memmap(self._file, np.float32, "r", offset=offset, shape=shape)
 
 
 class _TemporaryFolder:

@@ -1,8 +1,8 @@
 """The user's files as rows. Errors name file, row and setting, never a value.
 
 A corpus is a csv, jsonl or parquet file, or a folder of files, read in the order of their names. A
-csv or jsonl file may be compressed (`.gz`, `.zst`). Rows are read in batches, so memory does not
-grow with them.
+csv or jsonl file may be compressed (`.gz`, `.zst`). A `Source` is a path or a URL. Rows are read in
+batches, so memory does not grow with them.
 
 Row numbers are those that an editor shows. In csv it is the line on which the row ends (the header
 is line 1), in jsonl the line; rows of a parquet file are counted from 1.
@@ -17,6 +17,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,8 +27,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sugarbush.data.remote import RemotePath, Source, source_of
 from sugarbush.errors import InputError
-from sugarbush.paths import find_input
 
 _FORMATS = ".csv, .jsonl or .parquet, or a folder of them"
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
@@ -45,22 +46,22 @@ class Row(NamedTuple):
 
 
 def read_rows(
-    path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
+    path: Source, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
 ) -> tuple[Row, ...]:
     """Every row of `path`, as `row_batches` reads them."""
     batches = row_batches(path, setting=setting, wanted=wanted, all_columns=all_columns)
     return tuple(row for _, rows in batches for row in rows)
 
 
-def stream_rows(path: Path, *, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+def stream_rows(path: Source, *, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     """Yield every row of `path`, as `row_batches` reads them; one batch is in memory."""
     for _, rows in row_batches(path, setting=setting, wanted=wanted):
         yield from rows
 
 
 def row_batches(
-    path: Path, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
-) -> Iterator[tuple[Path, list[Row]]]:
+    path: Source, *, setting: str, wanted: Mapping[str, str], all_columns: bool = False
+) -> Iterator[tuple[Source, list[Row]]]:
     """The rows of a file, or of all files of a folder, some thousands at a time, with their file.
 
     `wanted` maps each required column to the setting that names it. Other columns are read if
@@ -74,9 +75,10 @@ def row_batches(
         reader = _of_format(file, setting, csv_=_csv, jsonl=_jsonl, parquet=parquet)
         rows = iter(reader(file, setting, wanted))
         try:
-            while batch := list(islice(rows, _BATCH_ROWS)):
-                empty = False
-                yield file, batch
+            with file.reading() if isinstance(file, RemotePath) else nullcontext():
+                while batch := list(islice(rows, _BATCH_ROWS)):
+                    empty = False
+                    yield file, batch
         except FileNotFoundError:
             raise InputError(f"{file}: not found (setting {setting})") from None
         except (PermissionError, IsADirectoryError) as error:
@@ -85,17 +87,19 @@ def row_batches(
         raise InputError(f"{path}: has no row (setting {setting})")
 
 
-def part_files(path: Path, *, setting: str) -> list[Path]:
+def part_files(path: Source, *, setting: str) -> list[Source]:
     """The files of a corpus, in the order of their names. Raises InputError for an empty folder."""
     if not path.is_dir():
         return [path]
-    files = sorted(f for f in path.iterdir() if not f.name.startswith((".", "_")))
+    files = [f for f in path.iterdir() if not f.name.startswith((".", "_"))]
     if not files:
         raise InputError(f"{path}: has no file (setting {setting})")
-    return files
+    return sorted(files, key=str)
 
 
-def _of_format(path: Path, setting: str, *, csv_: Reader, jsonl: Reader, parquet: Reader) -> Reader:
+def _of_format(
+    path: Source, setting: str, *, csv_: Reader, jsonl: Reader, parquet: Reader
+) -> Reader:
     """The reader of a file, by its suffix."""
     name = path.name.lower()
     readers = {".csv": csv_, ".jsonl": jsonl, ".ndjson": jsonl}
@@ -109,7 +113,7 @@ def _of_format(path: Path, setting: str, *, csv_: Reader, jsonl: Reader, parquet
 Reader = Callable[..., Any]
 
 
-def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
+def column_names(path: Source, *, required: Mapping[str, str], setting: str) -> tuple[str, ...]:
     """The column names of a private file; never a value, also not in an error.
 
     Reads the header of a csv file, the keys of the first object of a jsonl file, or the schema of a
@@ -139,10 +143,17 @@ def column_names(path: Path, *, required: Mapping[str, str], setting: str) -> tu
 
 
 def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
-    """SHA-256 over the contents of `names`, in order. Raises InputError naming file and setting."""
+    """SHA-256 over the contents of `names`, in order; over what is listed about remote files.
+
+    Raises InputError naming file and setting.
+    """
     whole = hashlib.sha256()
-    files = (part_files(find_input(base, name), setting=setting) for name in names)
+    sources = (source_of(base, name, setting=setting) for name in names)
+    files = (part_files(source, setting=setting) for source in sources)
     for path in (path for parts in files for path in parts):
+        if isinstance(path, RemotePath):
+            whole.update(path.listed())
+            continue
         try:
             with path.open("rb") as file:
                 whole.update(hashlib.file_digest(file, "sha256").digest())
@@ -153,13 +164,13 @@ def digest_of_files(base: Path, names: Sequence[str], *, setting: str) -> bytes:
     return whole.digest()
 
 
-def _csv_header(path: Path) -> Sequence[str]:
+def _csv_header(path: Source) -> Sequence[str]:
     csv.field_size_limit(_FIELD_LIMIT)
     with _open(path) as file:
         return next(csv.reader(file, strict=True), [])
 
 
-def _first_keys(path: Path) -> Sequence[str]:
+def _first_keys(path: Source) -> Sequence[str]:
     with _open(path, newline="\n") as file:
         first = next((line for line in file if line.strip()), "{}")
     fields = json.loads(first)
@@ -168,7 +179,7 @@ def _first_keys(path: Path) -> Sequence[str]:
     return list(fields)
 
 
-def _parquet_names(path: Path) -> Sequence[str]:
+def _parquet_names(path: Source) -> Sequence[str]:
     with path.open("rb") as file:
         names: list[str] = pq.read_schema(file).names
     return names
@@ -191,7 +202,7 @@ def is_missing(value: Any) -> bool:
     return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
-def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> None:
+def _require(path: Source, wanted: Mapping[str, str], present: Iterable[str]) -> None:
     """Names the missing column but not the existing ones: in a csv file without a header these are
     the first record."""
     have = set(present)
@@ -200,16 +211,16 @@ def _require(path: Path, wanted: Mapping[str, str], present: Iterable[str]) -> N
             raise InputError(f"{path}: has no column '{column}' (asked for by {asked_by})")
 
 
-def _open_bytes(path: Path) -> IO[bytes]:
+def _open_bytes(path: Source) -> IO[bytes]:
     file, kind = path.open("rb"), _COMPRESSIONS.get(path.suffix.lower())
     return file if kind is None else pa.CompressedInputStream(file, kind)
 
 
-def _open(path: Path, newline: str = "") -> IO[str]:
+def _open(path: Source, newline: str = "") -> IO[str]:
     return io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig", newline=newline)
 
 
-def _lines(path: Path, setting: str, newline: str = "") -> Iterator[str]:
+def _lines(path: Source, setting: str, newline: str = "") -> Iterator[str]:
     """The lines of a text file, unchanged."""
     try:
         with _open(path, newline) as file:
@@ -222,7 +233,7 @@ def _lines(path: Path, setting: str, newline: str = "") -> Iterator[str]:
         raise InputError(f"{path}: cannot be decompressed (setting {setting})") from None
 
 
-def _not_utf8(path: Path, setting: str) -> InputError:
+def _not_utf8(path: Source, setting: str) -> InputError:
     """An error that names the first line and byte that are not UTF-8."""
     line, place, left = 1, 0, b""
     with _open_bytes(path) as file:
@@ -240,7 +251,7 @@ def _not_utf8(path: Path, setting: str) -> InputError:
             line, place, left = line + data.count(b"\n", 0, used), place + used, data[used:]
 
 
-def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+def _csv(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     csv.field_size_limit(_FIELD_LIMIT)
     lines = csv.reader(_lines(path, setting), strict=True)
     try:
@@ -270,7 +281,7 @@ def _csv(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
         ) from None
 
 
-def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
+def _jsonl(path: Source, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]:
     seen: set[str] = set()
     number = 0
     for number, line in enumerate(_lines(path, setting, newline="\n"), start=1):
@@ -289,7 +300,7 @@ def _jsonl(path: Path, setting: str, wanted: Mapping[str, str]) -> Iterator[Row]
 
 
 def _parquet(
-    path: Path, setting: str, wanted: Mapping[str, str], *, all_columns: bool
+    path: Source, setting: str, wanted: Mapping[str, str], *, all_columns: bool
 ) -> Iterator[Row]:
     with path.open("rb") as file:
         try:
@@ -297,14 +308,14 @@ def _parquet(
             _require(path, wanted, names)
             if any(names.count(name) > 1 for name in wanted):
                 raise InputError(f"{path}: names a column twice (setting {setting})")
-            table = pq.ParquetFile(file)
+            table = pq.ParquetFile(file, pre_buffer=False)  # else what was read stays in memory
         except (pa.ArrowException, OSError):
             raise InputError(f"{path}: is not a parquet file (setting {setting})") from None
         yield from _parquet_rows(path, table, setting, None if all_columns else list(wanted))
 
 
 def _parquet_rows(
-    path: Path, table: pq.ParquetFile, setting: str, columns: list[str] | None
+    path: Source, table: pq.ParquetFile, setting: str, columns: list[str] | None
 ) -> Iterator[Row]:
     number = 0
     try:

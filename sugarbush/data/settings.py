@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from sugarbush.data.remote import has_credentials
 from sugarbush.settings import AtLeastOne, Section
 
 EXAMPLE_FOLDER = "data/public/example/"
@@ -27,7 +28,7 @@ class PrepareSettings(Section):
     """The private file, how it is read, and how it is split."""
 
     file: str = EXAMPLE_FILE
-    """The private file: csv, jsonl (also .gz, .zst) or parquet; or a folder of such files."""
+    """The private file: csv, jsonl (also .gz, .zst) or parquet; or a folder of them. URLs: s3://."""
     text_column: str = "text"
     """Column of the texts."""
     id_column: str | None = None
@@ -48,3 +49,13 @@ class PrepareSettings(Section):
     """Fewer usable records than this are refused."""
     bad_rows: BadRows = BadRows.REFUSE
     """refuse: stop at a row without a usable text; drop: leave it out."""
+
+    @field_validator("file")
+    @classmethod
+    def _without_credentials(cls, file: str) -> str:
+        if has_credentials(file):
+            raise ValueError(
+                "a URL must have no user, password or query, because settings are public. Set the "
+                "credentials in the environment"
+            )
+        return file

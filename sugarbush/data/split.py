@@ -12,8 +12,11 @@ import unicodedata
 from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from hashlib import blake2b
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from sugarbush.data.private_store import HELDOUT, TRAIN, USER
 from sugarbush.data.records import Record, frame_of
@@ -105,8 +108,7 @@ class Splitter:
     ) -> None:
         self._params, self._bound, self._fingerprint = params, bound, fingerprint
         self._public = {normalised(text) for text in public}
-        self._rows: dict[str, int] = {}
-        self._sources: list[str] = []
+        self._ids = _Ids()
         self._only_text: str | None = None
         self._texts_differ = False
         self._counts: Counter[str] = Counter()
@@ -124,8 +126,10 @@ class Splitter:
         return [r for r in records if not share or share <= hash_share(r.text)]
 
     def parts(self, records: Sequence[Record], *, source: str) -> Parts:
-        """The private parts of a batch of `source`. Raises InputError on repeated ids."""
-        self._refuse_repeated(records, source)
+        """The private parts of a batch of `source`. Raises InputError on repeated ids, at the
+        latest in `tally`."""
+        if self._params.id_column is not None:
+            self._ids.add(records, source)
         own = self._not_public(records)
         kept = self._not_excluded(own)
         self._compare(kept)
@@ -147,8 +151,9 @@ class Splitter:
     def tally(self, *, source: str) -> dict[str, int]:
         """Exact counts after the last batch, which are internal.
 
-        Raises InputError on too few records, and when all texts are identical.
+        Raises InputError on repeated ids or too few records, and when all texts are identical.
         """
+        self._ids.refuse_repeated()
         counts = self._counts
         if self._bound is not None:
             self._bound.require_complete(source=source)
@@ -174,23 +179,49 @@ class Splitter:
             self._texts_differ = self._only_text not in {None, text}
             self._only_text = text
 
-    def _refuse_repeated(self, records: Iterable[Record], source: str) -> None:
-        if self._params.id_column is None:
-            return
+
+class _Ids:
+    """Refuses a repeated id. It stores 24 bytes for each, because there may be millions.
+
+    All ids are compared whenever their number has doubled, and after the last one.
+    """
+
+    def __init__(self) -> None:
+        self._digests: list[NDArray[np.bytes_]] = []
+        self._places: list[NDArray[np.int64]] = []
+        self._sources: list[str] = []
+        self._count = self._compared = 0
+
+    def add(self, records: Sequence[Record], source: str) -> None:
         if source not in self._sources:
             self._sources.append(source)
         file = len(self._sources) - 1
-        for record in records:
-            row = file << _ROW_BITS | record.number  # one integer, because there may be millions
-            first = self._rows.setdefault(record.id, row)
-            if first != row:
-                file, number = divmod(first, 1 << _ROW_BITS)
-                places = f"{source}, rows {number} and {record.number}"
-                if self._sources[file] != source:
-                    places = (
-                        f"{self._sources[file]}, row {number}, and {source}, row {record.number}"
-                    )
-                raise InputError(f"{places}: have the same id (setting prepare.id_column)")
+        ids = (record.id.encode("utf-8", "surrogatepass") for record in records)
+        digests = (blake2b(own, digest_size=16).digest() for own in ids)
+        self._digests.append(np.frombuffer(b"".join(digests), dtype="S16"))
+        self._places.append(np.array([file << _ROW_BITS | r.number for r in records], np.int64))
+        self._count += len(records)
+        if self._count >= 2 * self._compared:
+            self.refuse_repeated()
+
+    def refuse_repeated(self) -> None:
+        """Raise InputError naming the first two rows with the same id."""
+        if self._count == self._compared:
+            return
+        digests, places = np.concatenate(self._digests), np.concatenate(self._places)
+        self._digests, self._places = [digests], [places]
+        order = np.argsort(digests, kind="stable")
+        ordered = digests[order]
+        again = order[1:][ordered[1:] == ordered[:-1]]
+        if len(again):
+            pair = places[digests == digests[again.min()]][:2].tolist()
+            (file, first), (other, second) = (divmod(place, 1 << _ROW_BITS) for place in pair)
+            names = self._sources[file], self._sources[other]
+            where = f"{names[0]}, rows {first} and {second}"
+            if file != other:
+                where = f"{names[0]}, row {first}, and {names[1]}, row {second}"
+            raise InputError(f"{where}: have the same id (setting prepare.id_column)")
+        self._compared = self._count
 
 
 def private_frame(

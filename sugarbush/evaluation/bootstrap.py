@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sugarbush.errors import InvariantError
 from sugarbush.randomness import Rng
@@ -70,6 +69,8 @@ def normal_interval(
     value, resampled = _resampled(statistic, sizes, resamples, rng)
     if resampled is None:
         return BootstrapEstimate(value=value)
+    from scipy.special import ndtri
+
     reach = float(ndtri((1 + _LEVEL) / 2)) * float(np.std(resampled, ddof=1))
     low, high = np.clip([value - reach, value + reach], *within)
     return BootstrapEstimate(value=value, low=float(low), high=float(high))

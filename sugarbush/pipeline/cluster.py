@@ -8,35 +8,27 @@ computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from itertools import takewhile
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 from typing import Any
 
 import cloudpickle
+from threadpoolctl import threadpool_limits
 
 from sugarbush.errors import ParamsError, StorageError
-from sugarbush.privacy.parts import MapParts
+from sugarbush.privacy.parts import Combine, Function, MapParts
 from sugarbush.threads import thread_count
 
 LOCAL, PROCESSES = "local", "processes"
+_DEVICES = "CUDA_VISIBLE_DEVICES"
 _TRIES = 4
-
-Function = Callable[[Any], Any]
-Combine = Callable[[Any, Any], Any]
-
-
-def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any:
-    """Compute `function(part)` for all parts in this process, and combine the results with
-    `combine`.
-
-    >>> map_parts(abs, [3, -4], int.__add__)
-    7
-    """
-    return reduce(combine, map(function, parts))
 
 
 def engine(name: str) -> MapParts | None:
@@ -47,26 +39,53 @@ def engine(name: str) -> MapParts | None:
     """
     if name == LOCAL:
         return None
-    return ProcessPool(thread_count()) if name == PROCESSES else Dask(name)
+    if name != PROCESSES:
+        return Dask(name)
+    devices = visible_devices()
+    return ProcessPool(len(devices) or thread_count(), devices)
+
+
+def visible_devices() -> tuple[str, ...]:
+    """The GPUs that CUDA_VISIBLE_DEVICES names, in its order; all of this machine if it is not set.
+
+    >>> import os
+    >>> from unittest import mock
+    >>> with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="3,1"):
+    ...     visible_devices()
+    ('3', '1')
+    """
+    named = os.environ.get(_DEVICES)
+    if named is not None:
+        names = (name.strip() for name in named.split(","))
+        return tuple(takewhile(lambda name: name not in {"", "-1"}, names))
+    import torch
+
+    return tuple(map(str, range(torch.cuda.device_count())))
 
 
 @dataclass(frozen=True)
 class ProcessPool:
-    """`map_parts` in several processes of this machine."""
+    """`map_parts` in several processes of this machine, which share its cores. With `devices`, each
+    process sees one GPU."""
 
     processes: int
+    devices: tuple[str, ...] = ()
 
     def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any:
         """Raises StorageError when processes were killed several times in a row."""
         pickled, left, found = cloudpickle.dumps(function), list(range(len(parts))), []
         context = get_context("forkserver")  # a fork of this process would copy its threads' locks
         context.set_forkserver_preload(["sugarbush.evolution.voting"])
+        threads = max(1, thread_count() // self.processes)
         for _ in range(_TRIES):
+            own = context.SimpleQueue()
+            for place in range(self.processes if self.devices else 0):
+                own.put(self.devices[place % len(self.devices)])
             with ProcessPoolExecutor(
                 self.processes,
                 mp_context=context,
                 initializer=_receive,
-                initargs=(pickled,),
+                initargs=(pickled, threads, own if self.devices else None),
             ) as pool:
                 futures = {pool.submit(_call_received, parts[place]): place for place in left}
                 try:
@@ -110,10 +129,9 @@ class Dask:
             # The result of a task, not scattered: it is computed again if its workers die.
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
                 sent = client.submit(cloudpickle.loads, cloudpickle.dumps(function), pure=False)
-            futures = [
-                client.submit(_call, sent, part, pure=False, retries=_TRIES) for part in parts
-            ]
-            done = as_completed(futures, loop=client.loop, with_results=True)
+            submit = partial(client.submit, _call, sent, pure=False, retries=_TRIES)
+            # Nothing else refers to the futures: a worker drops a result once it was fetched.
+            done = as_completed(map(submit, parts), loop=client.loop, with_results=True)
             return reduce(combine, (result for _, result in done))
 
 
@@ -124,7 +142,12 @@ def _call(function: Function, part: Any) -> Any:
 _received: list[Function] = []
 
 
-def _receive(pickled: bytes) -> None:
+def _receive(pickled: bytes, threads: int, devices: SimpleQueue[str] | None) -> None:
+    # Before PyTorch is imported, which reads both variables then.
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if devices is not None:
+        os.environ[_DEVICES] = devices.get()
+    threadpool_limits(threads)
     _received[:] = [cloudpickle.loads(pickled)]
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from sugarbush.data.reading import Row, read_rows, row_batches
 from sugarbush.data.records import Record, donated_records, frame_of, usable, wanted_columns
+from sugarbush.data.remote import source_of
 from sugarbush.data.split import ContributionBounder, Parts, Splitter, private_frame
 from sugarbush.pipeline.project import Project
 from sugarbush.privacy.fingerprint import FingerprintBuilder
@@ -98,7 +99,7 @@ class SplitCorpus:
 def read_corpus(project: Project) -> SplitCorpus:
     """Return the data file, which is read, checked and split while its parts are iterated."""
     settings = project.settings.prepare
-    path = project.find(settings.file)
+    path = source_of(project.base, settings.file, setting="prepare.file")
     wanted = wanted_columns(settings, project.schema, private=True)
 
     def batches() -> Iterator[tuple[str, Sequence[Row]]]:

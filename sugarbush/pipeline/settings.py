@@ -86,7 +86,7 @@ class RunSettings(Section):
     """Where stages compute."""
 
     cluster: Annotated[str, NOT_IN_OUTPUT] = "local"
-    """local, processes (several of this machine), or the address of a Dask scheduler."""
+    """local, processes (several of this machine; one per GPU), or a Dask scheduler's address."""
 
 
 class ProjectSettings(Section):
@@ -408,7 +408,8 @@ def _explain(source: str, fields: Any, problem: Any) -> str:
         return f"{source}: {place} is missing."
     message = problem["msg"].removeprefix("Value error, ")
     # An address may contain a password.
-    hidden = isinstance(arrived, dict | list) or problem["loc"][-1:] == ("base_url",)
+    address = "base_url" in problem["loc"][-1:] or problem["loc"] == ("prepare", "file")
+    hidden = isinstance(arrived, dict | list) or address
     got = "" if hidden else f" (got {arrived!r})"
     where = f"{source}: {place}" if place else source
     return f"{where}: {message.removesuffix('.')}{got}."

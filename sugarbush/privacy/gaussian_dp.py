@@ -11,7 +11,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erfinv, log_ndtr, ndtri_exp
 
 from sugarbush.errors import InvariantError
@@ -64,6 +63,8 @@ def discrete_gaussian_stddev(mu: float, *, sensitivity: float = 1.0) -> float:
     """The smallest stddev for which `discrete_gaussian_mu` is at most `mu`, to within 1e-12."""
     _require_positive(mu=mu, sensitivity=sensitivity)
     unit = mu / sensitivity
+    from scipy.optimize import brentq
+
     found = brentq(
         lambda stddev: discrete_gaussian_mu(stddev) * stddev - unit * stddev,
         0.5 / unit,

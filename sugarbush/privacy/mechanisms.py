@@ -36,7 +36,8 @@ def noisy_histogram(
     `session.records_per_unit` records changes the histogram by at most `records_per_unit` in L2,
     with any duplicates and ties. Each count gets noise N_Z(0, stddev^2). The mechanism is
     (records_per_unit/stddev)-GDP except for the discreteness, which the accounting includes. The
-    charge is on disk before the noise is drawn.
+    charge is on disk before the noise is drawn. It comes after the count, as in `noisy_sum`: on a
+    large corpus the votes are computed while they are counted.
 
     `bins` has one integer in [0, size) per record, which must depend on that record alone.
     Raises BudgetExceededError before anything is counted.
@@ -56,8 +57,11 @@ def noisy_histogram(
     ((4,), 1)
     """
     sensitivity = session.records_per_unit
-    charge = session.charge(DiscreteGaussian(stddev=stddev, sensitivity=sensitivity))
-    noisy = discrete_gaussian(_counts(bins, size), stddev=stddev, sensitivity=float(sensitivity))
+    event = DiscreteGaussian(stddev=stddev, sensitivity=sensitivity)
+    session.check([event])
+    counts = _counts(bins, size)
+    charge = session.charge(event)
+    noisy = discrete_gaussian(counts, stddev=stddev, sensitivity=float(sensitivity))
     return as_released_array(noisy, (charge,))
 
 
@@ -69,8 +73,9 @@ def exact_histogram(
     Guarantee: none. It is charged as `NonPrivate` with epsilon infinity, which every finite cap
     refuses. Every result that names the charge shows that epsilon is infinite.
     """
-    charge = session.charge(NonPrivate())
-    return as_released_array(_counts(bins, size), (charge,))
+    session.check([NonPrivate()])
+    counts = _counts(bins, size)
+    return as_released_array(counts, (session.charge(NonPrivate()),))
 
 
 def noisy_sum(

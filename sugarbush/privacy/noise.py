@@ -22,31 +22,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-# opendp.prelude is not used: it imports scikit-learn, which takes seconds.
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_noisy_max
-from opendp.measures import zero_concentrated_divergence
-from opendp.metrics import l2_distance, linf_distance
-from opendp.mod import enable_features
-
 from sugarbush.errors import InvariantError
 
 if TYPE_CHECKING:
     import torch
 
-enable_features("contrib")
-
 _RELATIVE_SLACK = 1e-9  # OpenDP rounds the result of its map up, by a few ulp
 _BLOCK = 2**20  # numbers drawn at one time, so that a large tensor needs little extra memory
 
 
+# OpenDP is imported where it is used: most stages draw no noise. opendp.prelude is not used: it
+# imports scikit-learn.
 @lru_cache(maxsize=64)
 def _gaussian(stddev: float) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
     return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T=float), scale=stddev)
 
 
 @lru_cache(maxsize=64)
 def _noisy_max(scale: float) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_noisy_max
+    from opendp.measures import zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
     return make_noisy_max(
         vector_domain(atom_domain(T=float, nan=False)),
         linf_distance(T=float),

@@ -5,21 +5,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+Function = Callable[[Any], Any]
+Combine = Callable[[Any, Any], Any]
+
 
 class MapParts(Protocol):
     """Calls a function on every part, perhaps elsewhere, and combines the results in any order."""
 
-    def __call__(
-        self,
-        function: Callable[[Any], Any],
-        parts: Sequence[Any],
-        combine: Callable[[Any, Any], Any],
-    ) -> Any: ...
+    def __call__(self, function: Function, parts: Sequence[Any], combine: Combine) -> Any: ...
+
+
+def map_parts(function: Function, parts: Sequence[Any], combine: Combine) -> Any:
+    """Compute `function(part)` for all parts in this process, and combine the results with
+    `combine`.
+
+    >>> map_parts(abs, [3, -4], int.__add__)
+    7
+    """
+    return reduce(combine, map(function, parts))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sugarbush.evaluation.interface import MetricValue
 from sugarbush.report import svg
@@ -52,6 +51,8 @@ def vote_ranks(rounds: Sequence[RoundData], *, method: str, scored: bool) -> Mar
 def _noise_alone(size: int, *, stddev: float) -> NDArray[np.float64]:
     """Compute the expected order statistics of `size` noise values, largest first (Blom 1958)."""
     ranks = np.arange(1, size + 1)
+    from scipy.special import ndtri
+
     return np.asarray(-ndtri((ranks - 0.375) / (size + 0.25)) * stddev, dtype=np.float64)
 
 

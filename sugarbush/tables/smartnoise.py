@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from sugarbush.errors import ParamsError
 from sugarbush.privacy.gaussian_dp import bounded_range_mu, discrete_gaussian_mu
@@ -90,6 +89,8 @@ def rho_within(mu_squared: float) -> float:
         smallest = 1 / math.sqrt(2 * _MEASUREMENT_SHARE * rho)
         discrete = (discrete_gaussian_mu(smallest) * smallest) ** 2
         return rho * (2 * _MEASUREMENT_SHARE * discrete + selection)
+
+    from scipy.optimize import brentq
 
     found = brentq(lambda rho: cost(rho) - mu_squared, mu_squared / 16, mu_squared, rtol=1e-12)
     return float(found) * (1 - 1e-9)

@@ -7,6 +7,7 @@ import operator
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,16 +19,19 @@ import pytest
 from numpy.typing import NDArray
 
 from sugarbush.data.private_store import PrivateStore
-from sugarbush.errors import ParamsError, StorageError
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.errors import InvariantError, ParamsError, StorageError
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession, count_votes, sum_scores
-from sugarbush.pipeline.cluster import Dask, ProcessPool, engine, map_parts
+from sugarbush.pipeline.cluster import Dask, ProcessPool, engine, visible_devices
 from sugarbush.privacy import mechanisms
 from sugarbush.privacy.data_types import Private
 from sugarbush.privacy.ledger import Ledger
-from sugarbush.privacy.parts import MapParts
+from sugarbush.privacy.parts import MapParts, Parts, map_parts
 from sugarbush.privacy.session import PrivacySession
 from sugarbush.privacy.unit import Unit
 from sugarbush.randomness import public_rng
+from sugarbush.threads import thread_count
 
 RECORDS, CANDIDATES, DIM = 300, 20, 8
 ENGINES = ["one part", "parts here", "processes", "dask"]
@@ -151,6 +155,41 @@ def test_a_worker_that_is_killed_loses_nothing_and_charges_nothing_twice(
     assert len(ledger.entries()) == 3
 
 
+def embedded(store: PrivateStore) -> bytes:
+    parts = store.embeddings(Encoder(EmbeddingSettings(max_tokens=16), cache=None).encode)._per_unit
+    return b"".join(parts.read(part).tobytes() for part in parts.parts)
+
+
+def test_two_processes_embed_as_one_does(tmp_path: Path) -> None:
+    one = embedded(store_of(tmp_path / "one", ProcessPool(1)))
+    two = embedded(store_of(tmp_path / "two", ProcessPool(2, ("0", "1"))))
+    assert len(one) == RECORDS * 384 * 4
+    assert two == one
+
+
+def test_each_process_has_its_own_device_and_share_of_the_cores(tmp_path: Path) -> None:
+    def meet(part: int) -> set[tuple[str, str]]:
+        (tmp_path / str(part)).touch()
+        while len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.01)
+        return {(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["OMP_NUM_THREADS"])}
+
+    found = ProcessPool(2, ("GPU-b", "1"))(meet, [1, 2], operator.or_)
+    share = str(max(1, thread_count() // 2))
+    assert found == {("GPU-b", share), ("1", share)}
+
+
+@pytest.mark.parametrize(
+    ("named", "devices"), [("", ()), ("-1", ()), ("2", ("2",)), ("0, 3,-1,4", ("0", "3"))]
+)
+def test_devices_are_those_that_cuda_would_see(
+    monkeypatch: pytest.MonkeyPatch, named: str, devices: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    assert visible_devices() == devices
+    assert engine("processes") == ProcessPool(len(devices) or thread_count(), devices)
+
+
 def test_the_files_of_parts_vanish_with_their_vectors(tmp_path: Path) -> None:
     store = store_of(tmp_path, map_parts)
     embeddings = store.embeddings(encode)
@@ -159,9 +198,16 @@ def test_the_files_of_parts_vanish_with_their_vectors(tmp_path: Path) -> None:
     assert not list(store.folder("embeddings").iterdir())
 
 
-def test_parts_show_no_private_value_in_a_log() -> None:
-    from sugarbush.privacy.parts import Parts
+def test_a_vote_that_fails_charges_nothing(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    voting = voting_of(store_of(tmp_path, None), ledger)
+    wrong = np.zeros((3, DIM + 1), dtype=np.float32)
+    with pytest.raises(InvariantError):
+        count_votes(voting, wrong, np.zeros(3, dtype=np.int64), by_label=False)
+    assert not ledger.entries()
 
+
+def test_parts_show_no_private_value_in_a_log() -> None:
     parts = Parts(parts=("p",), sizes=(2,), read=lambda _: [1, 2], map_parts=map_parts)
     zipped = Private(parts).zip_batch(Private(np.array([77, 78])), lambda a, b: a)
     assert "77" not in repr(zipped._per_unit.parts)

@@ -10,24 +10,17 @@ from pathlib import Path
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.integration.canary import files_with, unpacked
 from tests.integration.project import Checkout, letters
 from tests.pipelines import FinishedPipelines, copied
+from tests.s3 import BUCKET, s3_server
 
 pytestmark = [
     pytest.mark.xdist_group("dvc"),
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),  # moto and boto3
 ]
-BUCKET = "releases"
-KEYS = {
-    "AWS_ACCESS_KEY_ID": "test",
-    "AWS_SECRET_ACCESS_KEY": "test",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "NO_PROXY": "127.0.0.1",
-}
 # A sentence with the order's number, and the id, of each private record. The simulator invents
 # numbers too, so a number alone could occur in a release by chance.
 FRAGMENTS = [
@@ -48,17 +41,8 @@ def committed(finished: FinishedPipelines, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of an S3-compatible server with an empty bucket."""
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        address = f"http://{host}:{port}"
-        boto3.client("s3", endpoint_url=address).create_bucket(Bucket=BUCKET)
+    with s3_server(monkeypatch) as address:
         yield address
-    finally:
-        server.stop()
 
 
 def downloaded(address: str, folder: Path) -> Path:

@@ -25,6 +25,7 @@ from sugarbush.pipeline.project import Project
 from sugarbush.pipeline.released import read_metadata
 from sugarbush.privacy.accounting import adaptive_epsilon
 from sugarbush.privacy.accounting import epsilon as composed
+from sugarbush.privacy.parts import Parts
 from tests.integration.project import TINY_ENCODER, as_lines, letters
 from tests.stand_ins import write_key
 from tests.unit.audited import IMPORTS_NOISE
@@ -322,9 +323,12 @@ def test_what_a_record_votes_with_depends_on_that_record_alone(
         inputs = project.method_inputs(
             method, stage="evolve", metadata=read_metadata(project.roots)
         )
-        own = method.private_embeddings(inputs)._per_unit
-        assert isinstance(own, PrivateEmbeddings)
-        votes = zip(own.embeddings, own.labels.tolist(), strict=True)
+        parts = method.private_embeddings(inputs)._per_unit
+        assert isinstance(parts, Parts)
+        read: list[PrivateEmbeddings] = [parts.read(part) for part in parts.parts]
+        votes = [
+            vote for own in read for vote in zip(own.embeddings, own.labels.tolist(), strict=True)
+        ]
         seen.append(
             {
                 i: (vector.tobytes(), label)

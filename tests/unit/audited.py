@@ -78,3 +78,8 @@ NAMES_PRIVATE_FILES: dict[str, str] = {
     "sugarbush.pipeline.stages.prepare": "writes their stamps",
     "sugarbush.pipeline.stages.extract_metadata": "writes their stamps",
 }
+
+# Modules that open files of other file systems.
+OPENS_REMOTE_FILES: dict[str, str] = {
+    "sugarbush.data.remote": "the private file that prepare.file names; read, never written",
+}

@@ -117,6 +117,14 @@ def test_paths_of_private_records_are_asked_for_where_listed() -> None:
     assert named == set(audited.NAMES_PRIVATE_FILES)
 
 
+def test_remote_files_are_opened_where_listed() -> None:
+    systems = {"fsspec", "s3fs", "boto3", "smart_open"}
+    found = modules_with(
+        ast.Import, lambda node: any(a.name.partition(".")[0] in systems for a in node.names)
+    ) | modules_with(ast.ImportFrom, lambda node: (node.module or "").partition(".")[0] in systems)
+    assert found == set(audited.OPENS_REMOTE_FILES)
+
+
 def test_noise_is_imported_where_listed() -> None:
     found = {}
     for name, tree in modules().items():

@@ -114,8 +114,9 @@ def prepared(base: Path, **changes: Any) -> dict[str, Any]:
     """The prepared tables, the fingerprint and the counts of the corpus in `base`."""
     schema = {"subject": "s", "attributes": [{"name": "t", "column": "topic", "values": ["a"]}]}
     (base / "schema.yaml").write_text(json.dumps(schema))
+    if "prepare__file" not in changes:
+        changes["prepare__file"] = next(p.name for p in base.iterdir() if "corpus" in p.name)
     own = params(
-        prepare__file=next(p.name for p in base.iterdir() if p.name.startswith("corpus")),
         prepare__schema="schema.yaml",
         prepare__donated=None,
         prepare__id_column="id",
@@ -154,6 +155,13 @@ def test_the_same_id_in_two_parts_is_an_error_that_names_both(tmp_path: Path) ->
     write(tmp_path / "corpus" / "a.jsonl", ROWS[:40])
     write(tmp_path / "corpus" / "b.jsonl", [*ROWS[40:50], ROWS[3]])
     with pytest.raises(InputError, match=r"a\.jsonl, row 4, and .*b\.jsonl, row 11: have the same"):
+        prepared(tmp_path)
+
+
+def test_the_first_repeated_id_is_named_also_when_it_comes_late(tmp_path: Path) -> None:
+    rows = [*ROWS, {**ROWS[85], "text": "another"}, ROWS[2], ROWS[85]]
+    write(tmp_path / "corpus.jsonl", rows)
+    with pytest.raises(InputError, match=r"corpus\.jsonl, rows 86 and 91: have the same id"):
         prepared(tmp_path)
 
 
@@ -200,8 +208,10 @@ def test_a_store_gives_the_same_part_by_part_as_at_once(tmp_path: Path) -> None:
 
     for part in (TRAIN, HELDOUT):
         texts = pd.read_parquet(store.prepared_file(part))["text"]
-        by_part = store.embeddings(encode, part=part)._per_unit
+        parts = store.embeddings(encode, part=part)._per_unit
+        by_part = np.concatenate([parts.read(place) for place in parts.parts])
         assert by_part.tolist() == encode(tuple(texts)).tolist()
+        assert len(parts) == len(texts) > len(parts.read(parts.parts[0]))
         lengths = store.map_records(lambda own: np.array([len(t) for t in own.texts]), part=part)
         assert lengths._per_unit.tolist() == texts.str.len().tolist()
         codes = np.arange(len(texts)).reshape(-1, 1)

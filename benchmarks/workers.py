@@ -1,0 +1,82 @@
+"""How much faster two workers embed than one.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.workers --texts 3000
+
+Invented texts of 100 words, the bundled encoder at 128 tokens, parts of 64 texts, no cache. A line
+per engine shows seconds by the clock, the CPU seconds of the worker that has most of them (from its
+start: the model is loaded in it), and both as ratios to one worker. On a machine with other work
+the second ratio counts: it leaves out the time in which a worker waits for a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from functools import cache
+
+from distributed import LocalCluster
+
+from benchmarks.scale import invented_records, vocabulary
+from sugarbush.embedding.encoder import Encoder
+from sugarbush.embedding.settings import EmbeddingSettings
+from sugarbush.pipeline.cluster import Dask, ProcessPool
+from sugarbush.privacy.parts import MapParts
+from sugarbush.randomness import public_rng
+
+PART = 64
+CpuByWorker = dict[int, float]
+
+
+@cache
+def encoder() -> Encoder:
+    return Encoder(EmbeddingSettings(max_tokens=128), cache=None)
+
+
+def embed(texts: list[str]) -> CpuByWorker:
+    encoder().encode(texts)
+    return {os.getpid(): time.process_time()}
+
+
+def latest(a: CpuByWorker, b: CpuByWorker) -> CpuByWorker:
+    return {worker: max(a.get(worker, 0.0), b.get(worker, 0.0)) for worker in a | b}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--texts", type=int, default=3000)
+    count = parser.parse_args().texts
+    rng = public_rng(0, "workers")
+    texts = invented_records(0, count, vocabulary(rng), rng)["text"].tolist()
+    parts = [texts[start : start + PART] for start in range(0, count, PART)]
+    for name in ("processes", "dask"):
+        alone = None
+        for workers in (1, 2):
+            wall, cpu = _processes(workers, parts) if name == "processes" else _dask(workers, parts)
+            alone = alone or (wall, cpu)
+            print(
+                f"{name:10} {workers} workers {wall:8.1f} s {cpu:8.1f} CPU-s   by the clock "
+                f"{alone[0] / wall:.2f}, by CPU seconds {alone[1] / cpu:.2f}",
+                flush=True,
+            )
+
+
+def _processes(workers: int, parts: list[list[str]]) -> tuple[float, float]:
+    return _timed(ProcessPool(workers), parts)
+
+
+def _dask(workers: int, parts: list[list[str]]) -> tuple[float, float]:
+    with LocalCluster(
+        n_workers=workers, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1"
+    ) as cluster:
+        return _timed(Dask(cluster.scheduler_address), parts)
+
+
+def _timed(engine: MapParts, parts: list[list[str]]) -> tuple[float, float]:
+    start = time.perf_counter()
+    used = engine(embed, parts, latest)
+    return time.perf_counter() - start, max(used.values())
+
+
+if __name__ == "__main__":
+    main()

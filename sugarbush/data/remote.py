@@ -1,0 +1,127 @@
+"""Private files on another file system, such as `s3://bucket/corpus/`, by fsspec.
+
+Credentials come from the environment, as each file system reads them (`AWS_ACCESS_KEY_ID`,
+`AWS_ENDPOINT_URL`, ...). A URL with a password is refused: settings are public.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from sugarbush.errors import InputError
+from sugarbush.paths import find_input
+
+# What file systems list about a version of a file: its checksum, or else when it was written.
+_MARKS = ["ETag", "etag", "md5Hash", "content_md5", "LastModified", "mtime", "updated", "created"]
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+def is_remote(name: str) -> bool:
+    """Whether a setting names a URL and not a path.
+
+    >>> is_remote("s3://bucket/corpus/"), is_remote("file:///data/corpus"), is_remote("a.csv")
+    (True, False, False)
+    """
+    return _URL.match(name) is not None and not name.startswith("file://")
+
+
+def has_credentials(name: str) -> bool:
+    """Whether a URL has a user, a query or a second URL, which may contain a password.
+
+    >>> has_credentials("s3://key:secret@bucket/a.csv"), has_credentials("s3://bucket/a.csv")
+    (True, False)
+    """
+    return "://" in name and any(mark in name for mark in ("@", "?", "::", "#"))
+
+
+@dataclass(frozen=True)
+class RemotePath:
+    """A file or folder at `url`, with the methods of `Path` that reading needs. `entry` is what its
+    folder lists about it: a folder of 10,000 files is listed with some requests."""
+
+    url: str
+    setting: str
+    entry: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.url).name
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.url).suffix
+
+    def is_dir(self) -> bool:
+        with self.reading():
+            return bool(self._system.isdir(self.url))
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        with self.reading():
+            entries = self._system.ls(self.url, detail=True)
+        start = self.url.rstrip("/")
+        for entry in entries:
+            name = PurePosixPath(entry["name"]).name
+            if name != self.name or entry["type"] == "file":  # S3 may list the folder itself
+                yield RemotePath(f"{start}/{name}", self.setting, entry)
+
+    def open(self, mode: str) -> IO[bytes]:
+        with self.reading():
+            file: IO[bytes] = self._system.open(self.url, mode)
+        return file
+
+    def listed(self) -> bytes:
+        """A digest of what the file system lists about the file: its size, and its checksum or else
+        its time of change. The content is not read."""
+        with self.reading():
+            entry = self.entry or self._system.info(self.url)
+        mark = next((entry[name] for name in _MARKS if entry.get(name)), entry)
+        listed = f"{self.name}\0{entry['size']}\0{mark}"
+        return hashlib.sha256(listed.encode("utf-8", "surrogatepass")).digest()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Run a block that reads this file. Its errors become an InputError with URL and setting:
+        messages of clients may quote keys."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise InputError(f"{self.url}: not found (setting {self.setting})") from None
+        except ImportError as error:
+            raise InputError(
+                f"{self.url}: needs the package {error.name or 'of its file system'} (for s3: pip "
+                f"install 'sugarbush[s3]') (setting {self.setting})"
+            ) from None
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{self.url}: cannot be read ({type(error).__name__}). Are address and credentials "
+                f"in the environment? (setting {self.setting})"
+            ) from None
+
+    @cached_property
+    def _system(self) -> Any:
+        import fsspec
+
+        # Without cached listings: the corpus may change between two stages of a flow.
+        return fsspec.filesystem(self.url.partition("://")[0], use_listings_cache=False)
+
+
+Source = Path | RemotePath
+
+
+def source_of(base: Path, name: str, *, setting: str) -> Source:
+    """The private file or folder that a setting names."""
+    if is_remote(name):
+        return RemotePath(name, setting)
+    return find_input(base, name.removeprefix("file://"))
