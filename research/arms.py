@@ -50,7 +50,9 @@ class Scale:
 def arms_of(scale: Scale) -> dict[str, Variant]:
     """Methods with equal rounds, candidates, variations and calls; `augpe-10` has its own number of
     rounds. `mosaic` scores as many texts as a vote has candidates, and `mosaic-4` four for each
-    released one."""
+    released one. `augpe-scores` is `augpe` with kernel scores and herding in place of votes by label.
+    `augpe-once` is `mosaic-4` from AugPE's first texts, without metadata and examples.
+    """
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
 
@@ -71,6 +73,11 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
         "maple-weak": Variant(evolution=size, settings=WEAK),
         "sugarbush": Variant(evolution={**size, **herding}),
         "augpe-10": Variant(method="augpe", evolution=ten),
+        "augpe-scores": Variant(method="augpe", evolution={**size, **herding, "by_label": False}),
+        "augpe-once": Variant(
+            method="mosaic",
+            evolution={"candidates": 4 * scale.texts, "prompt": "independent", "examples": 0},
+        ),
         "mosaic": Variant(method="mosaic", evolution={"candidates": scale.candidates}),
         "mosaic-2": mosaic(2),
         "mosaic-4": mosaic(4),
