@@ -50,8 +50,8 @@ class Scale:
 def arms_of(scale: Scale) -> dict[str, Variant]:
     """Methods with equal rounds, candidates, variations and calls; `augpe-10` has its own number of
     rounds. `mosaic` scores as many texts as a vote has candidates, and `mosaic-4` four for each
-    released one. `augpe-scores` is `augpe` with kernel scores and herding in place of votes by label.
-    `augpe-once` is `mosaic-4` from AugPE's first texts, without metadata and examples.
+    released one. `augpe-scores` is `augpe` with kernel scores and herding in place of votes by
+    label. `augpe-once` is `mosaic-4` from AugPE's first texts, without metadata and examples.
     """
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
