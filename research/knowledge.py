@@ -18,7 +18,7 @@ advantage  the largest difference between true-positive and false-positive rate 
 
 `real` is the corpus as its own release. Values are means over runs with 95% intervals by Student's
 t; a run has its own facts and noise. The output is reports/internal/knowledge/<set>.csv, the page
-reports/internal/sweeps/knowledge-<set>/index.html, and a table. After ContinuousBench
+reports/internal/sweeps/<set>/index.html, and a table. After ContinuousBench
 (arXiv 2606.01849).
 """
 
@@ -28,7 +28,7 @@ import argparse
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import sugarbush as sb
-from research.arms import averaged
+from research.arms import FIXED, averaged
 from research.page import write_page
 from sugarbush.evaluation import FINAL, REAL
 from sugarbush.paths import Roots, atomic_file
@@ -58,6 +58,7 @@ TEMPLATES = (
 )
 PROCEDURES = 8
 _FACTS = {5: 8, 50: 8, 500: 2, 0: 8}  # number of facts by number of carriers
+_FIXED = {**FIXED, "crt": math.inf}  # methods without a DP guarantee, and public
 _WORD, _SENTENCE = re.compile(r"\w+"), re.compile(r"[^.!?\n]+")
 
 
@@ -160,7 +161,8 @@ def advantages(carriers: int, *, epsilon: float, delta: float) -> dict[str, floa
     1).
     """
     if not math.isfinite(epsilon) or epsilon <= 0:
-        return {"advantage": float(epsilon > 0), "advantage_any": float(epsilon > 0)}
+        visible = float(epsilon > 0 and carriers > 0)
+        return {"advantage": visible, "advantage_any": visible}
     whole = BudgetRequest(name="whole", share=1.0, count=0)
     mu = make_plan([whole], epsilon=epsilon, delta=delta).of("whole").mu
     any_ = math.tanh(carriers * epsilon / 2)
@@ -191,41 +193,52 @@ def values(
 
 
 def run(
-    frame: pd.DataFrame, settings: dict[str, Any], asked: argparse.Namespace, *, seed: int
-) -> Iterator[dict[str, Any]]:
-    """Plant new facts, run all methods at all epsilons, and return one row per value."""
-    rng = public_rng(seed, "knowledge")
-    known = set().union(*map(words_of, frame["text"]))
-    facts = make_facts(_FACTS, known=known, rng=rng)
-    corpus_texts = planted(frame["text"].tolist(), facts, rng=rng)
-    name = settings["privacy"]["dataset"]
-    delta = settings["privacy"]["delta"]
+    frame: pd.DataFrame,
+    settings: dict[str, Any],
+    asked: argparse.Namespace,
+    *,
+    seed: int,
+    done: Collection[tuple[Any, ...]],
+) -> Iterator[list[dict[str, Any]]]:
+    """Plant new facts and run all methods at all epsilons; for each run, return a row per value."""
+    rng, privacy = public_rng(seed, "knowledge"), settings["privacy"]
+    facts = make_facts(_FACTS, known=set().union(*map(words_of, frame["text"])), rng=rng)
+    planted_texts = planted(frame["text"].tolist(), facts, rng=rng)
+    wanted = [
+        (method, epsilon)
+        for method in asked.methods
+        for epsilon in ([_FIXED[method]] if method in _FIXED else asked.epsilons)
+        if (method, epsilon, seed) not in done
+    ]
 
-    def rows(arm: str, epsilon: float, texts: Sequence[str]) -> Iterator[dict[str, Any]]:
-        point = {"set": name, "arm": arm, "method": arm, "epsilon": epsilon, "run": seed,
-                 "round": FINAL, "calls": np.nan}  # fmt: skip
-        for row in values(texts, facts, epsilon=epsilon, delta=delta):
-            yield point | row
+    def rows(arm: str, epsilon: float, texts: Sequence[str]) -> list[dict[str, Any]]:
+        point = {"set": privacy["dataset"], "arm": arm, "method": arm, "epsilon": epsilon,
+                 "run": seed, "round": FINAL, "calls": np.nan}  # fmt: skip
+        found = values(texts, facts, epsilon=epsilon, delta=privacy["delta"])
+        return [point | row for row in found]
 
-    yield from rows(REAL, math.inf, corpus_texts)
+    if (REAL, math.inf, seed) not in done:
+        yield rows(REAL, math.inf, planted_texts)
+    if not wanted:
+        return
     with tempfile.TemporaryDirectory() as state:
         corpus = sb.prepare(
-            frame.assign(text=corpus_texts),
+            frame.assign(text=planted_texts),
             schema=settings["prepare"]["schema"],
-            privacy=sb.Privacy(**settings["privacy"]),
+            privacy=sb.Privacy(**privacy),
             donated=pd.read_parquet(settings["prepare"]["donated"]),
             settings={k: v for k, v in settings.items() if k not in {"prepare", "privacy"}},
             state=Path(state),
         )
-        for method in asked.methods:
-            for epsilon in asked.epsilons if method != "public" else [0.0]:
-                budget = {**settings["privacy"], **({"epsilon": epsilon} if epsilon else {})}
-                release = sb.synthesize(
-                    corpus, method=corpus.settings.method(method), texts=asked.texts, seed=seed,
-                    privacy=sb.Privacy(**budget),
-                )  # fmt: skip
-                yield from rows(method, epsilon, release.texts)
-                print(method, epsilon, seed, f"{len(release.texts)} texts", flush=True)
+        for method, epsilon in wanted:
+            release = sb.synthesize(
+                corpus, method=corpus.settings.method(method), texts=asked.texts, seed=seed,
+                privacy=sb.Privacy(
+                    **{**privacy, **({} if method in _FIXED else {"epsilon": epsilon})}
+                ),
+            )  # fmt: skip
+            yield rows(method, epsilon, release.texts)
+            print(f"{method} {epsilon:g} run {seed}: {len(release.texts)} texts", flush=True)
 
 
 def table(rows: pd.DataFrame) -> str:
@@ -256,6 +269,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--records", type=int, default=3000)
     parser.add_argument("--texts", type=int, default=500, help="texts of a release")
+    parser.add_argument(
+        "--resume", action="store_true", help="leave out the runs of an earlier call"
+    )
     asked = parser.parse_args()
     settings = yaml.safe_load(asked.settings.read_text())
     prepare = settings["prepare"]
@@ -263,17 +279,18 @@ def main() -> None:
     frame = frame[frame["text"].map(hash_share) >= prepare["exclude_share"]]
     frame = frame.sample(asked.records, random_state=1)
     target = Roots(Path()).internal / "knowledge" / f"{settings['privacy']['dataset']}.csv"
-    rows = pd.read_csv(target) if target.exists() else pd.DataFrame()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    rows = pd.read_csv(target).to_dict("records") if asked.resume and target.exists() else []
+    done = {(row["arm"], row["epsilon"], row["run"]) for row in rows}
     for seed in range(asked.runs):
-        new = pd.DataFrame(run(frame, settings, asked, seed=seed))
-        keys = ["arm", "epsilon", "run", "metric", "space"]
-        rows = pd.concat([rows, new], ignore_index=True).drop_duplicates(keys, keep="last")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(target) as path:
-            rows.to_csv(path, index=False)
+        for own in run(frame, settings, asked, seed=seed, done=done):
+            rows += own
+            with atomic_file(target) as path:
+                pd.DataFrame(rows).to_csv(path, index=False)
+    found = pd.DataFrame(rows)
     intervals = f"Means of {asked.runs} runs with 95% intervals over runs"
-    page = write_page(f"knowledge-{target.stem}", averaged(rows), intervals=intervals, base=Path())
-    print(table(rows), target, page, sep="\n\n")
+    page = write_page(target.stem, averaged(found), intervals=intervals, base=Path())
+    print(table(found), target, page, sep="\n\n")
 
 
 if __name__ == "__main__":

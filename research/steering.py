@@ -13,7 +13,7 @@ Guarantee: one discrete Gaussian mechanism of L2 sensitivity 2^20 for one record
 noise is drawn. There is no sampling of records. The centre and the scale are public.
 
 The command compares three generators on the same requests: without a vector, with a random vector
-of the same length, and steered at --epsilon. The output is reports/internal/steering/<set>.csv and
+of the same length, and steered at --epsilon. The output is reports/internal/steering/<set>/ and
 a table, with paired differences to the model without a vector.
 
 Source: EPSVec (arXiv 2602.21218), with other accounting: one record changes a sum of clipped
@@ -25,9 +25,8 @@ from __future__ import annotations
 import argparse
 import copy
 import hashlib
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,12 +42,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import sugarbush as sb
 from research.benchmark_dataset import BenchmarkDataset, datasets
 from sugarbush.generators import Answer, GeneratorContext, RandomRequest, Request, continuation
-from sugarbush.paths import Roots, atomic_file
+from sugarbush.paths import Roots, atomic_file, make_private
 from sugarbush.privacy import BudgetRequest, make_plan, noisy_sum
 from sugarbush.randomness import public_rng
 from sugarbush.settings import NOT_IN_OUTPUT
 
 ONE = 2**20
+_SHORTEST = 10  # a prompt shows some of so many short donated texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,48 +242,61 @@ def learn(
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One comparison: the data set, the settings of the model, and the sizes."""
+    """One comparison: the data set, the settings of the model, and the sizes.
+
+    `folder` keeps vectors, answers and the ledger, so a stopped run continues and draws no noise
+    again.
+    """
 
     dataset: BenchmarkDataset
     model: sb.HuggingFace
     asked: argparse.Namespace
-    scratch: Path
+    folder: Path
 
     def run(self, seed: int) -> Iterator[dict[str, Any]]:
         """Write texts without a vector, with a random one, and steered; yield one row each."""
         asked, corpus = self.asked, self.dataset.corpus
-        donated = corpus.donated.texts
+        donated = sorted(corpus.donated.texts, key=len)[:_SHORTEST]
         chosen = public_rng(seed, "shown").choice(len(donated), size=asked.examples, replace=False)
         request = RandomRequest(
             subject=corpus.schema.subject, examples=tuple(donated[i] for i in chosen)
         )
         plain = self._texts(self.model, request, seed)
         yield self._row("none", plain, seed)
+        files = {arm: self.folder / f"{arm}-{seed}.npz" for arm in ("random", "steered")}
+        if not all(file.exists() for file in files.values()):
+            self._save_vectors(request, plain, files, seed)
+        for arm, file in files.items():
+            generator = Steered(**{**self.model.model_dump(), "vectors": str(file)})
+            yield self._row(arm, self._texts(generator, request, seed), seed)
+
+    def _save_vectors(
+        self, request: RandomRequest, plain: list[str], files: Mapping[str, Path], seed: int
+    ) -> None:
+        """Draw the steering of a run, and a random vector of the same length."""
+        asked = self.asked
+        prompt = continuation(request, context_tokens=4096, max_tokens=self.model.max_tokens)
         reader = ActivationReader(
-            self.model.model, asked.layers, dtype=torch.bfloat16,
-            prompt=continuation(request, context_tokens=4096, max_tokens=self.model.max_tokens),
-        )  # fmt: skip
+            self.model.model, asked.layers, prompt=prompt, dtype=torch.bfloat16, tokens=48
+        )
         whole = BudgetRequest(name="steering", share=1.0, count=0)
         mu = make_plan([whole], epsilon=asked.epsilon, delta=1e-6).of("steering").mu
         ledger = sb.open_ledger(
-            f"steering-{seed}", cap=asked.epsilon * 1.01, purpose="benchmark", state=self.scratch
+            f"steering-{seed}", cap=asked.epsilon * 1.01, purpose="benchmark", state=self.folder
         )
-        session = sb.PrivacySession(ledger=ledger, stage="steering", run=f"{seed}")
         steering, scale = learn(
-            sb.Private(list(corpus.real_texts("train").texts)), plain, reader,
-            layers=asked.layers, alpha=asked.alpha, mu=mu, session=session,
+            sb.Private(list(self.dataset.corpus.real_texts("train").texts)), plain, reader,
+            layers=asked.layers, alpha=asked.alpha, mu=mu,
+            session=sb.PrivacySession(ledger=ledger, stage="steering", run=f"{seed}"),
         )  # fmt: skip
         noise = public_rng(seed, "random vector").standard_normal(steering.vectors.size)
         random = replace(steering, vectors=scaled(noise, scale, alpha=asked.alpha), ledger_ids=())
-        for name, own in (("random", random), ("steered", steering)):
-            file = self.scratch / f"{name}-{seed}.npz"
-            own.save(file)
-            generator = Steered(**{**self.model.model_dump(), "vectors": str(file)})
-            yield self._row(name, self._texts(generator, request, seed), seed)
+        random.save(files["random"])
+        steering.save(files["steered"])
 
     def _texts(self, settings: sb.HuggingFace, request: RandomRequest, seed: int) -> list[str]:
         context = GeneratorContext(
-            seed=seed, state=self.scratch, account="steering", stage="steering", base=Path(),
+            seed=seed, state=self.folder, account="steering", stage="steering", base=Path(),
             embed=lambda texts: self.dataset.corpus.encode(texts, private=False), say=print,
         )  # fmt: skip
         requests = tuple(replace(request, sample=i) for i in range(self.asked.texts))
@@ -334,15 +347,11 @@ def main() -> None:
     model = sb.HuggingFace(
         model=asked.model, dtype="bfloat16", temperature=0.8, max_tokens=asked.max_tokens
     )
-    target = Roots(Path()).internal / "steering" / f"{asked.set}.csv"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        trial = Trial(dataset=dataset, model=model, asked=asked, scratch=Path(scratch))
-        for seed in asked.seeds:
-            rows += trial.run(seed)
-            with atomic_file(target) as path:
-                pd.DataFrame(rows).to_csv(path, index=False)
+    folder = make_private(Roots(Path()).internal / "steering" / asked.set)
+    trial = Trial(dataset=dataset, model=model, asked=asked, folder=folder)
+    rows = [row for seed in asked.seeds for row in trial.run(seed)]
+    with atomic_file(folder / "runs.csv") as path:
+        pd.DataFrame(rows).to_csv(path, index=False)
     print(table(pd.DataFrame(rows)))
 
 
