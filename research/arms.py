@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ import sugarbush as sb
 from research.benchmark_dataset import METRICS, BenchmarkDataset, Variant, datasets, snapshots
 from research.page import write_page
 from sugarbush.evaluation import FINAL
-from sugarbush.paths import atomic_file
+from sugarbush.paths import Roots, atomic_file
 
 WEAK = {"synthesize_metadata": {"attributes": ["product_group", "region"]}}
 
@@ -50,7 +50,9 @@ class Scale:
 def arms_of(scale: Scale) -> dict[str, Variant]:
     """Methods with equal rounds, candidates, variations and calls; `augpe-10` has its own number of
     rounds. `mosaic` scores as many texts as a vote has candidates, and `mosaic-4` four for each
-    released one."""
+    released one. `augpe-scores` is `augpe` with kernel scores and herding in place of votes by
+    label. `augpe-once` is `mosaic-4` from AugPE's first texts, without metadata and examples.
+    """
     size = {"candidates": scale.candidates, "rounds": 2, "variations": scale.variations}
     survivors = scale.candidates // scale.variations
 
@@ -71,6 +73,11 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
         "maple-weak": Variant(evolution=size, settings=WEAK),
         "sugarbush": Variant(evolution={**size, **herding}),
         "augpe-10": Variant(method="augpe", evolution=ten),
+        "augpe-scores": Variant(method="augpe", evolution={**size, **herding, "by_label": False}),
+        "augpe-once": Variant(
+            method="mosaic",
+            evolution={"candidates": 4 * scale.texts, "prompt": "independent", "examples": 0},
+        ),
         "mosaic": Variant(method="mosaic", evolution={"candidates": scale.candidates}),
         "mosaic-2": mosaic(2),
         "mosaic-4": mosaic(4),
@@ -80,6 +87,7 @@ def arms_of(scale: Scale) -> dict[str, Variant]:
 
 # Methods without noise run at this epsilon only.
 FIXED = {"public": 0.0, "nonprivate": math.inf}
+RUN = ("set", "arm", "epsilon", "run")  # the columns that name a run
 WHERE = {
     "mauve": ("mauve", "encoder"),
     "mauve_tfidf": ("mauve", "tf-idf"),
@@ -94,8 +102,9 @@ def runs(
     epsilons: Sequence[float],
     slow: Sequence[float],
     seeds: int,
-) -> Iterator[dict[str, Any]]:
-    """Run all methods, and return one row per value of each run.
+    done: Collection[tuple[Any, ...]] = (),
+) -> Iterator[list[dict[str, Any]]]:
+    """Run all methods; for each run, return one row per value. Runs in `done` are left out.
 
     Methods with ten rounds run only at the epsilons in `slow`. Runs are ordered by seed, so that a
     stopped grid has all runs of its first seeds.
@@ -114,8 +123,10 @@ def runs(
                     "epsilon": epsilon,
                     "run": seed,
                 }
+                if tuple(point[name] for name in RUN) in done:
+                    continue
                 release = dataset.run(variant, epsilon=epsilon, seed=seed)
-                yield from (point | row for row in _rows(release, dataset, seed=seed))
+                yield [point | row for row in _rows(release, dataset, seed=seed)]
 
 
 def _rows(release: sb.Release, dataset: BenchmarkDataset, *, seed: int) -> Iterator[dict[str, Any]]:
@@ -158,20 +169,30 @@ def main() -> None:
     parser.add_argument(
         "--keep", action="store_true", help="store draws and answers for a later run"
     )
+    parser.add_argument(
+        "--resume", action="store_true", help="leave out the runs that runs.csv already has"
+    )
     asked = parser.parse_args()
     scale = Scale(candidates=asked.candidates, variations=asked.variations, texts=asked.texts)
     arms = {k: v for k, v in arms_of(scale).items() if asked.arms is None or k in asked.arms}
-    begun, rows = time.process_time(), list[dict[str, Any]]()
+    begun = time.process_time()
+    name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
+    file = Roots(Path()).internal / "sweeps" / name / "runs.csv"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows = pd.read_csv(file).to_dict("records") if asked.resume and file.exists() else []
+    done = {tuple(row[name] for name in RUN) for row in rows}
     for dataset in datasets(
         asked.sweep, sets=asked.sets, records=asked.records, texts=scale.texts, keep=asked.keep
     ):
-        rows += runs(dataset, arms, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds)
+        for own in runs(
+            dataset, arms, epsilons=asked.epsilons, slow=asked.slow, seeds=asked.seeds, done=done
+        ):
+            rows += own
+            with atomic_file(file) as path:
+                pd.DataFrame(rows).to_csv(path, index=False)
     figures = averaged(pd.DataFrame(rows))
-    name = "-".join([asked.sweep.stem, "replayed", *(asked.sets or ())])
     intervals = f"Means of {asked.seeds} whole runs with 95% intervals over runs"
     page = write_page(name, figures, intervals=intervals, base=Path())
-    with atomic_file(page.with_name("runs.csv")) as path:
-        pd.DataFrame(rows).to_csv(path, index=False)
     print(f"{page}: {asked.seeds} seeds, {time.process_time() - begun:.0f} CPU-s")
 
 

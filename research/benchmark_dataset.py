@@ -120,8 +120,15 @@ class BenchmarkDataset:
                 lambda new: corpus.encode(new, private=private), latent, classifiers
             )
 
-        self.heldout = reader(private=True).of(heldout.texts)
-        self._reader = reader(private=False)
+        self._readers = {private: reader(private=private) for private in (True, False)}
+        self.heldout = self.features(heldout.texts, private=True)
+
+    def features(self, texts: Sequence[str], *, private: bool = False) -> TextFeatures:
+        """Compute the features of the texts. `private` says in which cache embeddings are stored.
+
+        The codes come from classifiers that are trained on real training texts.
+        """
+        return self._readers[private].of(texts)
 
     def run(self, variant: Variant, *, epsilon: float, seed: int) -> sb.Release:
         """Run `sb.synthesize` once, with real noise. Methods without a budget ignore `epsilon`."""
@@ -146,7 +153,7 @@ class BenchmarkDataset:
         """Compute every metric on at most `self.texts` of the texts, drawn without replacement."""
         count = min(self.texts, len(texts))
         shown = public_rng(seed, "measured").choice(len(texts), size=count, replace=False)
-        own = self._reader.of([texts[i] for i in shown])
+        own = self.features([texts[i] for i in shown])
         real, clusters = self.heldout, max(2, self.texts // 10)
         jsd = distance_by_attribute(real.codes, own.codes, domain=self.schema.domain)
         return {

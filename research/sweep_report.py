@@ -42,6 +42,10 @@ _SHOWN = (
     ("next_token", "next_token_accuracy", "text", "Next-token accuracy", "higher"),
     ("perplexity", "perplexity", "text", "Perplexity", "lower"),
     ("fine_tuned", "fine_tuned_accuracy", "attribute", "Fine-tuned accuracy", "higher"),
+    *(
+        (f"facts_{count}", "retrieved", f"{count} carriers", f"Facts of {count} records", "higher")
+        for count in (5, 50, 500)  # research.knowledge
+    ),
 )
 
 

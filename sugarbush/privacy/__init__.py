@@ -9,6 +9,7 @@ __getattr__ = lazy_names(
         "budget": ("BudgetRequest", "Subsampling", "make_plan", "with_subsampling"),
         "key": ("state_key",),
         "fingerprint": ("make_dataset_fingerprint",),
+        "mechanisms": ("noisy_sum",),
         "results": ("digest_of",),
         "settings": ("Purpose",),
     },

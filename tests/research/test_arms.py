@@ -21,7 +21,8 @@ def test_arms_that_vote_have_equal_rounds_candidates_and_variations() -> None:
     settings = {name: arm.evolution for name, arm in arms.items()}
     voting = {n: own for n, own in settings.items() if own.get("rounds") and n != "augpe-10"}
     assert set(voting) == {
-        "nonprivate", "maple", "augpe", "maple-M", "maple-E", "maple-weak", "sugarbush"
+        "nonprivate", "maple", "augpe", "maple-M", "maple-E", "maple-weak", "sugarbush",
+        "augpe-scores",
     }  # fmt: skip
     sizes = {(own["candidates"], own["rounds"], own["variations"]) for own in voting.values()}
     assert sizes == {(120, 2, 3)}

@@ -1,0 +1,175 @@
+"""Trains a local model on preferences between texts, which come from released kernel scores.
+
+    python -m research.preferences research/settings/language_model.yaml yelp --model FOLDER
+
+The records score the first texts of `mosaic` once. The scores are released, so everything here is
+post-processing and costs no privacy. In each group of ten texts with similar requested values, the
+best is preferred to the fifth. The model learns the preferences by DPO with LoRA, and the release
+is written by the new model, which is a folder for `sugarbush.HuggingFace`.
+
+The command writes the first texts, trains, and prints what a pair costs. After POPri (ICML 2025),
+which scores texts by clipped cosines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import sugarbush as sb
+from research.benchmark_dataset import Variant, datasets
+from research.small_models import seeded, shuffled
+from sugarbush.generators import SEPARATOR, RandomRequest, continuation
+from sugarbush.randomness import public_rng
+from sugarbush.training import load_model, merged, save_model, with_lora
+
+_GROUP, _WORSE = 10, 4  # the fifth of ten, as in POPri
+
+
+@dataclass(frozen=True)
+class Pair:
+    """After `prompt`, `better` is preferred to `worse`."""
+
+    prompt: str
+    better: str
+    worse: str
+
+
+def ranked_pairs(
+    codes: NDArray[np.int64], scores: NDArray[np.int64], *, seed: int
+) -> list[tuple[int, int]]:
+    """Return places of a better and a worse text for each whole group of ten.
+
+    `codes` (n, d) are requested values; texts with the same values come into the same group if
+    possible. `scores` (n,) are released.
+    """
+    mixed = public_rng(seed, "groups").permutation(len(codes))
+    order = mixed[np.lexsort(codes[mixed].T[::-1])]
+    groups = [order[i : i + _GROUP] for i in range(0, len(order) - _GROUP + 1, _GROUP)]
+    ranked = [group[np.argsort(-scores[group], kind="stable")] for group in groups]
+    return [(int(group[0]), int(group[_WORSE])) for group in ranked]
+
+
+def pairs_of(release: sb.Release, schema: sb.Schema, *, seed: int) -> list[Pair]:
+    """Return the pairs among the texts that the records of a `mosaic` release scored."""
+    (scored,) = release.evolution.rounds
+    population = scored.population
+
+    def prompt(place: int) -> str:
+        row = population.codes[place]
+        values = schema.decode(tuple(row.tolist())) if (row >= 0).all() else ()
+        request = RandomRequest(subject=schema.subject, attributes=values)
+        return continuation(request, context_tokens=4096, max_tokens=256)
+
+    return [
+        Pair(prompt(better), population.texts[better], population.texts[worse])
+        for better, worse in ranked_pairs(population.codes, scored.votes.value, seed=seed)
+    ]
+
+
+def log_likelihoods(
+    model: Any, tokenizer: Any, prompts: Sequence[str], texts: Sequence[str], *, max_tokens: int
+) -> torch.Tensor:
+    """Return the log likelihood (n,) of each text after its prompt, in nats."""
+    rows, starts = [], []
+    for prompt, text in zip(prompts, texts, strict=True):
+        before = tokenizer(prompt)["input_ids"]
+        own = tokenizer(f"{text}\n{SEPARATOR}", add_special_tokens=False)["input_ids"]
+        rows.append(before + own[:max_tokens])
+        starts.append(len(before))
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    places = torch.arange(width)
+    ends = torch.tensor([len(row) for row in rows])[:, None]
+    counted = (places >= torch.tensor(starts)[:, None]) & (places < ends)
+    mask = (places < ends).long()
+    logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
+    own = logits.gather(-1, ids[:, 1:, None])[..., 0] - logits.logsumexp(dim=-1)
+    return (own * counted[:, 1:]).sum(dim=1)
+
+
+def train(
+    folder: str,
+    pairs: Sequence[Pair],
+    target: Path,
+    *,
+    seed: int,
+    epochs: int = 1,
+    rank: int = 16,
+    beta: float = 0.1,
+    learning_rate: float = 1e-4,
+    batch: int = 4,
+    max_tokens: int = 96,
+) -> Iterator[float]:
+    """Train by DPO with LoRA, yield the loss of each step, and write the whole model to `target`.
+
+    The reference is the model itself without its LoRA. Source: Rafailov et al. 2023, Eq. 7.
+    """
+    plain, tokenizer = load_model(folder, device=torch.device("cpu"))
+    model = seeded(lambda: with_lora(plain.bfloat16(), rank=rank), seed=seed)
+    chosen = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(chosen, lr=learning_rate)
+
+    def margin(own: Sequence[Pair]) -> torch.Tensor:
+        prompts = [pair.prompt for pair in own] * 2
+        texts = [pair.better for pair in own] + [pair.worse for pair in own]
+        both = log_likelihoods(model, tokenizer, prompts, texts, max_tokens=max_tokens)
+        return both[: len(own)] - both[len(own) :]
+
+    for epoch in range(epochs):
+        for places in shuffled(len(pairs), batch, rng=public_rng(seed, "pairs", epoch)):
+            own = [pairs[place] for place in places]
+            with torch.no_grad(), model.disable_adapter():
+                reference = margin(own)
+            loss = -torch.nn.functional.logsigmoid(beta * (margin(own) - reference)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield float(loss.detach())
+    save_model(merged(model), tokenizer, target)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sweep", type=Path)
+    parser.add_argument("set")
+    parser.add_argument("--model", required=True, help="folder of a model without a chat template")
+    parser.add_argument("--pairs", type=int, default=8, help="a tenth of the texts that are scored")
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--texts", type=int, default=50, help="texts of each model to measure")
+    parser.add_argument("--out", type=Path, help="folder for the trained model")
+    asked = parser.parse_args()
+    (dataset,) = datasets(asked.sweep, sets=[asked.set], records=2000, texts=asked.texts)
+    model = {"generator": {"huggingface": {"model": asked.model}}}
+    scored = {"candidates": _GROUP * asked.pairs}
+    release = dataset.run(
+        Variant(method="mosaic", evolution=scored, settings=model), epsilon=asked.epsilon, seed=0
+    )
+    pairs = pairs_of(release, dataset.schema, seed=0)
+    with tempfile.TemporaryDirectory() as scratch:
+        out = asked.out or Path(scratch) / "model"
+        begun = time.process_time()
+        losses = list(train(asked.model, pairs, out, seed=0))
+        cost = (time.process_time() - begun) / len(pairs)
+        print(f"{len(pairs)} pairs, {cost:.1f} CPU-s each, losses {losses}", flush=True)
+        print("before", dataset.measured(release.texts, seed=0), flush=True)
+        own = {"generator": {"huggingface": {"model": str(out)}}}
+        after = dataset.run(
+            Variant(method="mosaic", evolution=scored, settings=own), epsilon=asked.epsilon, seed=1
+        )
+        print("after", dataset.measured(after.texts, seed=0), flush=True)
+
+
+if __name__ == "__main__":
+    main()
