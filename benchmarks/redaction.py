@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 
 import pandas as pd
@@ -71,6 +71,7 @@ SETS = {
 }  # fmt: skip
 _TRAINING = PoissonGaussian(noise_multiplier=2.17, rate=0.25, count=12)  # that of docs/log/crt.md
 _DELTA = 1e-5
+POLICIES = ("patterns", "default", "default + others")
 _OF_OTHERS = 60_000  # characters of each other set
 _MOST_TEXTS = 2_000
 
@@ -193,7 +194,9 @@ def _missed(found: Share) -> str:
     return f"{found.count} / {found.total} | " + "{}% ({} to {})".format(*shares)
 
 
-def left_out(data: Path, names: Sequence[str], texts: int, traced: int, *, others: bool) -> None:
+def left_out(
+    data: Path, names: Sequence[str], texts: int, traced: int, policies: Sequence[str]
+) -> None:
     """The table of every set, left out: patterns, the default, the default tuned on other sets."""
     print(
         "| left out | policy | made with it | kind | missed | share (95%) | gamma | epsilon | "
@@ -201,19 +204,21 @@ def left_out(data: Path, names: Sequence[str], texts: int, traced: int, *, other
     )
     for name in names:
         sample = labelled(data, name, texts)
-        base = default_redactor()
-        judge(name, Policy([RegexDetector()]), sample, what="patterns", traced=traced)
-        judge(name, default_policy(base), sample, what="default", traced=traced)
-        if not others:
-            continue
-        own = [
-            one
-            for other in SETS
-            if other != name
-            for one in some_of(labelled(data, other, _MOST_TEXTS))
-        ]
-        with tuned(base, own, seed=OWN_LABELS.seed) as redactor:
-            judge(name, default_policy(redactor), sample, what="default + others", traced=traced)
+        for what in policies:
+            with ExitStack() as stack:
+                policy = Policy([RegexDetector()])
+                if what != POLICIES[0]:
+                    redactor = default_redactor()
+                    if what == POLICIES[2]:
+                        own = [
+                            one
+                            for other in SETS
+                            if other != name
+                            for one in some_of(labelled(data, other, _MOST_TEXTS))
+                        ]
+                        redactor = stack.enter_context(tuned(redactor, own, seed=OWN_LABELS.seed))
+                    policy = default_policy(redactor)
+                judge(name, policy, sample, what=what, traced=traced)
 
 
 @contextmanager
@@ -228,7 +233,9 @@ def tuned(
         )  # fmt: skip
 
 
-def own_labels(data: Path, name: str, texts: int, seeds: int) -> None:
+def own_labels(
+    data: Path, name: str, texts: int, counts: Sequence[int], seeds: Sequence[int]
+) -> None:
     """The curve by the number of the user's own labelled texts, judged on others of the set."""
     every = labelled(data, name, texts + _MOST_TEXTS)
     judged, rest = every[:texts], every[texts:]
@@ -237,7 +244,7 @@ def own_labels(data: Path, name: str, texts: int, seeds: int) -> None:
         + "|---" * 8
         + "|"
     )
-    for count, seed in ((0, 0), *((c, s) for c in (50, 200, 500) for s in range(seeds))):
+    for count, seed in product(counts, seeds):
         start = time.perf_counter()
         with ExitStack() as stack:
             redactor = default_redactor()
@@ -277,8 +284,9 @@ def main() -> None:
     parser.add_argument("--set", action="append", choices=list(SETS))
     parser.add_argument("--texts", type=int, default=1_000)
     parser.add_argument("--traced", type=int, default=100, help="texts that are redacted again")
-    parser.add_argument("--without-others", action="store_true")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--policy", action="append", choices=POLICIES)
+    parser.add_argument("--labels", type=int, nargs="+", default=[0, 50, 200, 500])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--learned", type=int, default=20_000)
     args = parser.parse_args()
@@ -286,11 +294,11 @@ def main() -> None:
     if args.what == "speed":
         speed(args.sentences, args.learned)
     elif args.what == "left-out":
-        left_out(args.data, names, args.texts, args.traced, others=not args.without_others)
+        left_out(args.data, names, args.texts, args.traced, args.policy or POLICIES)
     elif args.what == "file":
         file(args.sentences)
     else:
-        own_labels(args.data, names[0], args.texts, args.seeds)
+        own_labels(args.data, names[0], args.texts, args.labels, args.seeds)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ class LabelFile:
         """Store the spans of text `number`, and write the file. Raises InputError."""
         text = self.texts[number]
         try:
-            own = tuple((int(s["start"]), int(s["end"]), str(s["label"])) for s in spans)
+            own = tuple((index(s["start"]), index(s["end"]), str(s["label"])) for s in spans)
         except (KeyError, TypeError, ValueError):
             raise InputError("a span needs start, end and label") from None
         require_disjoint(own, len(text), where=f"text {number + 1}")
