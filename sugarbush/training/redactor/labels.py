@@ -20,7 +20,7 @@ from sugarbush.data.reading import read_rows
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import OWN_LABELS, atomic_file, make_owner_only
 from sugarbush.randomness import hash_share
-from sugarbush.training.crt.recall import LabelledText, load_labelled, require_disjoint, text_digest
+from sugarbush.training.crt.recall import LabelledText, load_labelled, require_disjoint
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE, SECRET_KINDS
 
@@ -135,7 +135,8 @@ def open_labels(
         )
     rows = read_rows(source, setting="input", wanted={text: "--text"})
     texts = dict.fromkeys(str(row.fields[text]) for row in rows if row.fields[text])
-    chosen = sorted(texts, key=text_digest)[:count]
+    # A hash of its own: those with the smallest `hash_share` would all be for training.
+    chosen = sorted(texts, key=lambda own: hash_share(f"to label: {own}"))[:count]
     if not chosen:
         raise InputError(f"{source}: no row has a text in column '{text}'")
     known: dict[str, list[dict[str, Any]]] = {}
