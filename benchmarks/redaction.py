@@ -2,11 +2,13 @@
 
 python -m benchmarks.redaction speed --sentences 1000000
 python -m benchmarks.redaction left-out --data FOLDER --texts 1000
-python -m benchmarks.redaction own-labels --data FOLDER --set pii_presidio_synth
+python -m benchmarks.redaction own-labels --data FOLDER --set pii_presidio_synth --texts 300
+python -m benchmarks.redaction file --sentences 1000000
 
 FOLDER has NAME/NAME.parquet for each set below, with columns `text`, `spans` (JSON: start, end,
-label). A row `recipe` never saw any set. A row `recipe + others` was tuned on all sets but the one
-that is left out. Nothing is chosen on a judged set.
+label). A row `default` is the default policy: its redactor saw generated text alone. A row
+`default + others` has a redactor that was tuned on all sets except the left-out one. Nothing
+is chosen on a judged set.
 """
 
 from __future__ import annotations
@@ -18,23 +20,26 @@ import resource
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import accumulate, product
 from pathlib import Path
 
 import pandas as pd
 
 from sugarbush.privacy.binomial import Share, share
 from sugarbush.privacy.events import PoissonGaussian
-from sugarbush.randomness import hash_share
+from sugarbush.randomness import hash_share, public_rng
 from sugarbush.training.crt.confidentiality import bayesian
 from sugarbush.training.crt.dedup import mask_duplicates
 from sugarbush.training.crt.patterns import PATTERNS, WEAK, RegexDetector
+from sugarbush.training.crt.policies import REGEX
 from sugarbush.training.crt.recall import LabelledText, distinct_secret, measure
-from sugarbush.training.crt.redact import Policy, TextSpan
+from sugarbush.training.crt.redact import PAPER_THRESHOLD, Policy, TextSpan
 from sugarbush.training.crt.sentences import Sentence
 from sugarbush.training.redactor.cache import default_redactor
 from sugarbush.training.redactor.detector import LearnedDetector
+from sugarbush.training.redactor.rewriting import Rewriter, redact_file
 from sugarbush.training.redactor.train import OWN_LABELS, Recipe, train_redactor
 from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE
 
@@ -66,8 +71,10 @@ SETS = {
 }  # fmt: skip
 _TRAINING = PoissonGaussian(noise_multiplier=2.17, rate=0.25, count=12)  # that of docs/log/crt.md
 _DELTA = 1e-5
+POLICIES = ("patterns", "default", "default + others")
 _OF_OTHERS = 60_000  # characters of each other set
 _MOST_TEXTS = 2_000
+_SPEED = "| what | sentences | s | CPU-s | a CPU-second | peak MiB |\n" + "|---" * 6 + "|"
 
 
 def sentences(count: int) -> Iterator[list[Sentence]]:
@@ -81,27 +88,31 @@ def sentences(count: int) -> Iterator[list[Sentence]]:
 
 def speed(count: int, learned: int) -> None:
     """Deduplication and redaction of `count` sentences; the classifier reads `learned` of them."""
-    print("| what | sentences | s | a second | peak MiB |\n|---|---|---|---|---|")
-    start = time.perf_counter()
+    print(_SPEED)
+    start = _now()
     for _ in mask_duplicates(sentences(count)):
         pass
     _row("deduplication", count, start)
     texts = [own[0].text for own in sentences(count)]
     policy = Policy([RegexDetector()])
-    start = time.perf_counter()
+    start = _now()
     for first in range(0, count, 10_000):
         policy.redact(texts[first : first + 10_000])
     _row("patterns", count, start)
     detector = default_redactor()
-    start = time.perf_counter()
+    start = _now()
     detector.find(texts[:learned])
     _row("learned", learned, start)
 
 
-def _row(what: str, count: int, start: float) -> None:
-    seconds = time.perf_counter() - start
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def _row(what: str, count: int, start: tuple[float, float]) -> None:
+    seconds, cpu = (now - before for now, before in zip(_now(), start, strict=True))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"| {what} | {count:,} | {seconds:.1f} | {count / seconds:,.0f} | {peak:.0f} |")
+    print(f"| {what} | {count:,} | {seconds:.1f} | {cpu:.1f} | {count / cpu:,.0f} | {peak:.0f} |")
 
 
 def labelled(data: Path, name: str, texts: int) -> list[LabelledText]:
@@ -166,9 +177,9 @@ def judge(
 ) -> None:
     """Print one row for each kind of a set."""
     made = "patterns" if SETS[name].patterns_written_with else "misses were read"
-    start = time.perf_counter()
+    start = time.process_time()
     masked = policy.spans([one.text for one in sample])
-    rate = len(sample) / (time.perf_counter() - start)
+    rate = len(sample) / (time.process_time() - start)
     hidden, precision = over_masking(sample, masked)
     some = [one for one in sample if one.spans][:traced]
     gammas = measure(some, policy, name=name).traced_by_label if some else {}
@@ -176,73 +187,111 @@ def judge(
         gamma = gammas[kind].upper if kind in gammas else 1.0
         epsilon = bayesian(_TRAINING, gamma=gamma, delta=_DELTA).epsilon
         print(
-            f"| {name} | {what} | {made} | {kind} | {found.count} / {found.total} | "
-            f"{100 * found.value:.1f}% ({100 * found.lower:.1f} to {100 * found.upper:.1f}) | "
+            f"| {name} | {what} | {made} | {kind} | {_missed(found)} | "
             f"{gamma:.3f} | {epsilon:.2f} | {100 * hidden:.1f}% | {100 * precision:.0f}% | "
             f"{rate:,.0f} |",
             flush=True,
         )
 
 
-def left_out(data: Path, names: Sequence[str], texts: int, traced: int, *, others: bool) -> None:
-    """The table of every set, left out: patterns, the recipe, the recipe and the other sets."""
+def _missed(found: Share) -> str:
+    shares = (f"{100 * value:.1f}" for value in (found.value, found.lower, found.upper))
+    return f"{found.count} / {found.total} | " + "{}% ({} to {})".format(*shares)
+
+
+def left_out(
+    data: Path, names: Sequence[str], texts: int, traced: int, policies: Sequence[str]
+) -> None:
+    """The table of every set, left out: patterns, the default, the default tuned on other sets."""
     print(
         "| left out | policy | made with it | kind | missed | share (95%) | gamma | epsilon | "
-        "words masked | precision | texts/s |\n|---|---|---|---|---|---|---|---|---|---|---|"
+        "words masked | precision | texts/CPU-s |\n" + "|---" * 11 + "|"
     )
     for name in names:
         sample = labelled(data, name, texts)
-        base = default_redactor()
-        judge(name, Policy([RegexDetector()]), sample, what="patterns", traced=traced)
-        judge(name, default_policy(base), sample, what="recipe", traced=traced)
-        if not others:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            own = [
-                one for other in SETS if other != name for one in labelled(data, other, _OF_OTHERS)
-            ]
-            tuned = train_redactor(
-                OWN_LABELS, Path(folder) / "tuned", start=base.folder, labelled=own
-            )
-            judge(name, default_policy(tuned), sample, what="recipe + others", traced=traced)
+        for what in policies:
+            with ExitStack() as stack:
+                policy = Policy([RegexDetector()])
+                if what != POLICIES[0]:
+                    redactor = default_redactor()
+                    if what == POLICIES[2]:
+                        own = [
+                            one
+                            for other in SETS
+                            if other != name
+                            for one in some_of(labelled(data, other, _MOST_TEXTS))
+                        ]
+                        redactor = stack.enter_context(tuned(redactor, own, seed=OWN_LABELS.seed))
+                    policy = default_policy(redactor)
+                judge(name, policy, sample, what=what, traced=traced)
 
 
-def own_labels(data: Path, name: str, texts: int) -> None:
+@contextmanager
+def tuned(
+    base: LearnedDetector, labelled: Sequence[LabelledText], *, seed: int
+) -> Iterator[LearnedDetector]:
+    """The redactor, tuned on labelled texts as `sugarbush train-redactor --labelled` does it."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield train_redactor(
+            replace(OWN_LABELS, seed=seed), Path(folder) / "tuned", start=base.folder,
+            labelled=labelled, copies=Recipe.copies_of(labelled),
+        )  # fmt: skip
+
+
+def own_labels(
+    data: Path, name: str, texts: int, counts: Sequence[int], seeds: Sequence[int]
+) -> None:
     """The curve by the number of the user's own labelled texts, judged on others of the set."""
-    sample = labelled(data, name, texts + 500)
-    judged, own = sample[:texts], sample[texts:]
+    every = labelled(data, name, texts + _MOST_TEXTS)
+    judged, rest = every[:texts], every[texts:]
     print(
-        "| labelled texts | kind | missed | share (95%) | words masked | s |\n" + "|---" * 6 + "|"
+        "| set | labels | seed | kind | missed | share (95%) | words masked | s |\n"
+        + "|---" * 8
+        + "|"
     )
-    for count in (0, 50, 200, 500):
-        redactor: LearnedDetector = default_redactor()
+    for count, seed in product(counts, seeds):
         start = time.perf_counter()
-        with tempfile.TemporaryDirectory() as folder:
+        with ExitStack() as stack:
+            redactor = default_redactor()
             if count:
-                redactor = train_redactor(
-                    OWN_LABELS, Path(folder) / "tuned", start=redactor.folder,
-                    labelled=own[:count], copies=Recipe.copies_of(own[:count]),
-                )  # fmt: skip
+                order = public_rng(seed, "own labels").permutation(len(rest))
+                own = [rest[place] for place in order[:count]]
+                redactor = stack.enter_context(tuned(redactor, own, seed=seed))
             seconds = time.perf_counter() - start
             masked = default_policy(redactor).spans([one.text for one in judged])
         hidden, _ = over_masking(judged, masked)
         for kind, found in missed_by_kind(judged, masked).items():
             print(
-                f"| {count} | {kind} | {found.count} / {found.total} | {100 * found.value:.1f}% "
-                f"({100 * found.lower:.1f} to {100 * found.upper:.1f}) | {100 * hidden:.1f}% | "
+                f"| {name} | {count} | {seed} | {kind} | {_missed(found)} | {100 * hidden:.1f}% | "
                 f"{seconds:.0f} |",
                 flush=True,
             )
 
 
+def file(count: int) -> None:
+    """`sugarbush redact` of a file with `count` sentences, by patterns alone: time and memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "in.csv"
+        with source.open("w", encoding="utf-8") as rows:
+            rows.write("text\n")
+            rows.writelines(f'"{own[0].text}"\n' for own in sentences(count))
+        print(_SPEED)
+        start = _now()
+        rewriter = Rewriter([REGEX], threshold=PAPER_THRESHOLD, state=None)
+        redact_file(source, Path(folder) / "out.parquet", rewriter, text="text")
+        _row("file, patterns", count, start)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("speed", "left-out", "own-labels"))
+    parser.add_argument("what", choices=("speed", "left-out", "own-labels", "file"))
     parser.add_argument("--data", type=Path)
     parser.add_argument("--set", action="append", choices=list(SETS))
     parser.add_argument("--texts", type=int, default=1_000)
     parser.add_argument("--traced", type=int, default=100, help="texts that are redacted again")
-    parser.add_argument("--without-others", action="store_true")
+    parser.add_argument("--policy", action="append", choices=POLICIES)
+    parser.add_argument("--labels", type=int, nargs="+", default=[0, 50, 200, 500])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--learned", type=int, default=20_000)
     args = parser.parse_args()
@@ -250,9 +299,11 @@ def main() -> None:
     if args.what == "speed":
         speed(args.sentences, args.learned)
     elif args.what == "left-out":
-        left_out(args.data, names, args.texts, args.traced, others=not args.without_others)
+        left_out(args.data, names, args.texts, args.traced, args.policy or POLICIES)
+    elif args.what == "file":
+        file(args.sentences)
     else:
-        own_labels(args.data, names[0], args.texts)
+        own_labels(args.data, names[0], args.texts, args.labels, args.seeds)
 
 
 if __name__ == "__main__":

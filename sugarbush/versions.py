@@ -7,4 +7,4 @@ older version are then drawn and charged again.
 METADATA = 3
 EVOLUTION = 1
 TRAINING = 1
-CRT = 3
+CRT = 4

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 
 from research.leakage.grid import Grid, LeakagePoint, Sizes
 from sugarbush.audits import Canary, draw_canaries, inserted, missed
 from sugarbush.errors import InputError
 from sugarbush.randomness import hash_share, public_rng
-from sugarbush.training import Finding, Policy, RegexDetector
+from sugarbush.training import THRESHOLD, Finding, Policy, TextSpan, make_policy
 
 
 @dataclass(frozen=True)
@@ -37,19 +38,41 @@ def divided(texts: Sequence[str], sizes: Sizes, *, seed: int) -> Corpus:
     return Corpus(ordered[: sizes.public], sides[: sizes.members], sides[sizes.members :])
 
 
+@dataclass
+class _Spans:
+    """The spans of some detectors, kept: methods that share a corpus redact the same texts."""
+
+    policy: Policy
+    known: dict[str, list[TextSpan]] = field(default_factory=dict)
+
+    def of(self, texts: Sequence[str]) -> list[list[TextSpan]]:
+        new = [text for text in dict.fromkeys(texts) if text not in self.known]
+        self.known |= zip(new, self.policy.spans(new), strict=True)
+        return [self.known[text] for text in texts]
+
+
+@cache
+def _spans(detectors: tuple[str, ...]) -> _Spans:
+    return _Spans(make_policy(detectors, threshold=THRESHOLD))
+
+
 @dataclass(frozen=True)
 class Overlooking:
-    """A detector that finds the same spans as the patterns, except spans that contain one of
+    """A detector that finds the same spans as `detectors`, except spans that contain one of
     `secrets`.
     """
 
+    detectors: tuple[str, ...]
     secrets: tuple[str, ...]
 
     def find(self, texts: Sequence[str]) -> list[list[Finding]]:
-        found = RegexDetector().find(texts)
         return [
-            [f for f in own if not any(s in text[f.start : f.end] for s in self.secrets)]
-            for text, own in zip(texts, found, strict=True)
+            [
+                Finding(s.start, s.end, s.label, 1.0)
+                for s in own
+                if not any(secret in text[s.start : s.end] for secret in self.secrets)
+            ]
+            for text, own in zip(texts, _spans(self.detectors).of(texts), strict=True)
         ]
 
 
@@ -71,5 +94,5 @@ def plant(corpus: Corpus, grid: Grid, point: LeakagePoint) -> Planted:
         texts=inserted(corpus.members, canaries, repeats=grid.repeats, seed=point.seed),
         canaries=canaries,
         missed=[canary in overlooked for canary in canaries],
-        policy=Policy([Overlooking(tuple(canary.secret for canary in overlooked))]),
+        policy=Policy([Overlooking(grid.detectors, tuple(canary.secret for canary in overlooked))]),
     )

@@ -121,7 +121,8 @@ class Grid(Section):
     """The content of a grid file.
 
     The charts over gamma use the first of `epsilons`; the chart over epsilon uses all of them at
-    `gammas[1]`. `conservative` is the policy of `crt-conservative`.
+    `gammas[1]`. `detectors` redact the texts, except for the canaries that they must miss.
+    `conservative` is the policy of `crt-conservative`.
     """
 
     kind: Literal[Kind.LEAKAGE]
@@ -137,6 +138,7 @@ class Grid(Section):
         tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1), AfterValidator(_different)
     ]
     delta: Annotated[float, Field(gt=0, lt=1)]
+    detectors: Annotated[tuple[str, ...], Field(min_length=1)] = ("regex",)
     conservative: str
     seeds: Annotated[int, Field(ge=1)]
     canaries: Annotated[int, Field(ge=1)]

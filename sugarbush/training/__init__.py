@@ -9,9 +9,9 @@ __getattr__ = lazy_names(
         "crt.findings": ("Finding",),
         "crt.lstm": ("LstmModel",),
         "crt.patterns": ("RegexDetector", "described=describe_patterns"),
-        "crt.policies": ("make_public_policy",),
+        "crt.policies": ("make_policy", "make_public_policy"),
         "crt.recall": ("LabelledText", "load_labelled", "measure=measure_recall"),
-        "crt.redact": ("Policy",),
+        "crt.redact": ("PAPER_THRESHOLD=THRESHOLD", "Policy", "TextSpan"),
         "crt.screening": ("Screened", "screen"),
         "crt.selective": (
             "SelectiveMechanism",

@@ -102,6 +102,14 @@ def test_texts_that_measure_have_no_suggestions(server: LabelServer) -> None:
             assert shown["spans"]
 
 
+def test_a_small_sample_of_a_large_file_has_texts_of_both_uses(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps({"text": f"text {i}"}) + "\n" for i in range(4000)))
+    labels = open_labels(source, tmp_path / "p" / "l.jsonl", text="text", count=200, policy=None)
+    training = sum(use_of(text) == "train" for text in labels.texts)
+    assert 60 < training < 140
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(chromium() is None, reason="no Chromium")
 def test_it_is_used_by_keyboard_alone(server: LabelServer, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
+from operator import index
 from pathlib import Path
 
 from sugarbush.data.reading import read_rows
@@ -56,8 +57,10 @@ def load_labelled(path: Path, *, text_column: str, disjoint: bool = True) -> lis
         try:
             spans = row.fields["spans"]
             found = json.loads(spans) if isinstance(spans, str) else spans
-            own = tuple((int(s["start"]), int(s["end"]), str(s["label"])) for s in found)
-            text = str(row.fields[text_column])
+            own = tuple((index(s["start"]), index(s["end"]), str(s["label"])) for s in found)
+            text = row.fields[text_column]
+            if not isinstance(text, str):
+                raise TypeError("no text")
         except (KeyError, TypeError, ValueError):
             raise InputError(
                 f"{path}, row {row.number}: needs '{text_column}' and 'spans' with start, end and "

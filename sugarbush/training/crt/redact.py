@@ -1,6 +1,7 @@
 """The redaction policy: one mask replaces each span of findings.
 
-    detectors -> findings of at least `threshold` -> overlapping and touching ones joined -> <MASK>
+    detectors -> findings of at least `threshold` -> with the person's title -> overlapping and
+    touching ones joined -> <MASK>
 
 The findings in a text depend on that text alone, but on all of it: a model that reads context may
 label a neighbouring word differently once a secret is masked. So a masked secret may leave a trace.
@@ -19,6 +20,15 @@ from sugarbush.training.crt.findings import Detector, Finding
 
 PAPER_THRESHOLD = 0.3  # Zhao, Li, Wang 2022
 _MASKS = re.compile(re.escape(MASK))
+# A title or degree beside a name is part of the name: it tells the sex or the profession. Beside a
+# mask it goes too, so that redaction is the same for a secret and for its mask.
+_TITLES = re.compile(
+    r"(?<!\w)(?:(?:Mrs?|Ms|Miss|Mx|Dr|Prof|Professor|Doctor|Sir|Madam|Mme|Monsieur|Herr|Frau|Se[nñ]ora?|"
+    r"Nurse|Officer|Rev|Capt|Sgt)\.?[ \t]+){1,3}\Z",
+    re.IGNORECASE,
+)
+_DEGREES = re.compile(r",? ?(?:Esq|M\.?D|Ph\.?D|RN|DDS|CPA|Jr|Sr|III|II)\b\.?")
+_LONGEST_TITLES = 30  # characters that are read before a span
 
 
 @dataclass(frozen=True)
@@ -86,18 +96,27 @@ def joined_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     """
     masks = (TextSpan(match.start(), match.end()) for match in _MASKS.finditer(text))
     result: list[TextSpan] = []
-    for span in sorted([*masks, *spans], key=lambda s: (s.start, s.end)):
-        if not 0 <= span.start < span.end <= len(text):
-            raise ParamsError(
-                f"a span from {span.start} to {span.end} is not within its text of {len(text)} "
-                "characters"
-            )
+    whole = (_with_title(text, span) for span in (*masks, *spans))
+    for span in sorted(whole, key=lambda s: (s.start, s.end)):
         if result and not text[result[-1].end : span.start].strip(" \t"):
             one = result[-1]
             result[-1] = TextSpan(one.start, max(one.end, span.end), one.label or span.label)
         else:
             result.append(span)
     return result
+
+
+def _with_title(text: str, span: TextSpan) -> TextSpan:
+    if not 0 <= span.start < span.end <= len(text):
+        raise ParamsError(
+            f"a span from {span.start} to {span.end} is not within its text of {len(text)} "
+            "characters"
+        )
+    titles = _TITLES.search(text, max(0, span.start - _LONGEST_TITLES), span.start)
+    degree = _DEGREES.match(text, span.end)
+    return TextSpan(
+        titles.start() if titles else span.start, degree.end() if degree else span.end, span.label
+    )
 
 
 def mask_spans(text: str, spans: Sequence[TextSpan]) -> str:

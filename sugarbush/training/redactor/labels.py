@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sugarbush.data.reading import read_rows
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import OWN_LABELS, atomic_file, make_owner_only
 from sugarbush.randomness import hash_share
-from sugarbush.training.crt.recall import LabelledText, load_labelled, require_disjoint, text_digest
+from sugarbush.training.crt.recall import LabelledText, load_labelled, require_disjoint
 from sugarbush.training.crt.redact import Policy
 from sugarbush.training.redactor.values import ADDRESS, EMAIL, NAME, NUMBER, PHONE, SECRET_KINDS
 
@@ -92,7 +93,7 @@ class LabelFile:
         """Store the spans of text `number`, and write the file. Raises InputError."""
         text = self.texts[number]
         try:
-            own = tuple((int(s["start"]), int(s["end"]), str(s["label"])) for s in spans)
+            own = tuple((index(s["start"]), index(s["end"]), str(s["label"])) for s in spans)
         except (KeyError, TypeError, ValueError):
             raise InputError("a span needs start, end and label") from None
         require_disjoint(own, len(text), where=f"text {number + 1}")
@@ -134,7 +135,8 @@ def open_labels(
         )
     rows = read_rows(source, setting="input", wanted={text: "--text"})
     texts = dict.fromkeys(str(row.fields[text]) for row in rows if row.fields[text])
-    chosen = sorted(texts, key=text_digest)[:count]
+    # A hash of its own: those with the smallest `hash_share` would all be for training.
+    chosen = sorted(texts, key=lambda own: hash_share(f"to label: {own}"))[:count]
     if not chosen:
         raise InputError(f"{source}: no row has a text in column '{text}'")
     known: dict[str, list[dict[str, Any]]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -24,6 +25,8 @@ from sugarbush.training.redactor.surrogates import with_surrogates
 
 _ROWS = 2_000  # rows in memory
 _SPANS = "spans"
+_MASKED = "masked before"  # a mask that the input contains
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Rewriter:
@@ -72,6 +75,12 @@ def redact_file(
             for row in some:
                 if not isinstance(row.fields.get(text), str):
                     raise InputError(f"{source}, row {row.number}: column '{text}' has no text")
+                for name in wanted:
+                    if _LONE_SURROGATE.search(str(row.fields.get(name))):
+                        raise InputError(
+                            f"{source}, row {row.number}: column '{name}' has half of a UTF-16 "
+                            "pair, which is no character. Fix the row."
+                        )
             made = rewriter.rewritten([row.fields[text] for row in some])
             write(
                 [
@@ -83,7 +92,7 @@ def redact_file(
                     for row, (new, spans) in zip(some, made, strict=True)
                 ]
             )
-            found.update(span.label for _, spans in made for span in spans)
+            found.update(span.label or _MASKED for _, spans in made for span in spans)
             done += len(some)
             report(done)
     return found

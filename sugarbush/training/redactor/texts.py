@@ -47,6 +47,24 @@ _SPEAKERS = (
     ("Doctor", "Patient"), ("user", "bot"), ("CLIENT", "SUPPORT"), ("Q", "A"),
     ("", ""), ("-", "-"), (">", "<"),
 )  # fmt: skip
+_SIGNS = (
+    "–",
+    "—",
+    "…",
+    "•",
+    "™",
+    "→",
+    "â€“",
+    "â€™",
+    "ג€“",
+    "&amp;",
+    "\U0001f600",
+    "***",
+    "~",
+    "|",
+    "<br>",
+    "???",
+)
 _FORM_KEYS = {
     kind: items(_DATA[f"keys_{kind.lower() or 'plain'}"])
     for kind in (NAME, ADDRESS, PHONE, EMAIL, NUMBER, "")
@@ -197,6 +215,13 @@ def _restyled(marked: str, rng: SeededRandom, *, spoken: bool) -> LabelledText:
         )
     if rng.chance(0.12):
         changes.append(lambda piece: _typos(piece, rng))
+    if rng.chance(0.06):  # signs and broken encodings, which are no names
+        sign = rng.choice(_SIGNS)
+        changes.append(
+            lambda piece: re.sub(
+                r" (?:- )?", lambda m: f" {sign} " if rng.chance(0.1) else m[0], piece
+            )
+        )
     if rng.chance(0.1):  # masks of an earlier redaction, so that a mask is read as its secret was
         pieces = [
             ("<MASK>", label) if label and rng.chance(0.4) else (piece, label)

@@ -33,6 +33,9 @@ _UNSTABLE = {("it_IT", "city"), ("uk_UA", "ssn")}  # Faker draws them from sets,
 
 _STREETS = items(_DATA["streets"])
 _NEAR = items(_DATA["near"])
+_INSIDE_FORMS = items(_DATA["inside_forms"])
+_NUMBERED_FORMS = items(_DATA["numbered_forms"])
+_SUFFIXES = items(_DATA["suffixes"])
 _POSTCODE_FORMS = items(_DATA["postcode_forms"])
 _PHONE_FORMS = items(_DATA["phone_forms"])
 _ID_FORMS = items(_DATA["id_forms"])
@@ -103,6 +106,7 @@ class Values:
             "card": (NUMBER, self.card),
             "iban": (NUMBER, self.iban),
             "ssn": (NUMBER, self.ssn),
+            "spelled": (NAME, self.spelled),
             "pin": (NUMBER, lambda: self._said(self._form("####", "######", "####", "###"))),
             "last4": (NUMBER, lambda: self._said(self._form("####"))),
             "plate": (NUMBER, self.plate),
@@ -192,19 +196,20 @@ class Values:
 
     def name(self) -> str:
         rng, first, last = self._rng, self._first(), self._last()
-        kind = rng.below(20)
+        kind = rng.below(24)
         if kind < 8:
             return f"{first} {last}"
         if kind < 11:
             return first
         if kind == 11:
             return last
-        middle = self._first()
+        middle, title = self._first(), rng.choice(_TITLES)
         return (
             f"{last}, {first}", f"{first[0]}. {last}", f"{first} {middle[0]}. {last}",
-            f"{first[0]}.{middle[0]}. {last}", f"{rng.choice(_TITLES)} {last}",
-            f"{rng.choice(_TITLES)} {first} {last}", f"{first} {middle} {last}",
-            f"{first} {last}-{self._last()}",
+            f"{first[0]}.{middle[0]}. {last}", f"{title} {last}", f"{title} {first} {last}",
+            f"{first} {middle} {last}", f"{first} {last}-{self._last()}",
+            f"{first[0]} {middle[0]} {last}", f"{title} {first[0]}. {last}",
+            f"{first} {last} {rng.choice(_SUFFIXES)}".replace(" ,", ","), self.full_name(),
         )[kind - 12]  # fmt: skip
 
     def full_name(self) -> str:
@@ -212,6 +217,12 @@ class Values:
             (" ",) * 12 + (" van der ", " de ", " bin ", " von ", " al-", " O'", " Mc")
         )
         return f"{self._first()}{joint}{self._last()}"
+
+    def spelled(self) -> str:
+        """A name letter by letter."""
+        return self._rng.choice(("-", " ", " - ", ". ")).join(
+            self._rng.choice((self._first, self._last))()
+        )
 
     def handle(self) -> str:
         rng = self._rng
@@ -239,16 +250,10 @@ class Values:
         if kind < 5:
             return street
         joint = rng.choice((", ", ", ", "\n", " ", " , ", ",\n"))
-        flat = rng.choice(
-            (
-                "",
-                "",
-                "",
-                f"Flat {rng.between(1, 90)}{joint}",
-                f"Apt. {rng.between(1, 990)}{joint}",
-                f"Unit {rng.between(1, 30)}{joint}",
-            )
-        )
+        inside = self._inside()
+        flat = f"{inside}{joint}" if inside and rng.chance(0.5) else ""
+        if inside and not flat:
+            street += rng.choice((", ", " ", " - ")) + inside
         parts = rng.choice(
             (
                 (street, self._city()),
@@ -272,10 +277,21 @@ class Values:
         )
         return flat + joint.join(parts)
 
+    def _inside(self) -> str:
+        """A part of a building, or the building's own name; often nothing."""
+        if self._rng.chance(0.45):
+            return ""
+        form = self._rng.choice(_INSIDE_FORMS).replace(
+            "{}", self._rng.choice((self._last, self._capitalised))()
+        )
+        return self._form(form.replace("&", "#" * self._rng.between(1, 3))).replace("~", "#")
+
     def street(self) -> str:
         rng = self._rng
-        if rng.chance(0.45):
+        if rng.chance(0.4):
             return self._lines(self._of("street_address"))
+        if rng.chance(0.08):
+            return self._form(*_NUMBERED_FORMS)
         names: _Makers = (self._last, self._city, self._first, self._capitalised)
         base = rng.choice(names)()
         if rng.chance(0.3):

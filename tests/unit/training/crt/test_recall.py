@@ -171,6 +171,22 @@ def test_a_file_with_impossible_labels_is_refused_by_row(tmp_path, spans, messag
         load_labelled(path, text_column="text")
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"text": "Ada", "spans": [{"start": 0.5, "end": 3, "label": "NAME"}]},
+        {"text": "Ada", "spans": [{"start": "0", "end": 3, "label": "NAME"}]},
+        {"text": "Ada", "spans": {"start": 0}},
+        {"text": "Ada", "spans": None},
+        {"text": None, "spans": []},
+    ],
+)
+def test_a_row_that_is_no_labelled_text_is_refused(tmp_path, row):
+    (tmp_path / "l.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(InputError, match="row 1: needs 'text' and 'spans'"):
+        load_labelled(tmp_path / "l.jsonl", text_column="text")
+
+
 def test_labels_count_code_points(tmp_path):
     text = "\U0001f600 שלום e\u0301 Ada"
     start = text.index("Ada")

@@ -97,7 +97,7 @@ def test_a_name_is_masked_without_the_words_before_it(before, name):
         ),
         ("HANDLE", "hi @ada_l, hello", "@ada_l"),
         ("CODE", "code a9x7-22b1 is", "a9x7-22b1"),
-        ("TITLED_NAME", "by dr. müller today", "müller"),
+        ("TITLED_NAME", "by dr. müller today", "dr. müller"),
         ("FIELD", "id: 1\nRecipient: Ada of X\nend", "Ada of X"),
         ("NAME", "met Émile Zölde-Ávila there", "Émile Zölde-Ávila"),
     ],
@@ -164,6 +164,23 @@ def test_each_joined_span_is_one_mask():
 
 def test_a_mask_beside_a_span_is_joined_with_it():
     assert joined_spans(f"x {MASK} b", [TextSpan(0, 1)]) == [TextSpan(0, 8)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "redacted"),
+    [
+        ("I saw Dr. Obi.", "Obi", f"I saw {MASK}."),
+        ("Prof. Dr. Ek, MD, came", "Ek", f"{MASK}, came"),
+        ("ask mrs  obi", "obi", f"ask {MASK}"),
+        ("the Adr. Obi", "Obi", f"the Adr. {MASK}"),
+        ("Obi IIIa", "Obi", f"{MASK} IIIa"),
+    ],
+)
+def test_a_title_is_part_of_the_name(text, name, redacted):
+    start = text.index(name)
+    for seen, end in ((text, start + len(name)), (text.replace(name, MASK), start + len(MASK))):
+        spans = joined_spans(seen, [TextSpan(start, end)])
+        assert mask_spans(seen, spans) == redacted
 
 
 def test_a_score_below_the_threshold_does_not_count():

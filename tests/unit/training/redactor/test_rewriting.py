@@ -69,6 +69,19 @@ def test_bad_input_is_named_and_leaves_no_output(tmp_path, content, message):
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
+@pytest.mark.parametrize("output", ["out.csv", "out.jsonl", "out.parquet"])
+def test_half_of_a_utf16_pair_is_refused_by_row(tmp_path, output):
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": "b \\ud800"}\n')
+    with pytest.raises(InputError, match="row 2: column 'text' has half of a UTF-16 pair"):
+        redact_file(tmp_path / "in.jsonl", tmp_path / output, rewriter(), text="text")
+
+
+def test_a_mask_of_the_input_is_counted_apart(tmp_path):
+    (tmp_path / "in.csv").write_text("text\n<MASK> or 555-010-2345\n")
+    found = redact_file(tmp_path / "in.csv", tmp_path / "out.csv", rewriter(), text="text")
+    assert found == {"masked before": 1, "PHONE": 1}
+
+
 def test_an_output_of_an_unknown_format_is_refused(tmp_path):
     (tmp_path / "in.csv").write_text("text\nhello\n")
     with pytest.raises(ParamsError, match=r"no \.parquet"):
