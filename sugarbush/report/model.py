@@ -195,7 +195,7 @@ class InternalData:
     `heldout` and `train` count the attribute values of the real texts. `dependence` measures how
     far each pair of attributes is from independence in the training texts. `read` counts the values
     that the same reader finds in each method's final texts. `heldout_map` has the positions (n, 2)
-    of real texts on each method's map.
+    of real texts on each method's map. `audits` has what stage audit found for each method.
     """
 
     values: tuple[MetricValue, ...] = ()
@@ -204,3 +204,4 @@ class InternalData:
     dependence: Mapping[Pair, float] = field(default_factory=dict)
     read: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     heldout_map: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    audits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -69,6 +69,7 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
         "charts": list(_metric_charts(internal.values, styles)),
         "tables": _final_tables(internal.values, list(styles)),
         "styles": styles,
+        "audits": internal.audits,
     }
 
 

@@ -1,7 +1,7 @@
 """Measures what the texts disclose, and lower bounds on epsilon, for the example or a benchmark
 (internal).
 
-Reads    data/private/, data/released/{evolve,generate}/<method>/, data/private/arms/
+Reads    data/private/, data/released/{enlarge,generate}/<method>/, data/private/arms/
 Writes   reports/internal/audit.json; data/stamps/audit.json
 Spends   nothing, and releases nothing: figures are computed on real texts and are internal. It is
          needed only with `audit.enabled`.
