@@ -96,20 +96,20 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
     with mock.patch.object(fingerprints, "_SAMPLE", 16):  # 1,024 hashes take most of the time
         public = json.dumps([fingerprint.values(), splitter.tally(source="rows")])
     assert CANARY not in public
-    for part in parts.values():
-        frame = private_frame(part, SCHEMA, key=KEY, by_user=bound is not None)
-        stored = io.BytesIO()
-        frame.to_parquet(stored, index=False)
-        read = records_of(pd.read_parquet(stored))
-        extract_codes(
-            SCHEMA,
-            read.texts,
-            read.columns,
-            embed=_no_embedding,
-            readers={},
-            params=ExtractMetadataSettings(),
-        )
-        keyed_digest([frame], key=KEY)
+    both = [record for part in parts.values() for record in part]
+    frame = private_frame(both, SCHEMA, key=KEY, by_user=bound is not None)
+    stored = io.BytesIO()
+    frame.to_parquet(stored, index=False)
+    read = records_of(pd.read_parquet(stored))
+    extract_codes(
+        SCHEMA,
+        read.texts,
+        read.columns,
+        embed=_no_embedding,
+        readers={},
+        params=ExtractMetadataSettings(),
+    )
+    keyed_digest([frame], key=KEY)
     donated_records(rows, params, SCHEMA, source="rows").to_parquet(io.BytesIO(), index=False)
 
 
