@@ -121,10 +121,14 @@ def audit(
     rng = public_rng(seed, "coins", mechanism)
     coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]
     observed = [_observe(run or MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
-    scores = np.concatenate([one.scores for one in observed])
-    outcome = outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
-    # There are two tests, so each one gets half of the error probability.
-    each = 1 - (1 - confidence) / 2
+    attacks = np.concatenate([np.atleast_2d(one.scores) for one in observed], axis=1)
+    outcomes = [
+        outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
+        for scores in attacks
+    ]
+    outcome = max(outcomes, key=lambda one: one.correct)
+    # There are two tests of each attack. Each one gets the same part of the error probability.
+    each = 1 - (1 - confidence) / (2 * len(attacks))
     return Finding(
         mechanism=mechanism,
         fault=fault,
@@ -135,16 +139,23 @@ def audit(
         lower_mu=(
             mu_lower_bound(outcome, confidence=each)
             if size.runs == 1
-            else mu_lower_bound_of_runs(list(map(_accuracy, observed, coins)), confidence=each)
+            else max(
+                mu_lower_bound_of_runs(
+                    [_accuracy(one, c, attack) for one, c in zip(observed, coins, strict=True)],
+                    confidence=each,
+                )
+                for attack in range(len(attacks))
+            )
         ),
         delta=delta,
         confidence=confidence,
     )
 
 
-def _accuracy(observed: Observation, coins: Coins) -> float:
+def _accuracy(observed: Observation, coins: Coins, attack: int) -> float:
     """The share of correct guesses in one run, if every canary is guessed."""
-    found = outcome_of(guess_extremes(observed.scores, guesses=len(coins)), coins)
+    scores = np.atleast_2d(observed.scores)[attack]
+    found = outcome_of(guess_extremes(scores, guesses=len(coins)), coins)
     return found.correct / len(coins)
 
 

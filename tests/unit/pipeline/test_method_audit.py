@@ -28,11 +28,11 @@ SCHEMA = Schema(
 )
 
 
-def records(canaries: int) -> AuditRecords:
-    """Invented records, half of them canaries."""
+def records(canaries: int, *, alike: float = 0.0) -> AuditRecords:
+    """Invented records, half of them canaries. `alike` is the part of a vector that all share."""
     rng = np.random.default_rng(1)
     n = 2 * canaries
-    vectors = rng.standard_normal((n, 32)).astype(np.float32)
+    vectors = (rng.standard_normal((n, 32)) + 5 * alike).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     letters = list("abcdefghijklmnopqrstuvwxyz")
     texts = tuple(" ".join("".join(rng.choice(letters, 6)) for _ in range(12)) for _ in range(n))
@@ -47,9 +47,11 @@ def method_named(name: str) -> Method:
     return SETTINGS.method(name)
 
 
-def audited(name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10) -> Finding:
+def audited(
+    name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10, alike: float = 0.0
+) -> Finding:
     method = method_named(name)
-    own = records(30 if name in {"dpft", "crt"} else 100)
+    own = records(30 if name in {"dpft", "crt"} else 100, alike=alike)
     corpus: Any = SimpleNamespace(settings=SETTINGS, schema=SCHEMA)
     return audit(
         name,
@@ -66,6 +68,12 @@ def test_coarse_faults_of_a_whole_method_are_caught(name: str, fault: Fault) -> 
     found = audited(name, epsilon=1.0, fault=fault)
     assert found.lower_epsilon > found.claimed_epsilon
     assert found.claimed_epsilon == pytest.approx(1.0, rel=0.01)
+
+
+def test_missing_noise_is_caught_among_records_that_are_much_alike() -> None:
+    """An attack that expects the claimed noise alone cannot separate them."""
+    found = audited("mosaic", epsilon=1.0, fault=Fault.NO_NOISE, alike=1.0)
+    assert found.lower_epsilon > found.claimed_epsilon
 
 
 @pytest.mark.slow
