@@ -126,26 +126,28 @@ def audit(
         outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
         for scores in attacks
     ]
-    outcome = max(outcomes, key=lambda one: one.correct)
-    # There are two tests of each attack. Each one gets the same part of the error probability.
-    each = 1 - (1 - confidence) / (2 * len(attacks))
+    # Two tests of each attack share the error probability. A further attack is for large faults, and
+    # gets a tenth of the part of the one before.
+    parts = 0.1 ** np.arange(len(attacks))
+    confidences = (1 - (1 - confidence) * parts / parts.sum() / 2).tolist()
     return Finding(
         mechanism=mechanism,
         fault=fault,
         claimed_epsilon=max(one.epsilon for one in observed),
         claimed_mu=max(one.mu for one in observed),
-        outcome=outcome,
-        lower_epsilon=epsilon_lower_bound(outcome, delta=delta, confidence=each),
-        lower_mu=(
-            mu_lower_bound(outcome, confidence=each)
+        outcome=max(outcomes, key=lambda one: one.correct),
+        lower_epsilon=max(
+            epsilon_lower_bound(outcome, delta=delta, confidence=own)
+            for outcome, own in zip(outcomes, confidences, strict=True)
+        ),
+        lower_mu=max(
+            mu_lower_bound(outcomes[attack], confidence=own)
             if size.runs == 1
-            else max(
-                mu_lower_bound_of_runs(
-                    [_accuracy(one, c, attack) for one, c in zip(observed, coins, strict=True)],
-                    confidence=each,
-                )
-                for attack in range(len(attacks))
+            else mu_lower_bound_of_runs(
+                [_accuracy(one, c, attack) for one, c in zip(observed, coins, strict=True)],
+                confidence=own,
             )
+            for attack, own in enumerate(confidences)
         ),
         delta=delta,
         confidence=confidence,

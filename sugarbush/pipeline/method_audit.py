@@ -269,9 +269,8 @@ class _Run:
     def _votes(
         self, attacker: Attacker, stddev: float | None, rounds: int, session: PrivacySession
     ) -> None:
-        records, method = self.records, self.method
-        if isinstance(method, Mosaic):
-            method = method.scoring
+        records = self.records
+        method = self.method.scoring if isinstance(self.method, Mosaic) else self.method
         assert isinstance(method, EvolutionSettings)
         labels = self._label_codes()[0] if method.by_label else np.zeros(len(records.texts), int)
         own, seen = slice(records.canaries), records.seen(self.coins)

@@ -176,7 +176,7 @@ _STATUSES = [200] * 6 + [
     503,
     599,
 ]
-responses = st.one_of(
+responses: st.SearchStrategy[Any] = st.one_of(
     st.tuples(st.sampled_from(_STATUSES), _headers, _raw),
     st.tuples(st.sampled_from(_STATUSES), st.just({}), _raw),
     st.sampled_from(_FAULTS),

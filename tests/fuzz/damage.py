@@ -92,7 +92,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-NESTED = (nested(2), nested(60), [], {}, [{}], {"a": {"b": [1]}})
+NESTED: tuple[Any, ...] = (nested(2), nested(60), [], {}, [{}], {"a": {"b": [1]}})
 values = st.one_of(
     scalars,
     scalars,
