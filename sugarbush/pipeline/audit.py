@@ -126,8 +126,8 @@ def audit(
         outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
         for scores in attacks
     ]
-    # Two tests of each attack share the error probability. A further attack is for large faults, and
-    # gets a tenth of the part of the one before.
+    # Two tests of each attack share the error probability. A further attack is for large faults,
+    # and gets a tenth of the part of the one before.
     parts = 0.1 ** np.arange(len(attacks))
     confidences = (1 - (1 - confidence) * parts / parts.sum() / 2).tolist()
     return Finding(
