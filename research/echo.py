@@ -1,74 +1,118 @@
 """Can membership be seen in synthetic texts alone?
 
-    python -m research.echo FILE SCHEMA --text text --epsilons 1 1000 --copies 8
+    python -m research.echo FILE --text text --epsilons inf 4
 
-Half of the canaries of `sugarbush.audits.echo_canaries` are added to the records, `--copies` times
-each; `dpft` is trained on them and writes texts. The attack scores every canary by the texts. The
-file must be public: canaries and figures of it are printed. With copies the unit of the guarantee,
-a record, is less than a canary. Source: Meeus et al. 2025, "The Canary's Echo".
+A coin decides for each canary of `sugarbush.audits.echo_canaries` whether it is among the records
+once. A tiny GPT-2, which was trained on other texts of the file, is trained further on the records,
+without DP (`inf`) or by DP-SGD, and writes texts. The attack scores every canary by the texts. The
+file must be public. Source: Meeus et al. 2025, "The Canary's Echo".
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
+import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+import torch
 
 import sugarbush as sb
-from sugarbush.audits import Attack, attack, echo_canaries, echo_scores
+from research.fine_tuning import fine_tuned, learning
+from sugarbush.audits import (
+    attack,
+    echo_canaries,
+    echo_scores,
+    epsilon_lower_bound,
+    guess_extremes,
+    outcome_of,
+)
+from sugarbush.randomness import public_rng
+from sugarbush.training import (
+    Decay,
+    GenerateSettings,
+    ModelShape,
+    generate_texts,
+    new_model,
+    plain_examples,
+    train_on_public,
+    train_tokenizer,
+)
+
+DELTA, CONFIDENCE, OTHERS = 1e-6, 0.95, 2000
+SHAPE = ModelShape(layers=2, width=128, heads=4, context=64)
 
 
-def measure(
-    frame: pd.DataFrame, *, schema: Path, text: str, epsilon: float, canaries: int, copies: int
-) -> Attack:
-    """The attack on one run."""
-    made = echo_canaries(frame[text].tolist(), count=canaries)
-    members, others = made[: canaries // 2], made[canaries // 2 :]
-    rows = frame.sample(len(members), replace=True, random_state=1).assign(**{text: members})
-    with tempfile.TemporaryDirectory() as state:
-        release = sb.synthesize(
-            pd.concat([frame, *[rows] * copies], ignore_index=True).drop(
-                columns="id", errors="ignore"
-            ),
-            text=text,
-            schema=schema,
-            method=sb.DPFT(),
-            privacy=sb.Privacy(
-                epsilon=epsilon, delta=1e-6, cap=2 * epsilon, dataset="echo", purpose="benchmark"
-            ),
-            state=Path(state),
-        )
-    return attack(echo_scores(release.texts, members), echo_scores(release.texts, others))
+def started(texts: list[str]) -> tuple[Any, Any]:
+    """A tiny model and its tokenizer, trained on texts that are not among the records."""
+    tokenizer = train_tokenizer(texts, vocabulary=1500)
+    model = new_model(tokenizer, SHAPE, seed=1)
+    examples = plain_examples(texts, tokenizer=tokenizer, max_length=SHAPE.context)
+    train_on_public(
+        model,
+        [example for (example,) in examples],
+        learning=learning(2e-3, Decay.LINEAR),
+        epochs=5,
+        batch_size=16,
+        micro_batch_tokens=4096,
+        bfloat16=False,
+        seed=1,
+    )
+    return model, tokenizer
+
+
+def report(texts: list[str], canaries: list[str], members: np.ndarray) -> str:
+    """AUC, and a lower bound on epsilon from the third of the canaries with extreme scores."""
+    scores = echo_scores(texts, canaries)
+    auc = attack(scores[members], scores[~members]).auc
+    outcome = outcome_of(guess_extremes(scores, guesses=len(scores) // 3), members)
+    lower = epsilon_lower_bound(outcome, delta=DELTA, confidence=CONFIDENCE)
+    return (
+        f"AUC {auc.value:.3f} ({auc.lower:.3f} to {auc.upper:.3f}), {outcome.correct} of "
+        f"{outcome.guesses} guesses right, epsilon at least {lower:.2f} ({CONFIDENCE:.0%})"
+    )
 
 
 def main() -> None:
     """Print one line for each epsilon."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path)
-    parser.add_argument("schema", type=Path)
     parser.add_argument("--text", default="text")
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 1000.0])
-    parser.add_argument("--canaries", type=int, default=100)
-    parser.add_argument("--copies", type=int, default=8)
-    parser.add_argument("--records", type=int, default=1000)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[math.inf, 4.0])
+    parser.add_argument("--records", type=int, default=400)
+    parser.add_argument("--canaries", type=int, default=200)
+    parser.add_argument("--epochs", type=float, default=30)
+    parser.add_argument("--texts", type=int, default=2000)
     asked = parser.parse_args()
     read = pd.read_parquet if asked.file.suffix == ".parquet" else pd.read_json
     frame = read(asked.file, **({} if asked.file.suffix == ".parquet" else {"lines": True}))
-    frame = frame.drop_duplicates(asked.text).head(asked.records)
+    texts = frame.drop_duplicates(asked.text)[asked.text].tolist()
+    records, others = texts[: asked.records], texts[asked.records : asked.records + OTHERS]
+    canaries = echo_canaries(records, count=asked.canaries)
+    members = public_rng(1, "echo coins").random(len(canaries)) < 0.5
+    seen = records + [text for text, coin in zip(canaries, members, strict=True) if coin]
+    model, tokenizer = started(others)
+    units = plain_examples(seen, tokenizer=tokenizer, max_length=SHAPE.context)
+    options = argparse.Namespace(
+        set="echo", delta=DELTA, lora=None, epochs=asked.epochs, bfloat16=False, batch=128,
+        rate=2e-3, length=SHAPE.context,
+    )  # fmt: skip
     for epsilon in asked.epsilons:
-        found = measure(
-            frame,
-            schema=asked.schema,
-            text=asked.text,
-            epsilon=epsilon,
-            canaries=asked.canaries,
-            copies=asked.copies,
+        trained, _ = fine_tuned(model, tokenizer, units, epsilon, options)
+        written = generate_texts(
+            sb.Released(trained),
+            sb.Released([""] * asked.texts),
+            tokenizer=tokenizer,
+            settings=GenerateSettings(batch_size=128),
+            max_length=SHAPE.context,
+            after_end=True,
         )
-        auc = found.auc
-        print(f"epsilon {epsilon:g}: AUC {auc.value:.3f} ({auc.lower:.3f} to {auc.upper:.3f})")
+        found = report(list(written.value.texts), canaries, members)
+        print(f"epsilon {epsilon:g}: {found}", flush=True)
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     main()

@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--epochs", type=float, default=4)
     parser.add_argument("--batch", type=float, default=256)
+    parser.add_argument("--delta", type=float, help="default: 1 / (n log n)")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate of DP-SGD")
     parser.add_argument(
         "--bfloat16", action="store_true", help="autocast outside DP-SGD, if the CPU is faster"
@@ -245,7 +246,7 @@ def fine_tuned(
     model, units = copy.deepcopy(start), sb.Private(list(examples))
     if options.lora is not None:
         model = with_lora(model, rank=options.lora)
-    delta = 1 / (len(examples) * math.log(len(examples)))
+    delta = options.delta or 1 / (len(examples) * math.log(len(examples)))
     with tempfile.TemporaryDirectory() as folder:
         ledger = sb.open_ledger(
             options.set, purpose="benchmark", cap=math.inf, delta=delta, state=Path(folder)

@@ -29,7 +29,7 @@ def plugin_names(group: str) -> tuple[str, ...]:
 
 def package_of(group: str, name: str) -> str | None:
     """Name and version of the other package that registers `name`; None for Sugarbush's own."""
-    found = next(iter(entry_points(group=group, name=name)), None)
+    found = next(iter(_entry_points(group, tuple(sys.path)).select(name=name)), None)
     if found is None or found.dist is None or found.dist.name == "sugarbush":
         return None
     return f"{found.dist.name} {found.dist.version}"

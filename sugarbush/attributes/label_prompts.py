@@ -7,7 +7,6 @@ value, or one outside the domain, becomes the value `other`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +14,6 @@ from sugarbush.data.schema import Attribute
 from sugarbush.errors import ParamsError
 from sugarbush.generators.answer_checks import without_thoughts
 from sugarbush.generators.prompts import estimate_tokens
-
-_FENCE = re.compile(r"^\s*```(?:json)?\s*|\s*```\s*$")
 
 
 def label_prompt(text: str, attributes: Sequence[Attribute], *, room: int) -> str:
@@ -71,7 +68,7 @@ def read_labels(answer: str, attributes: Sequence[Attribute]) -> list[int] | Non
 
     Case and surrounding white space of a value are ignored.
     """
-    bare = _FENCE.sub("", without_thoughts(answer))
+    bare = without_thoughts(answer)
     begin, end = bare.find("{"), bare.rfind("}")
     if not 0 <= begin < end:
         return None

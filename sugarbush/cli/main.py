@@ -284,9 +284,9 @@ def audit(
     """Attack the noisy mechanisms with invented records, and print lower bounds on epsilon.
 
     The same attack runs on copies of the mechanisms with deliberately wrong noise, to show which
-    faults it detects. A method (maple, augpe, dpft, crt) is attacked as a whole, on records of the
-    prepared project in this folder, which must be public. Charges none of your ledgers and writes
-    nothing. Takes one to two minutes. Exit code 1: a lower bound is above the claimed bound.
+    faults it detects. A method (mosaic, maple, augpe, dpft, crt) is attacked as a whole, on records
+    of the prepared project in this folder, which must be public. Charges none of your ledgers and
+    writes nothing. Takes one to two minutes. Exit code 1: a lower bound is above the claimed bound.
     """
     from sugarbush.cli import audits
 

@@ -56,6 +56,17 @@ class Mosaic(GeneratingMethod):
         """Scores have the unit 1/RESOLUTION of a vote."""
         return RESOLUTION
 
+    @property
+    def scoring(self) -> EvolutionSettings:
+        """The settings of the one round of kernel scores."""
+        return EvolutionSettings(
+            rounds=1,
+            variations=1,
+            selection=Selection.KERNEL_HERDING,
+            score_width=self.score_width,
+            distinct=True,
+        )
+
     def targets(self, inputs: MethodInputs, *, count: int | None, seed: int) -> Released[Targets]:
         """One row of the DP table for each text."""
         return table_targets(self, inputs, count=count, seed=seed)
@@ -68,12 +79,5 @@ class Mosaic(GeneratingMethod):
         Scores that were drawn before are restored. Raises BudgetExceededError before the draw if
         the cap does not allow it.
         """
-        once = EvolutionSettings(
-            rounds=1,
-            variations=1,
-            selection=Selection.KERNEL_HERDING,
-            score_width=self.score_width,
-            distinct=True,
-        )
         survivors = max(1, (0 if first is None else len(first.value)) // RATIO)
-        return self.evolved(inputs, first, once, forced=forced, survivors=survivors)
+        return self.evolved(inputs, first, self.scoring, forced=forced, survivors=survivors)

@@ -121,30 +121,43 @@ def audit(
     rng = public_rng(seed, "coins", mechanism)
     coins = [rng.random(size.canaries) < 0.5 for _ in range(size.runs)]
     observed = [_observe(run or MECHANISMS[mechanism], c, epsilon, delta, fault) for c in coins]
-    scores = np.concatenate([one.scores for one in observed])
-    outcome = outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
-    # There are two tests, so each one gets half of the error probability.
-    each = 1 - (1 - confidence) / 2
+    attacks = np.concatenate([np.atleast_2d(one.scores) for one in observed], axis=1)
+    outcomes = [
+        outcome_of(guess_extremes(scores, guesses=size.guesses), np.concatenate(coins))
+        for scores in attacks
+    ]
+    # Two tests of each attack share the error probability. A further attack is for large faults,
+    # and gets a tenth of the part of the one before.
+    parts = 0.1 ** np.arange(len(attacks))
+    confidences = (1 - (1 - confidence) * parts / parts.sum() / 2).tolist()
     return Finding(
         mechanism=mechanism,
         fault=fault,
         claimed_epsilon=max(one.epsilon for one in observed),
         claimed_mu=max(one.mu for one in observed),
-        outcome=outcome,
-        lower_epsilon=epsilon_lower_bound(outcome, delta=delta, confidence=each),
-        lower_mu=(
-            mu_lower_bound(outcome, confidence=each)
+        outcome=max(outcomes, key=lambda one: one.correct),
+        lower_epsilon=max(
+            epsilon_lower_bound(outcome, delta=delta, confidence=own)
+            for outcome, own in zip(outcomes, confidences, strict=True)
+        ),
+        lower_mu=max(
+            mu_lower_bound(outcomes[attack], confidence=own)
             if size.runs == 1
-            else mu_lower_bound_of_runs(list(map(_accuracy, observed, coins)), confidence=each)
+            else mu_lower_bound_of_runs(
+                [_accuracy(one, c, attack) for one, c in zip(observed, coins, strict=True)],
+                confidence=own,
+            )
+            for attack, own in enumerate(confidences)
         ),
         delta=delta,
         confidence=confidence,
     )
 
 
-def _accuracy(observed: Observation, coins: Coins) -> float:
+def _accuracy(observed: Observation, coins: Coins, attack: int) -> float:
     """The share of correct guesses in one run, if every canary is guessed."""
-    found = outcome_of(guess_extremes(observed.scores, guesses=len(coins)), coins)
+    scores = np.atleast_2d(observed.scores)[attack]
+    found = outcome_of(guess_extremes(scores, guesses=len(coins)), coins)
     return found.correct / len(coins)
 
 

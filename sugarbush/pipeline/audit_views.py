@@ -1,5 +1,9 @@
 """Computes how an attacker reads noisy sums over records, and guesses the coins from all sums
-together."""
+together.
+
+There are two attacks. One expects the noise that is claimed, the other a tenth of it. If records
+are much alike, only the second separates them where noise is missing.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+EXPECTED = (1.0, 0.1)
+
 
 @dataclass(frozen=True)
 class View:
-    """How the attacker reads one kind of noisy sum, by the normal approximation of what it does not
-    know. The likeliest coins solve sum(precision) x = sum(weights @ deviation from the mean)."""
+    """How the attacks read one kind of noisy sum, by the normal approximation of what they do not
+    know. The likeliest coins solve sum(precision) x = sum(weights @ deviation from the mean).
+
+    `weights` is (attacks, canaries, size of the sum), `precision` (attacks, canaries, canaries).
+    """
 
     weights: NDArray[np.float64]
     precision: NDArray[np.float64]
@@ -32,9 +41,10 @@ def view_of(
     `spread[i]` times the variance of a sample.
     """
     products = rows @ rows.T
-    mixed = rate * (1 - rate) * products * spread + stddev**2 * np.eye(len(rows))
-    inverse = rate * np.linalg.inv(mixed)[:canaries]
-    return View(weights=inverse @ rows, precision=rate * (inverse @ products)[:, :canaries])
+    sampled, noise = rate * (1 - rate) * products * spread, np.eye(len(rows))
+    mixed = np.stack([sampled + (share * stddev) ** 2 * noise for share in EXPECTED])
+    inverse = rate * np.linalg.inv(mixed)[:, :canaries]
+    return View(weights=inverse @ rows, precision=rate * (inverse @ products)[..., :canaries])
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,8 @@ class Attacker:
     """Guesses coins from everything that a run shows."""
 
     def __init__(self, canaries: int) -> None:
-        self._precision = 4.0 * np.eye(canaries)  # a coin has variance 1/4
-        self._shift = np.zeros(canaries)
+        self._precision = np.stack([4.0 * np.eye(canaries)] * len(EXPECTED))  # variance 1/4
+        self._shift = np.zeros((len(EXPECTED), canaries))
 
     def add(self, view: View, deviation: NDArray[np.float64]) -> None:
         """Use one noisy sum: its `deviation` (k,) from its mean over coins and samples."""
@@ -60,5 +70,6 @@ class Attacker:
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """Return scores. A higher score means that the canary was more likely included."""
-        return np.asarray(np.linalg.solve(self._precision, self._shift))
+        """Return scores (attacks, canaries). A higher score means that the canary was more likely
+        included."""
+        return np.asarray(np.linalg.solve(self._precision, self._shift[..., None])[..., 0])

@@ -47,8 +47,8 @@ Coins = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """The attacker's scores, `(m,)`, and the claim of the ledger: an upper bound on epsilon, and
-    the mu of Gaussian DP."""
+    """The attacker's scores, `(m,)` or `(attacks, m)`, and the claim of the ledger: an upper bound
+    on epsilon, and the mu of Gaussian DP."""
 
     scores: NDArray[np.float64]
     epsilon: float

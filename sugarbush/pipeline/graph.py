@@ -2,8 +2,8 @@
 
     make_example ─ fingerprint ─ prepare ─ extract_metadata ─ synthesize_metadata ─┐
        ┌───────────────────────────────────────────────────────────────────────────┘
-       ├─ initialise@m ─ evolve@m ─ enlarge@m ─┬─ evaluate ─ report
-       └─ pretrain ─ finetune@m ─ generate@m ──┴─ audit
+       ├─ initialise@m ─ evolve@m ─ enlarge@m ─┬─ evaluate ─┬─ report
+       └─ pretrain ─ finetune@m ─ generate@m ──┴─ audit ────┘
 
 A stage that spends budget depends on settings, on random names that stand for the private data, and
 on its own version number. It does not depend on code, because an edited comment must not cost
@@ -231,11 +231,13 @@ STAGES = (
             "data/released/finetune",
             "data/released/generate",
             f"{STAMPS}/evaluate.json",
+            f"{STAMPS}/audit.json",
             _SCHEMA,
         ),
         settings=(
             "report",
             "evaluate.show",
+            "audit",
             "methods",
             "by_method",
             "privacy",

@@ -6,11 +6,11 @@ known records, every candidate, every model and every setting. From all noisy re
 together it computes the likeliest coins. The claim is the ledger's total of everything that the
 method charged.
 
-    maple, augpe    the table or the label counts, and every round of votes or kernel scores. A
-                    candidate equals each canary, as a generator in league with the attacker would
-                    write it.
-    dpft            the table, and every noisy gradient sum of training on Poisson samples
-    crt             the same for two secrets: the coin decides which of two a record has
+    mosaic, maple, augpe    the table or the label counts, and every round of votes or kernel
+                            scores. A candidate equals each canary, as a generator in league with
+                            the attacker would write it.
+    dpft                    the table, and every noisy gradient sum of training on Poisson samples
+    crt                     the same for two secrets: the coin decides which of two a record has
 
 The model that is trained is a tiny one, and a canary of training repeats one rare token. Nothing is
 written, and no ledger of a project is charged.
@@ -36,12 +36,13 @@ from sugarbush.errors import ParamsError
 from sugarbush.evolution.kernel_scores import scores_of
 from sugarbush.evolution.nearest import nearest, nearest_within_label
 from sugarbush.evolution.population import Population
-from sugarbush.evolution.settings import Selection
+from sugarbush.evolution.settings import EvolutionSettings, Selection
 from sugarbush.evolution.voting import PrivateEmbeddings, VotingSession
 from sugarbush.methods.crt import CRT
 from sugarbush.methods.dpft import DPFT
 from sugarbush.methods.evolving import EvolvingMethod
 from sugarbush.methods.interface import LABELS, METADATA, TRAINING, Method
+from sugarbush.methods.mosaic import Mosaic
 from sugarbush.pipeline.audit import Size
 from sugarbush.pipeline.audit_views import Attacker, Seen, view_of
 from sugarbush.pipeline.budget import plan_for
@@ -97,7 +98,7 @@ def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditReco
     A canary of training needs tokens of its own, so there are at most 100. Raises ParamsError
     unless the corpus is public.
     """
-    canaries = 200 if isinstance(method, EvolvingMethod) else 100
+    canaries = 100 if isinstance(method, DPFT | CRT) else 200
     if corpus.settings.privacy.purpose is Purpose.RELEASE:
         raise ParamsError(
             "an audit of methods reads records that the attacker knows: set privacy.purpose to "
@@ -118,7 +119,7 @@ def audit_records(corpus: Corpus, method: Method, *, seed: int = 0) -> AuditReco
 def is_auditable(method: Method) -> bool:
     """Whether the attacker knows how to read what the method releases."""
     noisy = isinstance(method, EvolvingMethod) and method.votes_with_noise and method.rounds > 0
-    return noisy or isinstance(method, DPFT | CRT)
+    return noisy or isinstance(method, Mosaic | DPFT | CRT)
 
 
 def target_epsilon(method: Method, settings: ProjectSettings) -> float:
@@ -128,7 +129,7 @@ def target_epsilon(method: Method, settings: ProjectSettings) -> float:
 
 def method_size(method: Method, records: AuditRecords, *, runs: int, coarse: bool = False) -> Size:
     """Choose the number of runs and guesses. A large fault needs few runs."""
-    share = 10 if isinstance(method, EvolvingMethod) and not coarse else 3
+    share = 3 if coarse or isinstance(method, DPFT | CRT) else 10
     runs = min(runs, 20) if coarse else runs
     guesses = max(2, runs * records.canaries // share)
     return Size(canaries=records.canaries, guesses=guesses, runs=runs)
@@ -268,8 +269,9 @@ class _Run:
     def _votes(
         self, attacker: Attacker, stddev: float | None, rounds: int, session: PrivacySession
     ) -> None:
-        method, records = self.method, self.records
-        assert isinstance(method, EvolvingMethod)
+        records = self.records
+        method = self.method.scoring if isinstance(self.method, Mosaic) else self.method
+        assert isinstance(method, EvolutionSettings)
         labels = self._label_codes()[0] if method.by_label else np.zeros(len(records.texts), int)
         own, seen = slice(records.canaries), records.seen(self.coins)
         population = Population.first(
@@ -280,7 +282,7 @@ class _Run:
             stddev=stddev,
             session=session,
         )
-        unit = float(method.vote_unit)
+        unit = float(method.selection.record_l2_sensitivity)
         noise = ALMOST_NONE if stddev is None else stddev / unit
         for _ in range(rounds):
             answer = voting.ask(population, records.vectors[own], method)
@@ -345,13 +347,13 @@ class _Run:
 
 
 def _rows_of_votes(
-    records: AuditRecords, labels: NDArray[np.int64], method: EvolvingMethod
+    records: AuditRecords, labels: NDArray[np.int64], method: EvolutionSettings
 ) -> NDArray[np.float64]:
     """Compute what each record adds to a round, in votes."""
     own = slice(records.canaries)
     if method.selection is Selection.KERNEL_HERDING:
         scores = scores_of(records.vectors, records.vectors[own], width=method.score_width)
-        return np.asarray(scores / float(method.vote_unit))
+        return np.asarray(scores / float(method.selection.record_l2_sensitivity))
     if method.by_label:
         votes = nearest_within_label(
             records.vectors, records.vectors[own], query_labels=labels, candidate_labels=labels[own]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import SchemaError as ModelError
 
 from sugarbush.attributes.settings import ExtractMetadataSettings
 from sugarbush.audits.settings import AuditSettings
@@ -261,6 +262,8 @@ def parse_params(fields: Any, *, source: str = FILE) -> ProjectSettings:
     except ValidationError as error:
         problems = error.errors(include_input=False, include_url=False)
         raise ParamsError("\n".join(_explain(source, fields, p) for p in problems)) from None
+    except (UnicodeEncodeError, ModelError):  # pydantic's own, for the name of a section
+        raise ParamsError(f"{source}: a name holds half a character. Write it again") from None
 
 
 def default_fields() -> dict[str, Any]:

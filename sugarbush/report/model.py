@@ -200,7 +200,7 @@ class InternalData:
     far each pair of attributes is from independence in the training texts. `read` counts the values
     that the same reader finds in each method's final texts. `by_texts` has values of final texts by
     the number of texts that were measured. `heldout_map` has the positions (n, 2) of real texts on
-    each method's map.
+    each method's map. `audits` has what stage audit found for each method.
     """
 
     values: tuple[MetricValue, ...] = ()
@@ -210,3 +210,4 @@ class InternalData:
     dependence: Mapping[Pair, float] = field(default_factory=dict)
     read: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     heldout_map: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    audits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

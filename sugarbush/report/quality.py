@@ -70,6 +70,7 @@ def quality_view(internal: InternalData, styles: Mapping[str, tuple[str, int]]) 
         "tables": _final_tables(internal.values, list(styles)),
         "styles": styles,
         "by_texts": bool(internal.by_texts),
+        "audits": internal.audits,
     }
 
 

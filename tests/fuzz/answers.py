@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx2
@@ -24,7 +25,16 @@ from sugarbush.generators.openai.cost import Meter, read_journal, spending_by_ba
 from sugarbush.generators.openai.endpoint import Call
 from sugarbush.generators.openai.endpoints import Endpoint, Endpoints
 from sugarbush.generators.openai.settings import OpenAI
-from tests.fuzz.damage import CANARY, bytes_like, damaged, edit, fields_like, values
+from tests.fuzz.damage import (
+    CANARY,
+    bytes_like,
+    damaged,
+    edit,
+    fields_like,
+    more_damaged,
+    values,
+    with_damage,
+)
 
 _ATTRIBUTES = (
     Attribute(name="mood", values=("angry", "İ calm"), source="llm"),
@@ -58,6 +68,7 @@ _REQUESTS = (
     ),
     VariationRequest(subject="letters", parent="", mask_share=1.0, examples=("",)),
 )
+_ENDINGS = ("stop", "length", "content_filter", None, "", CANARY)
 _LABELS = json.dumps({"mood": "angry", "end": "open"})
 
 texts = st.tuples(
@@ -69,8 +80,17 @@ texts = st.tuples(
         ),
     ),
     st.sampled_from(_REQUESTS),
-    st.sampled_from(["stop", "length", "content_filter", None, "", CANARY]),
+    st.sampled_from(_ENDINGS),
 )
+
+
+def more_damaged_answer(
+    case: tuple[str, Any, str | None], rng: Random
+) -> tuple[str, Any, str | None]:
+    text = case[0] if rng.random() < 0.5 else rng.choice(_PARTS) + case[0]
+    edited = more_damaged(text.encode("utf-8", "surrogatepass"), rng)
+    request, ending = rng.choice(_REQUESTS), rng.choice(_ENDINGS)
+    return edited.decode("utf-8", "surrogateescape"), request, ending
 
 
 def check_answer(case: tuple[str, Any, str | None], folder: Path) -> None:
@@ -137,15 +157,39 @@ _FAULTS: tuple[Callable[[httpx2.Request], Exception], ...] = (
     lambda r: httpx2.ConnectError(f"refused {CANARY}", request=r),
     lambda r: httpx2.DecodingError(CANARY, request=r),
 )
-_statuses = st.sampled_from(
-    [200] * 6
-    + [100, 204, 206, 301, 307, 400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 503, 599]
-)
-responses = st.one_of(
-    st.tuples(_statuses, _headers, _raw),
-    st.tuples(_statuses, st.just({}), _raw),
+_STATUSES = [200] * 6 + [
+    100,
+    204,
+    206,
+    301,
+    307,
+    400,
+    401,
+    402,
+    403,
+    404,
+    408,
+    409,
+    413,
+    422,
+    429,
+    500,
+    503,
+    599,
+]
+responses: st.SearchStrategy[Any] = st.one_of(
+    st.tuples(st.sampled_from(_STATUSES), _headers, _raw),
+    st.tuples(st.sampled_from(_STATUSES), st.just({}), _raw),
     st.sampled_from(_FAULTS),
 )
+
+
+def more_damaged_response(case: Any, rng: Random) -> Any:
+    status, headers, content = (200, {}, b"") if callable(case) else case
+    body = _BODY if rng.random() < 0.7 else {"error": _ERROR}
+    fresh = json.dumps(with_damage(body, rng)).encode()
+    content = fresh if callable(case) or rng.random() < 0.6 else more_damaged(content, rng)
+    return (status if rng.random() < 0.5 else rng.choice(_STATUSES)), headers, content
 
 
 class _Harm:
@@ -208,6 +252,13 @@ batch_files = st.builds(
     st.lists(_lines, min_size=1, max_size=3),
     st.lists(edit, max_size=1),
 )
+
+
+def more_damaged_batch(case: bytes, rng: Random) -> bytes:
+    if rng.random() < 0.5:
+        return more_damaged(case, rng)
+    lines = [json.dumps(with_damage(_LINE, rng)) for _ in range(rng.randint(1, 3))]
+    return "\n".join(lines).encode()
 
 
 def receive_batch(case: bytes, folder: Path) -> None:

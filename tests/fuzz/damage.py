@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -28,9 +29,10 @@ NASTY = (
     gzip.compress(b"text\nhello\n"), b"PAR1",
 )  # fmt: skip
 
+KINDS = ("insert", "replace", "delete", "cut", "repeat", "exchange")
 junk = st.one_of(st.sampled_from(NASTY), st.binary(max_size=12))
 edit = st.tuples(
-    st.sampled_from(["insert", "replace", "delete", "cut", "repeat", "exchange"]),
+    st.sampled_from(KINDS),
     st.floats(0, 1, exclude_max=True),
     st.integers(1, 40),
     junk,
@@ -59,15 +61,26 @@ def bytes_like(*bases: bytes, most: int = 4) -> st.SearchStrategy[bytes]:
     return st.one_of(edited, edited, edited, st.lists(junk, max_size=6).map(b"".join))
 
 
-words = st.sampled_from(
+def more_damaged(content: bytes, rng: Random) -> bytes:
+    """`content` after one to three edits."""
+    return damaged(content, [random_edit(rng) for _ in range(rng.choice((1, 1, 2, 3)))])
+
+
+def random_edit(rng: Random) -> tuple[str, float, int, bytes]:
+    piece = rng.choice(NASTY) if rng.random() < 0.5 else rng.randbytes(rng.randrange(1, 6))
+    return rng.choice(KINDS), rng.random(), rng.randint(1, 40), piece
+
+
+WORDS = (
     ["", " ", "\t", CANARY, f"a {CANARY}\nb", "1", "1.0", "nan", "1e999", "-1", "lamp", "LAMP",
      "other", "\x00", "\ud800", "\udfff\ud800", "é", "İ", "ﬃ", "\u202e", "a\x1fb", "x" * 3000,
      "true", "2020-01-01", "१२", "\ufeff", "ß" * 40]
 )  # fmt: skip
-numbers = st.sampled_from(
+NUMBERS = (
     [0, 1, -1, 0.0, -0.0, 0.5, 1e308, -1e308, 5e-324, float("nan"), float("inf"), float("-inf"),
      10**400, -(10**400), 2**31, 2**63, 2**64, True, False]
 )  # fmt: skip
+words, numbers = st.sampled_from(WORDS), st.sampled_from(NUMBERS)
 scalars = st.one_of(st.none(), numbers, words, st.integers(), st.floats(), st.text(max_size=8))
 
 
@@ -79,13 +92,44 @@ def nested(depth: int) -> Any:
     return value
 
 
+NESTED: tuple[Any, ...] = (nested(2), nested(60), [], {}, [{}], {"a": {"b": [1]}})
 values = st.one_of(
     scalars,
     scalars,
     st.lists(scalars, max_size=3),
     st.dictionaries(st.one_of(words, st.text(max_size=3)), scalars, max_size=3),
-    st.sampled_from([nested(2), nested(60), [{}], {"a": {"b": [1]}}]),
+    st.sampled_from(NESTED),
 )
+
+
+def odd_value(rng: Random) -> Any:
+    kind = rng.randrange(5)
+    if kind == 4:
+        return rng.choice(
+            (rng.getrandbits(70) - 2**69, rng.uniform(-9, 9), chr(rng.randrange(2**16)))
+        )
+    return rng.choice((WORDS, NUMBERS, (None,), NESTED)[kind])
+
+
+def with_damage(value: Any, rng: Random, odd: Callable[[Random], Any] = odd_value) -> Any:
+    """A value of JSON of which one part, at any depth, is replaced, missing or added."""
+    deeper = rng.random() < 0.8
+    if isinstance(value, dict) and value and deeper:
+        name = rng.choice(list(value))
+        if rng.random() < 0.1:
+            return {key: kept for key, kept in value.items() if key != name}
+        if rng.random() < 0.1:
+            name = rng.choice(WORDS)
+        return {**value, name: with_damage(value.get(name), rng, odd)}
+    if isinstance(value, list) and value and deeper:
+        place = rng.randrange(len(value))
+        if rng.random() < 0.1:
+            return [*value, value[place]]
+        return [*value[:place], with_damage(value[place], rng, odd), *value[place + 1 :]]
+    if isinstance(value, str) and rng.random() < 0.5:
+        edited = more_damaged(value.encode("utf-8", "surrogatepass"), rng)
+        return edited.decode("utf-8", "surrogateescape")
+    return odd(rng)
 
 
 def fields_like(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import yaml
@@ -10,7 +11,15 @@ from hypothesis import strategies as st
 
 from sugarbush.data.schema import load_schema, schema_of
 from sugarbush.pipeline.settings import load_params, parse_params
-from tests.fuzz.damage import SECRET, bytes_like, fields_like, scalars, values
+from tests.fuzz.damage import (
+    SECRET,
+    bytes_like,
+    fields_like,
+    more_damaged,
+    scalars,
+    values,
+    with_damage,
+)
 
 _ATTRIBUTES: tuple[dict[str, Any], ...] = (
     {"name": "item", "description": "what", "values": ["lamp", "chair"], "column": "item"},
@@ -101,4 +110,11 @@ _addresses = st.builds(
         scalars,
     ),
 )
+
+
+def more_damaged_document(case: bytes | dict[str, Any], rng: Random) -> bytes | dict[str, Any]:
+    found = more_damaged(case, rng) if isinstance(case, bytes) else with_damage(case, rng)
+    return found if isinstance(found, bytes | dict) else yaml.safe_dump(repr(found)).encode()
+
+
 params_files = st.one_of(_sections, _sections, _addresses, bytes_like(_YAML, most=2))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -23,8 +26,17 @@ from sugarbush.data.records import donated_records, usable, wanted_columns
 from sugarbush.data.schema import Attribute, Schema
 from sugarbush.data.settings import PrepareSettings
 from sugarbush.data.split import ContributionBounder, Splitter, private_frame, unmatched_attributes
+from sugarbush.privacy import fingerprint as fingerprints
 from sugarbush.privacy.fingerprint import FingerprintBuilder
-from tests.fuzz.damage import CANARY, bytes_like, fields_like, scalars
+from tests.fuzz.damage import (
+    CANARY,
+    bytes_like,
+    fields_like,
+    more_damaged,
+    odd_value,
+    scalars,
+    with_damage,
+)
 
 KEY = bytes(32)
 SCHEMA = Schema(
@@ -81,22 +93,23 @@ def prepare(rows: tuple[Row, ...], params: PrepareSettings) -> None:
         bound.add(splitter.kept(records))
     parts = splitter.parts(records, source="rows")
     unmatched_attributes(parts[TRAIN], SCHEMA)
-    public = json.dumps([fingerprint.values(), splitter.tally(source="rows")])
+    with mock.patch.object(fingerprints, "_SAMPLE", 16):  # 1,024 hashes take most of the time
+        public = json.dumps([fingerprint.values(), splitter.tally(source="rows")])
     assert CANARY not in public
-    for part in parts.values():
-        frame = private_frame(part, SCHEMA, key=KEY, by_user=bound is not None)
-        stored = io.BytesIO()
-        frame.to_parquet(stored, index=False)
-        read = records_of(pd.read_parquet(stored))
-        extract_codes(
-            SCHEMA,
-            read.texts,
-            read.columns,
-            embed=_no_embedding,
-            readers={},
-            params=ExtractMetadataSettings(),
-        )
-        keyed_digest([frame], key=KEY)
+    both = [record for part in parts.values() for record in part]
+    frame = private_frame(both, SCHEMA, key=KEY, by_user=bound is not None)
+    stored = io.BytesIO()
+    frame.to_parquet(stored, index=False)
+    read = records_of(pd.read_parquet(stored))
+    extract_codes(
+        SCHEMA,
+        read.texts,
+        read.columns,
+        embed=_no_embedding,
+        readers={},
+        params=ExtractMetadataSettings(),
+    )
+    keyed_digest([frame], key=KEY)
     donated_records(rows, params, SCHEMA, source="rows").to_parquet(io.BytesIO(), index=False)
 
 
@@ -126,8 +139,41 @@ def read_parquet(case: tuple[bytes, PrepareSettings], folder: Path) -> None:
     _read(*case, "rows.parquet", folder)
 
 
-def read_frame(case: tuple[pd.DataFrame, PrepareSettings], folder: Path) -> None:
-    frame, params = case
+File = tuple[bytes, PrepareSettings]
+
+
+def more_damaged_csv(case: File, rng: Random) -> File:
+    content = case[0] if rng.random() < 0.3 else _csv()
+    return more_damaged(content, rng), rng.choice(SETTINGS)
+
+
+def more_damaged_jsonl(case: File, rng: Random) -> File:
+    content = more_damaged(case[0], rng) if rng.random() < 0.3 else _jsonl(odd_rows(rng, odd_value))
+    return content, rng.choice(SETTINGS)
+
+
+def more_damaged_parquet(case: File, rng: Random) -> File:
+    if rng.random() < 0.5:
+        return more_damaged(case[0], rng), rng.choice(SETTINGS)
+    names = rng.sample(sorted(ROWS[0]), rng.randint(1, 3))
+    return _parquet({name: rng.choice((None, *_TYPES)) for name in names}), rng.choice(SETTINGS)
+
+
+def odd_rows(rng: Random, odd: Callable[[Random], Any]) -> list[Any]:
+    """Good rows, of which one or two are damaged."""
+    rows: list[Any] = list(ROWS[: rng.randint(2, len(ROWS))])
+    for _ in range(rng.randint(1, 2)):
+        place = rng.randrange(len(rows))
+        rows[place] = with_damage(rows[place], rng, odd)
+    return rows
+
+
+Frame = tuple[list[dict[str, Any]], PrepareSettings]
+
+
+def read_frame(case: Frame, folder: Path) -> None:
+    rows, params = case
+    frame = pd.DataFrame(rows, dtype=object)
     prepare(rows_of_frame(frame, wanted=wanted_columns(params, SCHEMA, private=True)), params)
 
 
@@ -148,11 +194,19 @@ _ODD: tuple[Any, ...] = (
 )  # fmt: skip
 _cells = st.one_of(st.sampled_from(_ODD), scalars)
 frames = st.tuples(
-    st.lists(st.one_of(*(fields_like(row, _cells) for row in ROWS)), min_size=1, max_size=5).map(
-        lambda rows: pd.DataFrame(rows, dtype=object)
-    ),
+    st.lists(st.one_of(*(fields_like(row, _cells) for row in ROWS)), min_size=1, max_size=5),
     settings,
 )
+
+
+def more_damaged_frame(case: Frame, rng: Random) -> Frame:
+    rows = [row if isinstance(row, dict) else {"text": row} for row in odd_rows(rng, _odd_cell)]
+    return rows, rng.choice(SETTINGS)
+
+
+def _odd_cell(rng: Random) -> Any:
+    return rng.choice(_ODD) if rng.random() < 0.5 else odd_value(rng)
+
 
 _TYPES = (
     pa.string(), pa.large_string(), pa.int64(), pa.uint8(), pa.float32(), pa.bool_(), pa.date32(),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,12 @@ from tests.fuzz.damage import (
     edit,
     fields_like,
     junk,
+    more_damaged,
     numbers,
+    odd_value,
+    random_edit,
     values,
+    with_damage,
 )
 
 KEY = bytes(range(32))
@@ -172,7 +177,24 @@ state_folders = st.lists(
 )
 
 
-def use_state(case: list[tuple[str, Any, bool]], folder: Path) -> None:
+State = list[tuple[str, Any, bool]]
+
+
+def more_damaged_state(case: State, rng: Random) -> State:
+    """The damage of `case` on other files."""
+    return [
+        (rng.choice(_FILES + _EXTRA), _more_damage(damage, rng), rng.random() < 0.5)
+        for _, damage, _ in case
+    ]
+
+
+def _more_damage(damage: Any, rng: Random) -> Any:
+    if isinstance(damage, bytes):
+        return more_damaged(damage, rng)
+    return [random_edit(rng)] if rng.random() < 0.5 else odd_value(rng)
+
+
+def use_state(case: State, folder: Path) -> None:
     """Everything that opens a file of the state folder, each part by itself."""
     shutil.rmtree(folder)
     for name, content in _template().items():
@@ -301,11 +323,19 @@ _line = st.tuples(
 )
 _heads = st.one_of(st.none(), st.just(b""), st.sampled_from(NASTY[:12]), st.just(b"last"))
 ledgers = st.tuples(st.lists(_line, max_size=3), _heads, st.lists(edit, max_size=1))
+LedgerCase = tuple[list[tuple[bytes, bool]], bytes | None, list[Any]]
 
 
-def use_ledger(
-    case: tuple[list[tuple[bytes, bool]], bytes | None, list[Any]], folder: Path
-) -> None:
+def more_damaged_ledger(case: LedgerCase, rng: Random) -> LedgerCase:
+    lines, head, edits = case
+    entry = with_damage(_ENTRY | {"event": rng.choice(_EVENTS)}, rng)
+    line = json.dumps(entry, separators=(",", ":")).encode()
+    if lines and rng.random() < 0.2:
+        line = more_damaged(rng.choice(lines)[0], rng)
+    return [*lines[:2], (line, rng.random() < 0.7)], head, edits if rng.random() < 0.3 else []
+
+
+def use_ledger(case: LedgerCase, folder: Path) -> None:
     """Lines with and without a valid seal: who has the key can seal anything."""
     lines, head, edits = case
     path = folder / _LEDGER

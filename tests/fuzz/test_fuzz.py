@@ -9,5 +9,5 @@ from tests.fuzz.__main__ import TARGETS, fuzz
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_inputs_are_accepted_or_refused_cleanly(name: str) -> None:
-    done, _ = fuzz(name, cases=40, first_seed=2026)
-    assert done >= 40
+    done, _ = fuzz(name, cases=60, first_seed=2026)
+    assert done >= 60

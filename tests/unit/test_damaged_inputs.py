@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sugarbush.attributes.label_prompts import read_labels
 from sugarbush.attributes.settings import LabelEndpoint
 from sugarbush.data.reading import is_missing, read_rows, rows_of_frame
 from sugarbush.data.records import usable
@@ -74,6 +76,20 @@ def test_yaml_with_impossible_values_is_not_yaml(content: str, tmp_path: Path) -
         load_schema(path)
     with pytest.raises(ParamsError):
         load_params(path)
+
+
+@pytest.mark.parametrize("section", ["generator", "evolve", "privacy"])
+def test_half_a_character_in_a_name_of_a_setting_is_refused(section: str) -> None:
+    with pytest.raises(ParamsError):
+        parse_params({section: {"\ud800": 1}, "methods": 5})
+
+
+def test_a_label_after_much_white_space_is_read_at_once() -> None:
+    """Removing code fences by a pattern took a time that grew with the square of the length."""
+    attribute = Attribute(name="mood", values=("angry",), source="llm")
+    began = time.process_time()
+    assert read_labels(" " * 300_000 + '```json\n{"mood": "angry"}\n```', [attribute]) == [0]
+    assert time.process_time() - began < 5
 
 
 def test_descriptions_may_be_a_tuple() -> None:

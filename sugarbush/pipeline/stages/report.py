@@ -214,7 +214,16 @@ def internal_of(project: Project) -> InternalData:
             for method, of in read.items()
         },
         heldout_map=maps_of(project, real.texts),
+        audits=_audits(project),
     )
+
+
+def _audits(project: Project) -> dict[str, Any]:
+    """What stage audit found for each method, if it runs."""
+    if not project.settings.audit.enabled:
+        return {}
+    found = require(project.roots.internal / "audit.json", left_by="audit").read_text()
+    return dict(json.loads(found))
 
 
 def maps_of(project: Project, real: Sequence[str]) -> dict[str, NDArray[np.float64]]:

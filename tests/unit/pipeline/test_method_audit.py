@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,9 +18,8 @@ from sugarbush.pipeline.method_audit import AuditRecords, audit_records, method_
 from sugarbush.pipeline.noise_faults import Fault
 from sugarbush.pipeline.settings import parse_params
 from tests.settings import params
-from tests.unit.pipeline.small_project import run_stages, write_project
 
-SETTINGS = params(methods=["maple", "augpe", "dpft", "crt"])
+SETTINGS = params(methods=["mosaic", "maple", "augpe", "dpft", "crt"])
 SCHEMA = Schema(
     subject="letters",
     attributes=tuple(
@@ -31,11 +28,11 @@ SCHEMA = Schema(
 )
 
 
-def records(canaries: int) -> AuditRecords:
-    """Invented records, half of them canaries."""
+def records(canaries: int, *, alike: float = 0.0) -> AuditRecords:
+    """Invented records, half of them canaries. `alike` is the part of a vector that all share."""
     rng = np.random.default_rng(1)
     n = 2 * canaries
-    vectors = rng.standard_normal((n, 32)).astype(np.float32)
+    vectors = (rng.standard_normal((n, 32)) + 5 * alike).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     letters = list("abcdefghijklmnopqrstuvwxyz")
     texts = tuple(" ".join("".join(rng.choice(letters, 6)) for _ in range(12)) for _ in range(n))
@@ -50,9 +47,11 @@ def method_named(name: str) -> Method:
     return SETTINGS.method(name)
 
 
-def audited(name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10) -> Finding:
+def audited(
+    name: str, *, epsilon: float, fault: Fault | None = None, runs: int = 10, alike: float = 0.0
+) -> Finding:
     method = method_named(name)
-    own = records(30 if name in {"dpft", "crt"} else 100)
+    own = records(30 if name in {"dpft", "crt"} else 100, alike=alike)
     corpus: Any = SimpleNamespace(settings=SETTINGS, schema=SCHEMA)
     return audit(
         name,
@@ -63,12 +62,18 @@ def audited(name: str, *, epsilon: float, fault: Fault | None = None, runs: int 
     )
 
 
-@pytest.mark.parametrize("name", ["maple", "augpe", "kernel scores"])
+@pytest.mark.parametrize("name", ["mosaic", "maple", "augpe", "kernel scores"])
 @pytest.mark.parametrize("fault", [Fault.NO_NOISE, Fault.TENTH, Fault.KNOWN_SEED])
 def test_coarse_faults_of_a_whole_method_are_caught(name: str, fault: Fault) -> None:
     found = audited(name, epsilon=1.0, fault=fault)
     assert found.lower_epsilon > found.claimed_epsilon
     assert found.claimed_epsilon == pytest.approx(1.0, rel=0.01)
+
+
+def test_missing_noise_is_caught_among_records_that_are_much_alike() -> None:
+    """An attack that expects the claimed noise alone cannot separate them."""
+    found = audited("mosaic", epsilon=1.0, fault=Fault.NO_NOISE, alike=1.0)
+    assert found.lower_epsilon > found.claimed_epsilon
 
 
 @pytest.mark.slow
@@ -79,7 +84,7 @@ def test_coarse_faults_of_training_are_caught(name: str, fault: Fault) -> None:
     assert found.claimed_epsilon == pytest.approx(1.0, rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["maple", "augpe", "kernel scores"])
+@pytest.mark.parametrize("name", ["mosaic", "maple", "augpe", "kernel scores"])
 def test_a_correct_method_is_attacked_and_not_disproved(name: str) -> None:
     """The alarm rate is at most 5%, and the seed is fixed."""
     found = audited(name, epsilon=4.0, runs=40)
@@ -100,20 +105,3 @@ def test_records_of_a_release_are_not_audited() -> None:
         parse_params(
             {"prepare": {"file": "a.csv"}, "privacy": {"dataset": "a"}, "audit": {"enabled": True}}
         )
-
-
-@pytest.mark.slow
-def test_the_stage_writes_internal_figures_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
-    own = tmp_path / "own"
-    write_project(own, methods=["maple"], privacy__purpose="benchmark", audit__enabled=True)
-    run_stages(own)
-    found = json.loads((own / "reports/internal/audit.json").read_text())["maple"]
-    assert found["6 words"]["records"] > 10
-    assert 0 <= found["lower_epsilon"] <= found["claimed_epsilon"]
-    written = {path.name for path in (own / "data/released").rglob("*")}
-    assert not any("audit" in name for name in written)
-    assert set(json.loads((own / "data/stamps/audit.json").read_text())) == {"stamp"}

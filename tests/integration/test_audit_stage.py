@@ -1,0 +1,58 @@
+"""Tests of stage `audit` in a whole project: its figures are internal, and it charges nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sugarbush.pipeline.graph import STAGES
+from sugarbush.pipeline.project import Project
+from tests.integration.project import TINY_ENCODER
+from tests.unit.pipeline.small_project import run_stages, write_project
+
+_LAST = frozenset({"audit", "evaluate", "report"})
+_OTHERS = frozenset(stage.name for stage in STAGES) - _LAST
+
+
+@pytest.mark.slow
+def test_audits_are_on_the_internal_page_only_and_charge_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUGARBUSH_STATE", str(tmp_path / "state"))
+    monkeypatch.syspath_prepend(str(TINY_ENCODER))
+    own = tmp_path / "own"
+    settings = {"privacy__purpose": "benchmark", "audit__enabled": True}
+    write_project(own, methods=["mosaic"], embedding__model="tiny", **settings)
+    run_stages(own, without=_LAST)
+    before = [entry.id for entry in Project(own).ledger().entries()]
+    state = _files(tmp_path / "state")
+    run_stages(own, without=_OTHERS)
+
+    found = json.loads((own / "reports/internal/audit.json").read_text())["mosaic"]
+    assert 0 <= found["lower_epsilon"] <= found["claimed_epsilon"]
+    internal = (own / "reports/internal/index.html").read_text()
+    assert f"epsilon is at least {found['lower_epsilon']:.2f} by the attack" in internal
+    assert "An attack that finds nothing shows nothing" in internal
+    assert [entry.id for entry in Project(own).ledger().entries()] == before
+    assert _files(tmp_path / "state") == state, "an audit leaves the state folder as it is"
+
+    for path in [*(own / "reports/public").rglob("*"), *(own / "data/released").rglob("*")]:
+        assert "audit" not in path.name
+        if path.is_file():
+            content = path.read_bytes().lower()
+            assert b"phantom" not in content and b"lower_epsilon" not in content
+            assert b"by the attack" not in content
+    attacks = internal.partition('id="attacks"')[2].partition("</section>")[0]
+    assert "safe" not in attacks.lower() and "mosaic" in attacks
+    assert (own / "reports/internal").stat().st_mode & 0o077 == 0
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted((folder / "ledgers").rglob("*"))
+        if path.is_file()
+    }
