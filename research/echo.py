@@ -41,7 +41,7 @@ from sugarbush.training import (
     train_tokenizer,
 )
 
-DELTA, CONFIDENCE, OTHERS = 1e-6, 0.95, 2000
+DELTA, CONFIDENCE, OTHERS = 1e-6, 0.95, 500
 SHAPE = ModelShape(layers=2, width=128, heads=4, context=64)
 
 
