@@ -71,7 +71,9 @@ def set_in(section: str, **changes: Any) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize(
-    "change", [donate, name_a_word, set_in("prepare", max_characters=5000)], ids=str
+    "change",
+    [donate, name_a_word, set_in("prepare", max_characters=5000)],
+    ids=["a donated text", "a word of the schema", "a filter"],
 )
 def test_a_public_change_renews_every_name_although_no_record_changed(
     base: Path, change: Callable[[Path], None]
