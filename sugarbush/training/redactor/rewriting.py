@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sugarbush.data.reading import stream_rows
+from sugarbush.data.records import is_half
 from sugarbush.errors import InputError, ParamsError
 from sugarbush.paths import atomic_file
 from sugarbush.privacy.key import state_key
@@ -72,6 +73,11 @@ def redact_file(
             for row in some:
                 if not isinstance(row.fields.get(text), str):
                     raise InputError(f"{source}, row {row.number}: column '{text}' has no text")
+                if half := next((c for c in wanted if is_half(str(row.fields.get(c)))), None):
+                    raise InputError(
+                        f"{source}, row {row.number}: column '{half}' has half a character (a lone "
+                        "surrogate)"
+                    )
             made = rewriter.rewritten([row.fields[text] for row in some])
             write(
                 [
@@ -102,7 +108,7 @@ def _writer(path: Path, kind: str) -> Iterator[Callable[[list[dict[str, Any]]], 
     with path.open("w", encoding="utf-8", newline="") as file:
         if kind == ".jsonl":
             yield lambda rows: file.writelines(
-                json.dumps(row, ensure_ascii=False) + "\n" for row in rows
+                json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows
             )
             return
         writer = csv.writer(file)
